@@ -1,0 +1,1 @@
+"""The client-side assignors of the classic protocol (``org.apache.kafka.clients.consumer``)."""

@@ -1,0 +1,5 @@
+"""``python -m streaming``: the same as ``rebalance-monitor``."""
+
+from streaming.cli.main import main
+
+main()

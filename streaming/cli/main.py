@@ -1,0 +1,82 @@
+"""``rebalance-monitor``: finds the command, runs it, turns errors into one line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import NoReturn
+
+import typer
+
+from assignors import __version__
+from assignors.errors import MonitorError
+
+#: Command → what `--help` says of it. The module of the same name in this package holds ``app``.
+COMMANDS: dict[str, str] = {
+    "demo": "Watch real rebalances on this machine: broker, consumers, Spark, diffs.",
+    "run": "Collector, Spark job and feed against your cluster, in one process group.",
+    "collect": "Follow __consumer_offsets and publish membership events.",
+    "stream": "Run the Spark job: membership events in, diffs out.",
+    "watch": "Show diffs as they land.",
+    "broker": "Run an embedded Kafka broker on this machine.",
+    "topics": "Create and show the monitor's topics.",
+}
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"rebalance-monitor {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    _: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Who rebalanced, why, and what moved: the history of Kafka consumer-group rebalances."""
+
+
+def _nothing() -> None:
+    """Stands for a command that is listed but not called."""
+
+
+def build(called: str | None) -> typer.Typer:
+    """The command line with every command listed and only ``called`` imported: `--help` stays instant."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode="rich",
+    )
+    app.callback()(_root)
+    for name, help_line in COMMANDS.items():
+        if name == called:
+            app.add_typer(import_module(f"streaming.cli.{name}").app, name=name, help=help_line)
+        else:
+            app.command(name, help=help_line)(_nothing)
+    return app
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process: 0 done, 1 a bad answer, 2 bad input, 3 a failure outside."""
+    arguments = sys.argv[1:]
+    called = next((word for word in arguments if not word.startswith("-")), None)
+    try:
+        sys.exit(build(called)(arguments or ["--help"], standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        print(f"error: {message}", file=sys.stderr)
+        sys.exit(2)
+    except MonitorError as error:
+        if "--verbose" in arguments:
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output is gone (`| head`): not an error; keep Python from flushing into the void.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -1,0 +1,116 @@
+"""Bytes of the topics: CloudEvents Kafka protocol binding, binary mode, JSON value.
+
+Attributes travel as ``ce_*`` headers, the value is the data alone (CloudEvents Kafka binding 1.0.2, §3.2).
+Times are RFC 3339 in UTC and come from the data, never from a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+
+import msgspec
+
+from assignors.errors import BadInput
+from streaming.events import EVENT_TYPES, Event, EventData
+
+#: ``[(name, value)]`` as Kafka clients take and give them.
+Headers = list[tuple[str, bytes]]
+
+SPEC_VERSION = b"1.0"
+CONTENT_TYPE = b"application/json"
+
+_encoder = msgspec.json.Encoder()
+
+
+class UnknownEventType(BadInput):
+    """The header ce_type names no membership event."""
+
+
+class MalformedEvent(BadInput):
+    """The record does not parse as a membership event."""
+
+
+class MissingKey(BadInput):
+    """The record has no key: its group id is not known before its value is trusted."""
+
+
+@cache
+def _decoder(ce_type: str) -> msgspec.json.Decoder[EventData]:
+    return msgspec.json.Decoder(EVENT_TYPES[ce_type])
+
+
+def rfc3339(timestamp_ms: int) -> str:
+    """Milliseconds since the epoch as ``2023-11-14T22:13:20.000Z``."""
+    seconds, millis = divmod(timestamp_ms, 1000)
+    try:
+        return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+    except (OverflowError, ValueError, OSError) as error:
+        raise MalformedEvent(f"timestamp: {timestamp_ms} is no time in milliseconds") from error
+
+
+def headers(ce_type: str, ce_source: str, ce_id: str, timestamp_ms: int) -> Headers:
+    """The CloudEvents headers of one record."""
+    return [
+        ("ce_specversion", SPEC_VERSION),
+        ("ce_type", ce_type.encode()),
+        ("ce_id", ce_id.encode()),
+        ("ce_source", ce_source.encode()),
+        ("ce_time", rfc3339(timestamp_ms).encode()),
+        ("content-type", CONTENT_TYPE),
+    ]
+
+
+def encode(value: object) -> bytes:
+    """The JSON bytes of an event's data, a diff or an assignment."""
+    return _encoder.encode(value)
+
+
+def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:
+    """Key, value and headers of one membership event."""
+    data = event.data
+    return (
+        data.group_id.encode(),
+        encode(data),
+        headers(event.type, event.source, event.id, data.timestamp),
+    )
+
+
+def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) -> Event:
+    """The membership event of a record, from its key, value and ``ce_*`` headers (names without ``ce_``).
+
+    Raises:
+        MissingKey: there is no key.
+        UnknownEventType: ``ce_type`` is none of :data:`streaming.events.EVENT_TYPES`.
+        MalformedEvent: a header is missing, the JSON is broken, a field has the wrong type, or the key is not
+            the group id.
+    """
+    if key is None:
+        raise MissingKey
+    for name in ("type", "id", "source"):
+        if not ce.get(name):
+            raise MalformedEvent(f"header ce_{name}: missing; membership events are CloudEvents in binary mode")
+    if ce["type"] not in EVENT_TYPES:
+        raise UnknownEventType(f"header ce_type: {ce['type']!r} is none of {', '.join(sorted(EVENT_TYPES))}")
+    if value is None:
+        raise MalformedEvent("value: missing (null)")
+    try:
+        data = _decoder(ce["type"]).decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedEvent(f"value of {ce['type']}: {error}") from error
+    if data.group_id.encode() != key:
+        raise MalformedEvent(f"key: {key!r} is not the groupId {data.group_id!r} of the value")
+    return Event(ce["source"], ce["id"], data)
+
+
+def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> dict[str, str]:
+    """``{attribute: text}`` of a record's ``ce_*`` headers; what is not UTF-8 is left out."""
+    found: dict[str, str] = {}
+    for name, value in record_headers or ():
+        if name.startswith("ce_") and value is not None:
+            try:
+                found[name[3:]] = value.decode()
+            except UnicodeDecodeError:
+                continue
+    return found

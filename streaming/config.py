@@ -1,0 +1,106 @@
+"""Settings: defaults, then a TOML file, then the environment (``REBALANCE_MONITOR_…``), then the command line."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from assignors.errors import BadInput
+
+
+class InvalidSettings(BadInput):
+    """A setting is unknown or has the wrong type."""
+
+
+class KafkaSettings(BaseModel):
+    """How every component reaches the cluster (``[kafka]``)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+
+
+class TopicSettings(BaseModel):
+    """Names of the topics (``[topics]``): the prefix stands literally before each name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: str = ""
+    partitions: int = 4
+    replication_factor: int = -1
+
+    @property
+    def membership(self) -> str:
+        """Membership events."""
+        return f"{self.prefix}rebalance.membership"
+
+    @property
+    def diffs(self) -> str:
+        """One diff a round."""
+        return f"{self.prefix}rebalance.diffs"
+
+    @property
+    def assignments(self) -> str:
+        """Latest assignment of each group, compacted."""
+        return f"{self.prefix}rebalance.assignments"
+
+    @property
+    def dead_letters(self) -> str:
+        """What could not be used, with the reason."""
+        return f"{self.prefix}rebalance.membership-dlt"
+
+
+class Settings(BaseSettings):
+    """All settings of one process."""
+
+    model_config = SettingsConfigDict(env_prefix="REBALANCE_MONITOR_", env_nested_delimiter="__", extra="forbid")
+
+    kafka: KafkaSettings = KafkaSettings()
+    topics: TopicSettings = TopicSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over what the constructor was given from the file."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return env_settings, init_settings
+
+
+def load(
+    config: Path | None = None, *, bootstrap_servers: str | None = None, topic_prefix: str | None = None
+) -> Settings:
+    """The settings of a process; what the command line gives wins.
+
+    Raises:
+        InvalidSettings: the file is missing or no TOML, or a setting is unknown; the message names it.
+    """
+    values: dict[str, Any] = {}
+    if config is not None:
+        try:
+            values = tomllib.loads(config.read_text())
+        except OSError as error:
+            raise InvalidSettings(f"--config {config}: {os.strerror(error.errno or 0)}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidSettings(f"--config {config}: {error}") from error
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidSettings(f"setting {where}: {first['msg']}") from error
+    if bootstrap_servers is not None:
+        settings.kafka.bootstrap_servers = bootstrap_servers
+    if topic_prefix is not None:
+        settings.topics.prefix = topic_prefix
+    return settings

@@ -1,0 +1,235 @@
+"""Membership events and diffs: what stands in the topics, as types.
+
+Field names on the wire are Kafka's own, in camelCase; times are milliseconds since the epoch. The event type
+is not in the value but in the ``ce_type`` header (CloudEvents Kafka binding, binary mode), so that
+:data:`EVENT_TYPES` maps header to struct. Unknown fields are ignored, wrong types refused: msgspec never
+turns ``"77"`` into a number.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+#: ``{topic: ascending partitions}``.
+Partitions = dict[str, list[int]]
+
+
+class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
+    """Frozen, named only, camelCase on the wire."""
+
+
+class _Event(_Wire):
+    group_id: str
+    timestamp: int
+
+
+class _MemberEvent(_Event):
+    member_id: str
+
+
+class MemberJoined(_MemberEvent):
+    """A member joined, or joined again with new metadata."""
+
+    topics: list[str]
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    rack_id: str | None = None
+    owned: Partitions = field(default_factory=dict)
+    generation: int = -1
+    protocol_type: str = "consumer"
+    group_protocol: Literal["classic", "consumer"] = "classic"
+    assignors: list[str] = field(default_factory=list)
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+
+
+class MemberHeartbeat(_MemberEvent):
+    """A member is alive."""
+
+    generation: int = -1
+
+
+class MemberLeft(_MemberEvent):
+    """A member left by itself (LeaveGroup)."""
+
+    reason: str | None = None
+    group_instance_id: str | None = None
+
+
+class MemberFenced(_MemberEvent):
+    """A member was removed: its session timed out, or another took its instance id."""
+
+    reason: str | None = None
+    group_instance_id: str | None = None
+
+
+class SubscriptionChanged(_MemberEvent):
+    """A member subscribes to other topics than before."""
+
+    topics: list[str]
+
+
+class AssignmentAcknowledged(_MemberEvent):
+    """A member reports what it holds after its rebalance callbacks."""
+
+    generation: int = -1
+    owned: Partitions = field(default_factory=dict)
+
+
+class TopicMetadata(_Wire):
+    """A topic's partition count and, where known, the racks of each partition's replicas."""
+
+    partitions: int
+    racks: list[list[str]] | None = None
+    topic_id: str | None = None
+
+
+class PartitionsChanged(_Event):
+    """Topics that the group subscribes to have these partitions now."""
+
+    topics: dict[str, TopicMetadata]
+
+
+class ObservedMember(_Wire):
+    """A member of one observed generation (classic) or epoch (consumer)."""
+
+    member_id: str
+    topics: list[str]
+    assigned: Partitions
+    owned: Partitions = field(default_factory=dict)
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    rack_id: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    member_epoch: int | None = None
+    previous_member_epoch: int | None = None
+    state: str | None = None
+    pending_revocation: Partitions = field(default_factory=dict)
+    target: Partitions | None = None
+    owned_generation: int = -1
+
+
+class Evidence(_Wire):
+    """One reason for what happened, and where it was seen (``coordinator-log``, ``offset-commits``, …)."""
+
+    source: str
+    reason: str
+    member_ids: list[str] = field(default_factory=list)
+
+
+class GroupObserved(_Event):
+    """A full view of one generation of a group, from a collector."""
+
+    members: list[ObservedMember]
+    generation: int | None = None
+    group_epoch: int | None = None
+    group_protocol: Literal["classic", "consumer"] = "classic"
+    protocol_type: str | None = "consumer"
+    protocol: str | None = None
+    leader: str | None = None
+    state: str | None = None
+    evidence: list[Evidence] = field(default_factory=list)
+
+
+class GroupDeleted(_Event):
+    """The group is gone."""
+
+    reason: str | None = None
+
+
+EventData = (
+    MemberJoined
+    | MemberHeartbeat
+    | MemberLeft
+    | MemberFenced
+    | SubscriptionChanged
+    | AssignmentAcknowledged
+    | PartitionsChanged
+    | GroupObserved
+    | GroupDeleted
+)
+
+#: ``ce_type`` → the struct of its value.
+EVENT_TYPES: dict[str, type[EventData]] = {
+    "member.joined": MemberJoined,
+    "member.heartbeat": MemberHeartbeat,
+    "member.left": MemberLeft,
+    "member.fenced": MemberFenced,
+    "member.subscription_changed": SubscriptionChanged,
+    "member.assignment_acknowledged": AssignmentAcknowledged,
+    "topic.partitions_changed": PartitionsChanged,
+    "group.observed": GroupObserved,
+    "group.deleted": GroupDeleted,
+}
+
+#: The struct of a value → its ``ce_type``.
+TYPE_NAMES: dict[type[EventData], str] = {struct: name for name, struct in EVENT_TYPES.items()}
+
+
+class Event(Struct, frozen=True):
+    """One membership event: CloudEvents ``source`` and ``id`` (together its identity), and its data."""
+
+    source: str
+    id: str
+    data: EventData
+
+    @property
+    def type(self) -> str:
+        """The ``ce_type`` of this event."""
+        return TYPE_NAMES[type(self.data)]
+
+
+class Cause(_Wire):
+    """Why a round happened: ``kind`` is the type of the event behind it, ``memberIds`` who caused it."""
+
+    kind: str
+    member_ids: list[str] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+
+
+class MemberDiff(_Wire):
+    """kept = owned − revoked; after = kept + assigned; revoked ∩ assigned = ∅."""
+
+    owned: Partitions
+    revoked: Partitions
+    assigned: Partitions
+    kept: Partitions
+
+
+class Diff(_Wire):
+    """What one round of one group's rebalance changed, by member.
+
+    ``generation`` counts under the classic protocol, ``groupEpoch`` under the consumer protocol; the other is
+    null. ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions
+    given to another member than the last that owned them.
+    """
+
+    group_id: str
+    protocol: str
+    assignor: str | None
+    generation: int | None
+    group_epoch: int | None
+    round: int
+    cause: Cause
+    timestamp: int
+    members: dict[str, MemberDiff]
+    unassigned: Partitions
+    moved: int
+    violations: list[str]
+
+
+class LatestAssignment(_Wire):
+    """The value of the compacted topic: who owns what in a group now."""
+
+    group_id: str
+    protocol: str
+    assignor: str | None
+    generation: int | None
+    group_epoch: int | None
+    timestamp: int
+    members: dict[str, Partitions]
