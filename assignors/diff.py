@@ -1,0 +1,116 @@
+"""What changed for a member: owned before, after → revoked, assigned, kept.
+
+``kept = owned − revoked``, ``after = kept + assigned``, ``revoked ∩ assigned = ∅``. On the stream's hot path:
+a share that did not change costs one comparison a topic, and its list is passed on, not copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from assignors.model import Share
+
+#: ``{topic: ascending partitions}`` in lists, ready for JSON. A topic with nothing is left out.
+Lists = dict[str, list[int]]
+
+
+class Diff(NamedTuple):
+    """One member's change. Lists may be the very objects that were handed in: treat them as frozen."""
+
+    revoked: Lists
+    assigned: Lists
+    kept: Lists
+
+
+def as_list(partitions: Sequence[int]) -> list[int]:
+    """The same partitions as a list; a list is returned as it is."""
+    return partitions if isinstance(partitions, list) else list(partitions)
+
+
+def as_lists(share: Share) -> Lists:
+    """The same share in lists, without empty topics."""
+    return {topic: as_list(partitions) for topic, partitions in share.items() if partitions}
+
+
+def compact(partitions: Sequence[int]) -> Sequence[int]:
+    """Ascending, distinct partitions without gaps as a ``range`` (48 bytes), all others as they are."""
+    if isinstance(partitions, range) or not partitions:
+        return partitions
+    first, last = partitions[0], partitions[-1]
+    return range(first, last + 1) if last - first + 1 == len(partitions) else partitions
+
+
+def compact_share(share: Share) -> dict[str, Sequence[int]]:
+    """Every topic's partitions :func:`compact`, without empty topics."""
+    return {topic: compact(partitions) for topic, partitions in share.items() if partitions}
+
+
+def size(share: Share) -> int:
+    """How many partitions a share holds."""
+    return sum(map(len, share.values()))
+
+
+def diff(owned: Share, after: Share) -> Diff:
+    """One member's change from ``owned`` to ``after``. Both hold ascending partitions, in ranges or lists."""
+    if owned == after:
+        return Diff({}, {}, as_lists(owned))
+    revoked: Lists = {}
+    assigned: Lists = {}
+    kept: Lists = {}
+    for topic, before in owned.items():
+        now = after.get(topic, ())
+        if before == now:
+            if before:
+                kept[topic] = as_list(before)
+        elif not now:
+            if before:
+                revoked[topic] = as_list(before)
+        elif not before:
+            assigned[topic] = as_list(now)
+        else:
+            gone, new, stay = _split(before, now)
+            for part, into in ((gone, revoked), (new, assigned), (stay, kept)):
+                if part:
+                    into[topic] = part
+    for topic, now in after.items():
+        if now and topic not in owned:
+            assigned[topic] = as_list(now)
+    return Diff(revoked, assigned, kept)
+
+
+def _split(before: Sequence[int], now: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Gone, new and staying partitions of one topic. A ``range`` is its own set; a list needs one."""
+    in_before = before if isinstance(before, range) else frozenset(before)
+    in_now = now if isinstance(now, range) else frozenset(now)
+    gone = [p for p in before if p not in in_now]
+    new = [p for p in now if p not in in_before]
+    return gone, new, [p for p in before if p in in_now] if gone else as_list(before)
+
+
+def diff_members(before: Mapping[str, Share], after: Mapping[str, Share]) -> dict[str, Diff]:
+    """Every member's change; one that is on one side only owned, or has, nothing on the other."""
+    nothing: Share = {}
+    members = dict.fromkeys([*before, *after])
+    return {member: diff(before.get(member, nothing), after.get(member, nothing)) for member in members}
+
+
+def owners(assignment: Mapping[str, Share]) -> dict[str, dict[int, str]]:
+    """``{topic: {partition: member}}``; of several owners the last one listed stands."""
+    found: dict[str, dict[int, str]] = {}
+    for member, share in assignment.items():
+        for topic, partitions in share.items():
+            found.setdefault(topic, {}).update(dict.fromkeys(partitions, member))
+    return found
+
+
+def moved(before: Mapping[str, Share], after: Mapping[str, Share]) -> int:
+    """How many partitions have another owner than before; one that had none, or has none now, did not move."""
+    last = owners(before)
+    count = 0
+    for member, share in after.items():
+        for topic, partitions in share.items():
+            was = last.get(topic)
+            if was is not None:
+                count += sum(was.get(p, member) != member for p in partitions)
+    return count
