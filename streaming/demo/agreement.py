@@ -1,0 +1,90 @@
+"""Do the diffs say what the consumers themselves saw? Compares diffs with the consumers' callback reports.
+
+A consumer's own callbacks are the ground truth of what it holds: at every generation that a diff shows, what the
+diff says a member holds after the round must equal what the member's callbacks had reported by then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from streaming.events import Diff, MemberDiff, Partitions
+
+
+class ReportLine(Struct, frozen=True, rename="camel"):
+    """One callback of one consumer (:mod:`streaming.demo.consumer`)."""
+
+    at: int
+    name: str
+    member_id: str
+    generation: int
+    event: str
+    partitions: Partitions
+    owned: Partitions
+    closing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How many (member, generation) pairs were compared, and each that differs in words."""
+
+    compared: int
+    differences: tuple[str, ...]
+
+
+def after(member: MemberDiff) -> Partitions:
+    """What a member holds after a round: kept + assigned."""
+    merged: dict[str, set[int]] = defaultdict(set)
+    for share in (member.kept, member.assigned):
+        for topic, partitions in share.items():
+            merged[topic].update(partitions)
+    return {topic: sorted(partitions) for topic, partitions in sorted(merged.items()) if partitions}
+
+
+def _reported(lines: Iterable[ReportLine], eager: bool) -> dict[str, dict[int, Partitions]]:
+    """``{member: {generation: what it held once that generation's callbacks were done}}``.
+
+    Eager members revoke everything before they join again, still under the old generation, so only an assignment
+    counts for them; what a consumer gives up while it closes is no part of any generation.
+    """
+    held: dict[str, dict[int, Partitions]] = defaultdict(dict)
+    for line in lines:
+        if line.closing or not line.member_id or line.generation < 0:
+            continue
+        if eager and line.event != "assigned":
+            continue
+        held[line.member_id][line.generation] = line.owned
+    return held
+
+
+def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
+    """Compare every member of every diff with its own reports.
+
+    A generation without a callback of its own (cooperative: nothing changed) counts with what the member held
+    before. A member is compared from the first generation it reported on; ``eager_groups`` says by group whether
+    its members run eagerly.
+    """
+    lines = list(reports)
+    held = {eager: _reported(lines, eager) for eager in (True, False)}
+    latest_seen = {member: max(found) for member, found in held[False].items()}
+    compared, differences = 0, []
+    for diff in diffs:
+        generation = diff.generation
+        if generation is None:
+            continue
+        for member_id, member in diff.members.items():
+            known = held[eager_groups[diff.group_id]].get(member_id, {})
+            told = [g for g in known if g <= generation]
+            if not told or (generation > latest_seen[member_id] and not after(member)):
+                continue  # not in yet, or gone: a consumer that left or crashed has no callback for that
+            compared += 1
+            if known[max(told)] != after(member):
+                differences.append(
+                    f"{diff.group_id} generation {generation}, {member_id}: the diff says {after(member)}, "
+                    f"the consumer reported {known[max(told)]}"
+                )
+    return Agreement(compared, tuple(differences))

@@ -1,0 +1,195 @@
+"""One real consumer that reports each rebalance callback as a JSON line on standard output.
+
+``python -m streaming.demo.consumer --bootstrap-servers HOST:PORT --group G --topics a,b --name c1``
+
+A line is ``{"at", "name", "memberId", "generation", "event", "partitions", "owned", "closing"}``: ``event`` is
+``assigned``, ``revoked`` or ``lost``, ``owned`` what the consumer holds after it, ``closing`` whether it is leaving. SIGTERM leaves the group and ends; SIGKILL is
+a crash that the coordinator finds by the session timeout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import struct
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from streaming.events import Partitions
+
+Protocol = Literal["eager", "cooperative", "consumer"]
+
+
+def _shares(partitions: Iterable[Any]) -> Partitions:
+    """``{topic: ascending partitions}`` of client objects that have ``topic`` and ``partition``."""
+    shares: Partitions = defaultdict(list)
+    for item in sorted((p.topic, p.partition) for p in partitions):
+        shares[item[0]].append(item[1])
+    return dict(shares)
+
+
+class Report:
+    """Keeps what the consumer owns and writes one line a callback."""
+
+    def __init__(self, name: str, stop: threading.Event) -> None:
+        self._name = name
+        self._stop = stop
+        self._owned: set[tuple[str, int]] = set()
+
+    def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int, *, whole: bool) -> None:
+        """Apply one callback; ``whole`` says that an assignment replaces what was owned (eager)."""
+        share = _shares(partitions)
+        touched = {(topic, p) for topic, numbers in share.items() for p in numbers}
+        if event == "assigned":
+            self._owned = touched if whole else self._owned | touched
+        else:
+            self._owned -= touched
+        owned: Partitions = defaultdict(list)
+        for topic, partition in sorted(self._owned):
+            owned[topic].append(partition)
+        line = {
+            "at": time.time_ns() // 1_000_000,
+            "name": self._name,
+            "memberId": member_id,
+            "generation": generation,
+            "event": event,
+            "partitions": share,
+            "owned": dict(owned),
+            "closing": self._stop.is_set(),
+        }
+        sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def librdkafka_generation(metadata: bytes) -> int:
+    """The generation inside librdkafka's serialised group metadata (magic ``CGMDv2:``, then int32, host order)."""
+    magic = b"CGMDv2:"
+    if not metadata.startswith(magic):
+        return -1
+    (generation,) = struct.unpack_from("=i", metadata, len(magic))
+    return int(generation)
+
+
+def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
+    """A confluent-kafka consumer: range under eager, cooperative-sticky, or KIP-848."""
+    from confluent_kafka import Consumer, KafkaException
+
+    config: dict[str, Any] = {
+        "bootstrap.servers": args.bootstrap_servers,
+        "group.id": args.group,
+        "client.id": args.name,
+        "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 1000,
+        "reconnect.backoff.max.ms": 1000,
+        "log_level": 2,
+    }
+    if args.instance_id:
+        config["group.instance.id"] = args.instance_id
+    if args.protocol == "consumer":
+        config["group.protocol"] = "consumer"
+    else:
+        config["session.timeout.ms"] = args.session_timeout_ms
+        config["heartbeat.interval.ms"] = args.session_timeout_ms // 5
+        config["partition.assignment.strategy"] = args.assignor or (
+            "cooperative-sticky" if args.protocol == "cooperative" else "range"
+        )
+    report = Report(args.name, stop)
+    whole = args.protocol == "eager"
+
+    def write(event: str, consumer: Any, partitions: Iterable[Any]) -> None:
+        try:
+            member, metadata = consumer.memberid() or "", consumer.consumer_group_metadata() or b""
+        except (KafkaException, RuntimeError):  # a consumer that is closing has no group any more
+            member, metadata = "", b""
+        report.write(event, partitions, member, librdkafka_generation(metadata), whole=whole)
+
+    consumer = Consumer(config)
+    consumer.subscribe(
+        args.topics.split(","),
+        on_assign=lambda c, p: write("assigned", c, p),
+        on_revoke=lambda c, p: write("revoked", c, p),
+        on_lost=lambda c, p: write("lost", c, p),
+    )
+    try:
+        while not stop.is_set():
+            consumer.poll(0.1)
+    finally:
+        consumer.close()
+
+
+def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
+    """A kafka-python consumer under the classic protocol."""
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+    chosen = args.assignor or ("cooperative-sticky" if args.protocol == "cooperative" else "range")
+    strategies = {
+        "range": RangePartitionAssignor,
+        "roundrobin": RoundRobinPartitionAssignor,
+        "cooperative-sticky": CooperativeStickyAssignor,
+    }
+    consumer = KafkaConsumer(
+        bootstrap_servers=args.bootstrap_servers,
+        group_id=args.group,
+        client_id=args.name,
+        group_instance_id=args.instance_id,
+        session_timeout_ms=args.session_timeout_ms,
+        heartbeat_interval_ms=args.session_timeout_ms // 5,
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=1000,
+        partition_assignment_strategy=[strategies[chosen]],
+    )
+    report = Report(args.name, stop)
+    whole = args.protocol == "eager"
+
+    def write(event: str, partitions: Iterable[Any]) -> None:
+        metadata = consumer.group_metadata()
+        report.write(event, partitions, metadata.member_id, metadata.generation_id, whole=whole)
+
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            write("assigned", assigned)
+
+        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            write("revoked", revoked)
+
+        def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+            write("lost", lost)
+
+    consumer.subscribe(args.topics.split(","), listener=Listener())
+    try:
+        while not stop.is_set():
+            consumer.poll(timeout_ms=100)
+    finally:
+        consumer.close()
+
+
+def main() -> None:
+    """Run until SIGTERM or SIGINT, then leave the group."""
+    parser = argparse.ArgumentParser(prog="python -m streaming.demo.consumer", description=__doc__.splitlines()[0])
+    parser.add_argument("--bootstrap-servers", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--topics", required=True, help="names, separated by commas")
+    parser.add_argument("--name", default="consumer", help="client id; the member id starts with it")
+    parser.add_argument("--client", choices=["confluent", "kafka-python"], default="confluent")
+    parser.add_argument("--protocol", choices=["eager", "cooperative", "consumer"], default="eager")
+    parser.add_argument("--assignor", choices=["range", "roundrobin", "cooperative-sticky"])
+    parser.add_argument("--instance-id")
+    parser.add_argument("--session-timeout-ms", type=int, default=6000)
+    args = parser.parse_args()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    (run_confluent if args.client == "confluent" else run_kafka_python)(args, stop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""What happens in the demo, as data: which consumers there are, and when each starts, leaves or crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Action = Literal["start", "leave", "crash"]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """One consumer of the demo; ``name`` is its client id."""
+
+    name: str
+    group: str
+    topic: str
+    client: Literal["confluent", "kafka-python"]
+    protocol: Literal["eager", "cooperative"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happens, ``at`` seconds after the first consumers start."""
+
+    at: float
+    action: Action
+    name: str
+
+
+TOPICS: dict[str, int] = {"orders": 6, "payments": 6}
+
+ACTORS: dict[str, Actor] = {
+    actor.name: actor
+    for actor in (
+        Actor("orders-1", "orders-eager", "orders", "confluent", "eager"),
+        Actor("orders-2", "orders-eager", "orders", "kafka-python", "eager"),
+        Actor("orders-3", "orders-eager", "orders", "confluent", "eager"),
+        Actor("payments-1", "payments-cooperative", "payments", "confluent", "cooperative"),
+        Actor("payments-2", "payments-cooperative", "payments", "kafka-python", "cooperative"),
+        Actor("payments-3", "payments-cooperative", "payments", "confluent", "cooperative"),
+    )
+}
+
+#: Short enough to see a crash found within the demo; Kafka's own default is 45 s.
+SESSION_TIMEOUT_MS = 6000
+
+#: One round of the story: scale out, a graceful leave, a crash, and everybody comes back.
+_ROUND: tuple[Step, ...] = (
+    Step(0, "start", "orders-1"),
+    Step(0, "start", "orders-2"),
+    Step(0, "start", "payments-1"),
+    Step(0, "start", "payments-2"),
+    Step(8, "start", "payments-3"),
+    Step(11, "start", "orders-3"),
+    Step(16, "leave", "orders-2"),
+    Step(20, "leave", "payments-2"),
+    Step(25, "crash", "payments-3"),
+    Step(27, "crash", "orders-1"),
+    Step(39, "start", "payments-2"),
+    Step(42, "start", "orders-1"),
+    Step(47, "start", "payments-3"),
+    Step(50, "start", "orders-2"),
+)
+#: Later rounds begin with everybody there: those of the first round who were absent at first leave again.
+_AGAIN: tuple[Step, ...] = (
+    Step(0, "leave", "payments-3"),
+    Step(3, "leave", "orders-3"),
+    *(step for step in _ROUND if step.at > 0),
+)
+ROUND_SECONDS = 60.0
+
+
+def steps(duration: float) -> Iterator[Step]:
+    """The steps of a demo of ``duration`` seconds, in order of time; the story repeats every minute."""
+    start = 0.0
+    while start < duration:
+        for step in _ROUND if start == 0 else _AGAIN:
+            if start + step.at < duration:
+                yield Step(start + step.at, step.action, step.name)
+        start += ROUND_SECONDS
