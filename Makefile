@@ -1,0 +1,54 @@
+# Each target sets up what it needs (uv, the locked packages, Java); `make` alone lists them.
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+BIN := .venv/bin
+# Fast tiers first: a mistake shows before a JVM has started.
+TIERS := $(wildcard tests/unit tests/property tests/golden tests/oracle tests/integration tests/acceptance)
+BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh)
+
+##@ Use it
+demo: packages java ## watch real rebalances on this machine (ARGS="--duration 60")
+	@$(BIN)/rebalance-monitor demo $(ARGS)
+
+##@ Work on it
+test: packages java ## every test: unit, property, golden, oracle, integration, acceptance (ARGS="-k name")
+	@$(BIN)/pytest $(TIERS) $(ARGS)
+
+test-%: packages java ## one tier: make test-integration
+	@$(BIN)/pytest tests/$* $(ARGS)
+
+test-unit: packages ## the tiers without Java, in seconds
+	@$(BIN)/pytest $(wildcard tests/unit tests/property tests/golden) -m "not oracle and not broker and not spark and not container and not browser" $(ARGS)
+
+check: packages ## lint, format, types and layering, changing nothing
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); else echo "shellcheck is not installed: shell scripts not checked"; fi
+
+format: packages ## format the code and mend what ruff can
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: $(BENCHES) ## every benchmark (each prints its machine, sizes and seed)
+
+bench-%: packages java ## one benchmark: make bench-assignors
+	@$(BIN)/python -m benchmarks.$* $(ARGS)
+
+clean: ## remove what the targets made here (the download caches stay)
+	@rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+##@ Set-up (the targets above call these)
+packages: ## uv, and the packages of uv.lock in .venv
+	@sh scripts/packages.sh
+
+java: ## Java 17 or newer
+	@sh scripts/java.sh
+
+help: ## this list
+	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo test test-unit check format bench clean packages java help
