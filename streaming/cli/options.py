@@ -9,7 +9,9 @@ import typer
 
 BootstrapServers = Annotated[
     str | None,
-    typer.Option("--bootstrap-servers", metavar="HOST:PORT", help="The cluster.", show_default="127.0.0.1:9092"),
+    typer.Option(
+        "--bootstrap-servers", metavar="HOST:PORT", help="The cluster.", show_default="127.0.0.1:9092"
+    ),
 ]
 Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")]
 TopicPrefix = Annotated[

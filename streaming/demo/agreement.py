@@ -61,7 +61,9 @@ def _reported(lines: Iterable[ReportLine], eager: bool) -> dict[str, dict[int, P
     return held
 
 
-def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
+def compare(
+    diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]
+) -> Agreement:
     """Compare every member of every diff with its own reports.
 
     A generation without a callback of its own (cooperative: nothing changed) counts with what the member held

@@ -3,8 +3,8 @@
 ``python -m streaming.demo.consumer --bootstrap-servers HOST:PORT --group G --topics a,b --name c1``
 
 A line is ``{"at", "name", "memberId", "generation", "event", "partitions", "owned", "closing"}``: ``event`` is
-``assigned``, ``revoked`` or ``lost``, ``owned`` what the consumer holds after it, ``closing`` whether it is leaving. SIGTERM leaves the group and ends; SIGKILL is
-a crash that the coordinator finds by the session timeout.
+``assigned``, ``revoked`` or ``lost``, ``owned`` what the consumer holds after it, ``closing`` whether it is
+leaving. SIGTERM leaves the group and ends; SIGKILL is a crash that the coordinator finds by the session timeout.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Report:
         self._stop = stop
         self._owned: set[tuple[str, int]] = set()
 
-    def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int, *, whole: bool) -> None:
+    def write(
+        self, event: str, partitions: Iterable[Any], member_id: str, generation: int, *, whole: bool
+    ) -> None:
         """Apply one callback; ``whole`` says that an assignment replaces what was owned (eager)."""
         share = _shares(partitions)
         touched = {(topic, p) for topic, numbers in share.items() for p in numbers}
@@ -174,7 +176,9 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
 
 def main() -> None:
     """Run until SIGTERM or SIGINT, then leave the group."""
-    parser = argparse.ArgumentParser(prog="python -m streaming.demo.consumer", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m streaming.demo.consumer", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--group", required=True)
     parser.add_argument("--topics", required=True, help="names, separated by commas")

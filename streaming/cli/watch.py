@@ -1,0 +1,52 @@
+"""``rebalance-monitor watch``: diffs as they land."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from streaming.cli.options import BootstrapServers, Config, Json, TopicPrefix, Verbose
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(epilog="Example: rebalance-monitor watch --group orders --from-beginning --json | jq .moved")
+def watch(
+    *,
+    group: Annotated[str | None, typer.Option("--group", help="Only this group.")] = None,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Start at the oldest diff.")
+    ] = False,
+    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", help="Stop at what is there now.")] = False,
+    as_json: Json = False,
+    bootstrap_servers: BootstrapServers = None,
+    config: Config = None,
+    topic_prefix: TopicPrefix = None,
+    verbose: Verbose = False,
+) -> None:
+    """Show diffs as they land: who caused each round and what moved, each diff once."""
+    del verbose  # main looks at it for tracebacks
+    from streaming.cli.signals import stop_on_signals
+    from streaming.config import load
+    from streaming.reader import read_diffs
+
+    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+    stop = stop_on_signals()
+    records = read_diffs(
+        settings, until=stop.is_set, exit_at_end=exit_at_end, from_beginning=from_beginning, group=group
+    )
+    if as_json:
+        for record in records:
+            sys.stdout.buffer.write(record.value + b"\n")
+            sys.stdout.buffer.flush()
+        return
+    from rich.console import Console
+
+    from streaming.cli.render import diff_lines
+
+    console = Console(highlight=False, soft_wrap=True)
+    for record in records:
+        for line in diff_lines(record.diff):
+            console.print(line)
