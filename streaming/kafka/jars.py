@@ -1,0 +1,221 @@
+"""Maven artifacts with all they depend on, fetched once by the Ivy inside pyspark into the user's cache.
+
+No tool but Java is needed. A finished set is one folder under ``jars/``, put in place by one rename, so a
+set is whole or absent; Ivy's own cache keeps each finished file, so an interrupted download goes on where it
+stopped. Conflicting versions resolve to the newest, as in a Maven build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
+
+from assignors.errors import BadInput, OutsideFailure
+from streaming.kafka.cache import cache_dir, locked
+from streaming.kafka.java import java
+
+#: A folder of jars for hosts without a repository: the jars themselves, or one subfolder a set.
+JARS_VARIABLE = "KAFKA_JARS"
+#: Replaces Maven Central, as in Spark.
+REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
+
+Progress = Callable[[str], None]
+
+_PARTS = re.compile(r"(?P<group>[\w.-]+):(?P<name>[\w.-]+):(?P<version>[\w.-]+)(:(?P<classifier>[\w.-]+))?")
+
+
+class InvalidCoordinate(BadInput):
+    """Not a Maven coordinate: group:artifact:version, or group:artifact:version:classifier."""
+
+
+class DownloadFailed(OutsideFailure):
+    """The jars could not be downloaded."""
+
+
+class JarsMissing(OutsideFailure):
+    """The folder that KAFKA_JARS names does not hold the jars."""
+
+
+class Coordinate(NamedTuple):
+    """One Maven artifact."""
+
+    group: str
+    name: str
+    version: str
+    classifier: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Coordinate:
+        """The coordinate in ``group:artifact:version[:classifier]``."""
+        match = _PARTS.fullmatch(text)
+        if match is None:
+            raise InvalidCoordinate(f"{text!r} is no Maven coordinate: group:artifact:version[:classifier]")
+        return cls(match["group"], match["name"], match["version"], match["classifier"])
+
+    @property
+    def file(self) -> str:
+        """The name of its jar."""
+        return f"{self.name}-{self.version}{f'-{self.classifier}' if self.classifier else ''}.jar"
+
+
+def kafka_coordinates(version: str) -> list[str]:
+    """What an embedded broker of this Kafka version runs on."""
+    # Every Kafka since 2.x logs through slf4j 1.7; slf4j-simple binds it without a configuration file.
+    return [f"org.apache.kafka:kafka_2.13:{version}", "org.slf4j:slf4j-simple:1.7.36"]
+
+
+def spark_connector(version: str) -> str:
+    """Spark's Kafka source and sink for this PySpark version."""
+    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+
+
+def say(message: str) -> None:
+    """Progress on standard error: one line that renews itself on a terminal, plain lines elsewhere."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(f"\r\033[K{message[:width]}")
+        if not message:
+            sys.stderr.write("\r")
+    elif message:
+        sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()
+
+
+def fetch(
+    coordinates: Sequence[str], *, transitive: bool = True, progress: Progress | None = say
+) -> list[Path]:
+    """The jars of these artifacts and of all they depend on at run time, sorted by name.
+
+    Safe to call from several processes at once: one downloads, the others wait and then find the set.
+
+    Args:
+        coordinates: ``group:artifact:version[:classifier]``.
+        transitive: with their dependencies.
+        progress: is told what happens; an empty message ends a phase. None: silence.
+
+    Raises:
+        InvalidCoordinate: a coordinate does not parse.
+        JarsMissing: KAFKA_JARS is set and its folder does not hold them.
+        NoJava: there is no Java to run Ivy with.
+        DownloadFailed: the repository does not answer or does not have them.
+    """
+    wanted = [Coordinate.parse(text) for text in coordinates]
+    folder = os.environ.get(JARS_VARIABLE)
+    if folder:
+        return _from_folder(Path(folder).expanduser(), wanted)
+    key = hashlib.sha256("\n".join([*coordinates, str(transitive)]).encode()).hexdigest()[:12]
+    done = cache_dir("jars") / f"{wanted[0].name}-{wanted[0].version}-{key}"
+    if not done.is_dir():
+        with locked(done.with_name(f".{done.name}.lock")):
+            if not done.is_dir():
+                _download(wanted, done, transitive=transitive, progress=progress or (lambda _: None))
+    return sorted(done.glob("*.jar"))
+
+
+def _from_folder(folder: Path, wanted: Sequence[Coordinate]) -> list[Path]:
+    for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
+        if all((place / coordinate.file).is_file() for coordinate in wanted):
+            return sorted(place.glob("*.jar"))
+    names = ", ".join(coordinate.file for coordinate in wanted)
+    raise JarsMissing(
+        f"{JARS_VARIABLE}={folder}: {names} not there nor together in a subfolder; "
+        f"copy the jars folder of the cache of a connected host, or unset {JARS_VARIABLE}"
+    )
+
+
+def _download(wanted: Sequence[Coordinate], done: Path, *, transitive: bool, progress: Progress) -> None:
+    names = ", ".join(f"{coordinate.name} {coordinate.version}" for coordinate in wanted)
+    progress(f"fetching {names} (once, into {done.parent})")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=done.parent) as scratch:
+        work = Path(scratch)
+        (work / "settings.xml").write_text(_settings())
+        (work / "ivy.xml").write_text(_module(wanted, transitive=transitive))
+        _run_ivy(work, names, progress)
+        missing = [coordinate.file for coordinate in wanted if not (work / "lib" / coordinate.file).is_file()]
+        if missing:
+            raise DownloadFailed(f"fetching {names} failed: the repository gave no {', '.join(missing)}")
+        (work / "lib").rename(done)
+    progress("")
+
+
+def _settings() -> str:
+    root = os.environ.get(REPOSITORY_VARIABLE)
+    return f"""<ivysettings>
+  <!-- two look-ups less for each module -->
+  <property name="ivy.maven.lookup.sources" value="false"/>
+  <property name="ivy.maven.lookup.javadoc" value="false"/>
+  <settings defaultResolver="repository"/>
+  <caches defaultCacheDir={quoteattr(str(cache_dir("ivy")))} lockStrategy="artifact-lock-nio"/>
+  <resolvers>
+    <ibiblio name="repository" m2compatible="true" useMavenMetadata="false" checkmodified="false"
+             checkconsistency="false" checksums="sha1" {f"root={quoteattr(root)}" if root else ""}/>
+  </resolvers>
+</ivysettings>
+"""
+
+
+def _module(wanted: Iterable[Coordinate], *, transitive: bool) -> str:
+    lines = []
+    for group, name, version, classifier in wanted:
+        head = f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"'
+        head += "" if transitive else ' transitive="false"'
+        artifact = f'<artifact name="{name}" type="jar" ext="jar" m:classifier="{classifier}"/>'
+        lines.append(f"{head}>{artifact}</dependency>" if classifier else f"{head}/>")
+    return f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="local" module="fetch"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>{"".join(lines)}</dependencies>
+</ivy-module>
+"""
+
+
+def _ivy() -> Path:
+    spec = find_spec("pyspark")  # found without importing it
+    for place in spec.submodule_search_locations or () if spec else ():
+        for jar in sorted(Path(place).glob("jars/ivy-*.jar")):
+            return jar
+    raise DownloadFailed(
+        f"pyspark has no jars/ivy-*.jar to download with: reinstall it, or set {JARS_VARIABLE}"
+    )
+
+
+def _run_ivy(work: Path, names: str, progress: Progress) -> None:
+    command = [
+        *(str(java()[0]), "-XX:TieredStopAtLevel=1", "-jar", str(_ivy())),
+        *("-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),
+        *("-retrieve", str(work / "lib/[artifact]-[revision](-[classifier]).[ext]")),
+    ]
+    found, problems = 0, []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        try:
+            for line in ivy.stdout or ():
+                text = line.strip()
+                if text.startswith("found "):
+                    found += 1
+                    progress(f"resolving {names}: {found} modules")
+                elif text.startswith("downloading "):
+                    progress(f"downloading {text.split('/')[-1].removesuffix(' ...')}")
+                elif re.search(r"not found|unresolved|error|exception|FAILED", text, re.IGNORECASE):
+                    problems.append(text.strip(":= \t"))
+        except BaseException:
+            ivy.kill()
+            raise
+    if ivy.returncode != 0:
+        progress("")
+        reason = next(
+            (text for text in problems if "exception" in text.lower()), problems[0] if problems else ""
+        )
+        raise DownloadFailed(
+            f"fetching {names} failed ({reason or f'Ivy ended with {ivy.returncode}'}); what came is kept and a "
+            f"new try goes on from there; else set {REPOSITORY_VARIABLE} to a mirror or {JARS_VARIABLE} to a folder"
+        )
