@@ -1,0 +1,42 @@
+"""One JVM a jar set for the whole run, and how many random cases to try."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.oracle.driver import Oracle
+
+#: Small in the suite; ``ORACLE_CASES=20000`` (or ``--oracle-cases 20000``) for the full comparison.
+DEFAULT_CASES = 300
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[Callable[[str], Oracle]]:
+    """``oracle("current")`` is that jar set's JVM, started on first use."""
+    running: dict[str, Oracle] = {}
+    with ExitStack() as stack:
+
+        def started(jarset: str) -> Oracle:
+            if jarset not in running:
+                running[jarset] = stack.enter_context(Oracle(jarset))
+            return running[jarset]
+
+        yield started
+
+
+@pytest.fixture(scope="session")
+def oracle_cases(request: pytest.FixtureRequest) -> int:
+    """How many random cases a family and seed are compared on."""
+    asked = request.config.getoption("--oracle-cases", default=None)
+    return int(asked or os.environ.get("ORACLE_CASES") or DEFAULT_CASES)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder asks Java."""
+    for item in items:
+        if "tests/oracle/" in item.path.as_posix():
+            item.add_marker(pytest.mark.oracle)

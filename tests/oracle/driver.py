@@ -1,0 +1,119 @@
+"""Asks the released Java classes: one JVM a jar set, JSON Lines in and out.
+
+``Oracle("current").ask([{"family": "classic", …}])`` answers in order. Sources live in ``java/common`` (the
+loop) and ``java/<jar set>`` (a handler class a family); they are compiled once into the user's cache, keyed by
+their contents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.oracle.jars import classpath
+
+SOURCES = Path(__file__).parent / "java"
+CACHE = (
+    Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-rebalance-monitor" / "oracle"
+)
+JVM_OPTIONS = ("-XX:+UseSerialGC", "-Xss4m")
+
+
+class Oracle:
+    """A running JVM with one jar set's classes; a context manager.
+
+    Raises:
+        RuntimeError: javac refused the sources, or the JVM ended; the message carries what Java said.
+    """
+
+    def __init__(self, jarset: str, *, jvm_options: Sequence[str] = JVM_OPTIONS) -> None:
+        jars = classpath(jarset)
+        classes = _compiled(jarset, jars)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
+        self._jvm = subprocess.Popen(
+            ["java", *jvm_options, "-cp", f"{classes}{os.pathsep}{jars}", "oracle.Main"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+        )
+
+    def ask(self, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """One answer a request, in order. What a class throws is ``{"error": {"type", "message", "at"}}``."""
+        lines = [json.dumps(request).encode() + b"\n" for request in requests]
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        writer = threading.Thread(target=self._write, args=(lines,), daemon=True)
+        writer.start()
+        answers = []
+        for _ in lines:
+            answer = self._jvm.stdout.readline()
+            if not answer:
+                raise RuntimeError(f"the oracle's JVM ended: {self._said()}")
+            answers.append(json.loads(answer))
+        writer.join()
+        return answers
+
+    def _write(self, lines: list[bytes]) -> None:
+        stdin = self._jvm.stdin
+        assert stdin is not None
+        try:
+            stdin.writelines(lines)
+            stdin.write(b"\n")  # flush
+            stdin.flush()
+        except BrokenPipeError:
+            return  # ask() sees the end of the answers and says what Java said
+
+    def _said(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")[-2000:]
+
+    def close(self) -> None:
+        """End the JVM: it leaves its loop when its input ends."""
+        if self._jvm.stdin is not None:
+            self._jvm.stdin.close()
+        self._jvm.wait(timeout=30)
+        if self._jvm.stdout is not None:
+            self._jvm.stdout.close()
+        self._errors.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _compiled(jarset: str, jars: str) -> Path:
+    """The folder of the compiled classes of ``jarset``, compiled when the sources or the jars changed."""
+    sources = sorted([*(SOURCES / "common").rglob("*.java"), *(SOURCES / jarset).rglob("*.java")])
+    key = hashlib.sha256(jars.encode())
+    for source in sources:
+        key.update(source.name.encode() + b"\0" + source.read_bytes())
+    classes = CACHE / f"{jarset}-{key.hexdigest()[:16]}"
+    if not classes.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as fresh:
+            done = subprocess.run(
+                ["javac", "-nowarn", "-proc:none", "-cp", jars, "-d", f"{fresh}/classes", *map(str, sources)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                raise RuntimeError(f"javac refused the oracle's sources of {jarset}:\n{done.stderr}")
+            try:
+                Path(fresh, "classes").rename(classes)
+            except OSError:
+                if not classes.exists():  # another process was first: its classes are the same
+                    raise
+    return classes

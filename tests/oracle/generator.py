@@ -1,0 +1,209 @@
+"""Seeded random groups in the shape of the ``assign`` command, and what may happen to them next.
+
+``Groups(seed).fresh()`` is one group; ``Groups(seed).after(case, assignment)`` is the same group after members
+joined, left, changed their subscription, or a topic grew, with the answer fed back as what everyone owns, now
+and then stale or claimed twice. The same seed gives the same cases.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import random
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+Case = dict[str, Any]
+Assignment = dict[str, dict[str, list[int]]]
+
+#: "Aa" and "BB" have one hash code, so all 256 of these have.
+COLLIDING = ["".join(pair) for pair in product(("Aa", "BB"), repeat=8)]
+#: Pairs that UTF-16 orders otherwise than code points do.
+ODD_IDS = ["é", "ß1", "～", "\ufffd", "😀", "😀a", "𝒜", "日本", "", "c", "c-", "C"]
+RACKS = ["r0", "r1", "r2", "r3"]
+
+
+class Groups:
+    """Random groups; ``topic_ids`` adds a Uuid to every topic, as the consumer protocol needs."""
+
+    def __init__(self, seed: int, *, topic_ids: bool = False) -> None:
+        self.random = random.Random(seed)
+        self.topic_ids = topic_ids
+
+    def fresh(self) -> Case:
+        """A group that may never have rebalanced before, or claims whatever it likes."""
+        rng = self.random
+        racks = rng.choice([[], [], RACKS[: rng.randint(1, 4)]])
+        topics = {name: self._topic(racks) for name in self._names("t", rng.choice([1, 2, 3, 5, 9]))}
+        count = rng.choice([1, 2, 3, 4, 5, 6, 8, 13, 20, 40])
+        equal = rng.random() < 0.5
+        subscription = self._subscription(topics)
+        members = [
+            self._member(name, list(subscription) if equal else self._subscription(topics), racks)
+            for name in self._names("c", count)
+        ]
+        self._name_instances(members)
+        case = {"topics": topics, "members": members}
+        if rng.random() < 0.5:
+            self._claim(case)
+        return case
+
+    def after(self, case: Case, assignment: Assignment) -> Case:
+        """The next rebalance of the same group: everyone owns what was answered, then something happens."""
+        rng = self.random
+        case = copy.deepcopy(case)
+        generation = max((member["generation"] for member in case["members"]), default=-1) + 1
+        for member in case["members"]:
+            if rng.random() < 0.95:  # the others missed this rebalance: what they claim is stale
+                member["owned"] = {
+                    t: list(p) for t, p in assignment.get(member["memberId"], {}).items() if len(p)
+                }
+                member["generation"] = generation
+        for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
+            rng.choice([self._join, self._join, self._leave, self._resubscribe, self._grow, self._vanish])(
+                case
+            )
+        if rng.random() < 0.1:
+            rng.shuffle(case["members"])
+        return case
+
+    def _names(self, prefix: str, count: int) -> list[str]:
+        rng = self.random
+        kind = rng.choice(
+            ["plain", "plain", "uuid", "colliding", "odd"]
+            if prefix == "c"
+            else ["plain", "uuid", "colliding"]
+        )
+        if kind == "colliding":
+            return rng.sample(COLLIDING, count)
+        if kind == "uuid":
+            return [f"{prefix}-{rng.getrandbits(48):012x}" for _ in range(count)]
+        if kind == "odd":
+            return rng.sample(
+                [*ODD_IDS[:8], *(first + second for first in ODD_IDS for second in ODD_IDS[:8] if first)],
+                count,
+            )
+        return [f"{prefix}{number}" for number in rng.sample(range(count * 2), count)]
+
+    def _topic(self, racks: list[str]) -> dict[str, Any]:
+        rng = self.random
+        topic: dict[str, Any] = {
+            "partitions": rng.choice([0, 1, 1, 2, 3, 4, 6, 8, 13, 40] if rng.random() < 0.5 else [3, 6])
+        }
+        if racks and rng.random() < 0.9:
+            replicas = rng.randint(1, 3)
+            topic["racks"] = [self._replicas(racks, replicas) for _ in range(topic["partitions"])]
+        if self.topic_ids:
+            topic["topicId"] = base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=")
+        return topic
+
+    def _replicas(self, racks: list[str], replicas: int) -> list[str]:
+        if self.random.random() < 0.05:
+            return []
+        return [self.random.choice(racks) for _ in range(replicas)]
+
+    def _subscription(self, topics: dict[str, Any]) -> list[str]:
+        rng = self.random
+        chosen = [name for name in topics if rng.random() < 0.7]
+        if rng.random() < 0.05:
+            chosen.append("no-such-topic")
+        if chosen and rng.random() < 0.05:
+            chosen.append(rng.choice(chosen))
+        rng.shuffle(chosen)
+        return chosen
+
+    def _member(self, name: str, topics: list[str], racks: list[str]) -> dict[str, Any]:
+        rng = self.random
+        rack = rng.choice([*racks, *racks, "elsewhere", "", None]) if racks else None
+        return {
+            "memberId": name,
+            "instanceId": None,
+            "rackId": rack,
+            "topics": topics,
+            "owned": {},
+            "generation": -1,
+        }
+
+    def _name_instances(self, members: list[dict[str, Any]]) -> None:
+        share = self.random.choice([0.0, 0.0, 0.5, 1.0])
+        instances = self._names("i", len(members))
+        for member, instance in zip(members, instances, strict=True):
+            if self.random.random() < share:
+                member["instanceId"] = instance
+
+    def _claim(self, case: Case) -> None:
+        """Owned partitions out of nowhere: unsubscribed topics, several claims, other generations."""
+        rng = self.random
+        overlap = rng.choice([0.0, 0.0, 0.3])
+        generations = rng.choice([[3], [3], [3, 3, 2], [-1, 0, 5]])
+        for name, topic in case["topics"].items():
+            for partition in range(topic["partitions"]):
+                for _ in range(1 + (rng.random() < overlap) + (rng.random() < overlap)):
+                    if rng.random() < 0.85:
+                        owned = rng.choice(case["members"])["owned"].setdefault(name, [])
+                        if partition not in owned:
+                            owned.append(partition)
+        for member in case["members"]:
+            member["generation"] = rng.choice(generations)
+
+    def _join(self, case: Case) -> None:
+        rng = self.random
+        like = rng.choice(case["members"])
+        taken = {member["memberId"] for member in case["members"]}
+        name = next(name for name in self._many_names() if name not in taken)
+        topics = list(like["topics"]) if rng.random() < 0.7 else self._subscription(case["topics"])
+        racked = sorted(
+            {rack for topic in case["topics"].values() for at in topic.get("racks") or [] for rack in at}
+        )
+        case["members"].append(self._member(name, topics, racked))
+
+    def _many_names(self) -> Iterator[str]:
+        while True:
+            yield from self._names("c", 3)
+
+    def _leave(self, case: Case) -> None:
+        if len(case["members"]) > 1:
+            case["members"].pop(self.random.randrange(len(case["members"])))
+
+    def _resubscribe(self, case: Case) -> None:
+        self.random.choice(case["members"])["topics"] = self._subscription(case["topics"])
+
+    def _grow(self, case: Case) -> None:
+        topic = self.random.choice(list(case["topics"].values()))
+        more = self.random.randint(1, 4)
+        topic["partitions"] += more
+        if topic.get("racks") is not None:
+            topic["racks"] += [self._replicas(RACKS, 2) for _ in range(more)]
+
+    def _vanish(self, case: Case) -> None:
+        topic = self.random.choice(list(case["topics"].values()))
+        if self.random.random() < 0.2:
+            topic["partitions"] = 0
+            if topic.get("racks") is not None:
+                topic["racks"] = []
+            for member in case["members"]:
+                member["owned"] = {
+                    name: p for name, p in member["owned"].items() if case["topics"][name]["partitions"]
+                }
+
+
+def rounds(
+    groups: Groups, count: int, answers: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
+) -> int:
+    """Run ``count`` cases, ``width`` sequences side by side, feeding answers back; says how many it ran.
+
+    ``answers`` compares a batch and gives each case's assignment, or None where the sequence ends (an error).
+    A sequence starts anew, on average, every fifth case.
+    """
+    done = 0
+    batch = [groups.fresh() for _ in range(min(width, count))]
+    while done < count:
+        given = answers(batch)
+        done += len(batch)
+        following = [
+            groups.fresh() if answer is None or groups.random.random() < 0.2 else groups.after(case, answer)
+            for case, answer in zip(batch, given, strict=True)
+        ]
+        batch = following[: count - done]
+    return done
