@@ -60,10 +60,15 @@ class MemberLeft(_MemberEvent):
 
 
 class MemberFenced(_MemberEvent):
-    """A member was removed: its session timed out, or another took its instance id."""
+    """A member was removed: its session timed out, or another took its instance id.
+
+    ``last_heard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
+    had read. Has the log more of the member by then, the event changes nothing.
+    """
 
     reason: str | None = None
     group_instance_id: str | None = None
+    last_heard: int | None = None
 
 
 class SubscriptionChanged(_MemberEvent):
@@ -115,11 +120,15 @@ class ObservedMember(_Wire):
 
 
 class Evidence(_Wire):
-    """One reason for what happened, and where it was seen (``coordinator-log``, ``offset-commits``, …)."""
+    """One reason for what happened, and where it was seen (``coordinator-log``, ``offset-commits``, …).
+
+    ``kind`` is the event type that the reason stands for, where it stands for one.
+    """
 
     source: str
     reason: str
     member_ids: list[str] = field(default_factory=list)
+    kind: str | None = None
 
 
 class GroupObserved(_Event):
@@ -137,9 +146,10 @@ class GroupObserved(_Event):
 
 
 class GroupDeleted(_Event):
-    """The group is gone."""
+    """The group is gone. ``forget`` (written by the monitor's own timer): nothing of it is kept either."""
 
     reason: str | None = None
+    forget: bool = False
 
 
 EventData = (
