@@ -1,0 +1,73 @@
+"""The one place that turns ``[kafka]`` settings into what each client calls them.
+
+Each client names the same thing in its own way (librdkafka ``bootstrap.servers``, kafka-python
+``bootstrap_servers``, Spark ``kafka.bootstrap.servers``); nobody else in this project spells those names.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from assignors.errors import OutsideFailure
+from streaming.config import KafkaSettings
+
+#: Names this program to the brokers: it stands in their logs, quotas and metrics.
+CLIENT_ID = "rebalance-monitor"
+
+
+class ClusterUnavailable(OutsideFailure):
+    """The Kafka cluster does not answer."""
+
+
+def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]:
+    """Properties for confluent-kafka's Producer, Consumer and AdminClient.
+
+    ``extra`` names properties with ``_`` in place of ``.``. What librdkafka logs goes to this logger.
+    """
+    return {
+        "bootstrap.servers": settings.bootstrap_servers,
+        "client.id": CLIENT_ID,
+        "logger": logging.getLogger("rdkafka"),
+        # A broker that comes back is found within a second.
+        "reconnect.backoff.max.ms": 1000,
+        **{name.replace("_", "."): value for name, value in extra.items()},
+    }
+
+
+def kafka_python_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]:
+    """Keyword arguments for kafka-python's clients."""
+    return {"bootstrap_servers": settings.bootstrap_servers.split(","), "client_id": CLIENT_ID, **extra}
+
+
+def java_config(settings: KafkaSettings) -> dict[str, str]:
+    """Properties of the Java clients."""
+    return {"bootstrap.servers": settings.bootstrap_servers}
+
+
+def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Options for Spark's Kafka source and sink: Java properties behind ``kafka.``."""
+    return {f"kafka.{name}": value for name, value in {**java_config(settings), **(extra or {})}.items()}
+
+
+def check_reachable(settings: KafkaSettings, *, timeout: float = 10.0) -> str:
+    """The cluster's id, once a broker answers.
+
+    Args:
+        settings: where it is.
+        timeout: seconds.
+
+    Raises:
+        ClusterUnavailable: nobody answers in time; the message names the address.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        return str(AdminClient(confluent_config(settings)).list_topics(timeout=timeout).cluster_id)
+    except KafkaException as error:
+        raise ClusterUnavailable(
+            f"bootstrap_servers {settings.bootstrap_servers}: no broker answers within {timeout:g} s "
+            f"({error.args[0].str()})"
+        ) from error
