@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from streaming.kafka.cache import cache_dir
+from streaming.kafka.java import java
 from tests.oracle.jars import classpath
 
 SOURCES = Path(__file__).parent / "java"
@@ -39,7 +41,7 @@ class Oracle:
         classes = _compiled(jarset, jars)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self._jvm = subprocess.Popen(
-            ["java", *jvm_options, "-cp", f"{classes}{os.pathsep}{jars}", "oracle.Main"],
+            [str(java()[0]), *jvm_options, "-cp", f"{classes}{os.pathsep}{jars}", "oracle.Main"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -99,10 +101,10 @@ def _compiled(jarset: str, jars: str) -> Path:
     key = hashlib.sha256(jars.encode())
     for source in sources:
         key.update(source.name.encode() + b"\0" + source.read_bytes())
-    classes = CACHE / f"{jarset}-{key.hexdigest()[:16]}"
+    cache = cache_dir("oracle")
+    classes = cache / f"{jarset}-{key.hexdigest()[:16]}"
     if not classes.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as fresh:
+        with tempfile.TemporaryDirectory(dir=cache) as fresh:
             done = subprocess.run(
                 ["javac", "-nowarn", "-proc:none", "-cp", jars, "-d", f"{fresh}/classes", *map(str, sources)],
                 capture_output=True,
