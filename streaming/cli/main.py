@@ -12,6 +12,7 @@ import typer
 
 from assignors import __version__
 from assignors.errors import MonitorError
+from streaming.processes import follow_parent
 
 #: Command → what `--help` says of it. The module of the same name in this package holds ``app``.
 COMMANDS: dict[str, str] = {
@@ -61,6 +62,7 @@ def build(called: str | None) -> typer.Typer:
 
 def main() -> NoReturn:
     """Run the command line and end the process: 0 done, 1 a bad answer, 2 bad input, 3 a failure outside."""
+    follow_parent()
     arguments = sys.argv[1:]
     called = next((word for word in arguments if not word.startswith("-")), None)
     try:

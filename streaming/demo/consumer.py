@@ -22,6 +22,7 @@ from typing import Any, Literal
 import msgspec
 
 from streaming.events import Partitions
+from streaming.processes import follow_parent
 
 Protocol = Literal["eager", "cooperative", "consumer"]
 
@@ -189,6 +190,7 @@ def main() -> None:
     parser.add_argument("--instance-id")
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
     args = parser.parse_args()
+    follow_parent()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -1,0 +1,64 @@
+"""``rebalance-monitor demo``: real rebalances of real consumers on this machine, as per-member diffs."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streaming.cli.options import Verbose
+
+if TYPE_CHECKING:
+    from streaming.demo.runner import Summary, View
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(epilog="Example: rebalance-monitor demo --duration 60 --json | jq -c .cause")
+def demo(
+    *,
+    duration: Annotated[
+        float, typer.Option("--duration", min=1, metavar="SECONDS", help="Length of the story.")
+    ] = 60,
+    as_json: Annotated[bool, typer.Option("--json", help="Diffs as JSON Lines and nothing else.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", metavar="DIR", help="Keep logs and consumers' reports there.")
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """A broker, an eager and a cooperative group, collector and Spark job; each diff shows as it lands."""
+    del verbose  # main looks at it for tracebacks
+    from streaming.cli.live import JsonView, TerminalView
+    from streaming.cli.signals import stop_on_signals
+    from streaming.demo.runner import play
+
+    stop = stop_on_signals()
+    with ExitStack() as stack:
+        if keep is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rebalance-demo-")))
+        else:
+            folder = keep
+            folder.mkdir(parents=True, exist_ok=True)
+        view: View = stack.enter_context(JsonView() if as_json else TerminalView())
+        summary = play(duration=duration, folder=folder, view=view, stop=stop)
+    _report(summary, as_json)
+
+
+def _report(summary: Summary, as_json: bool) -> None:
+    """The summary for a person; where diffs go to a program, only disagreement is worth a line of stderr."""
+    from rich.console import Console
+
+    from streaming.cli.live import summary_lines
+
+    if not as_json:
+        console = Console(highlight=False)
+        for line in summary_lines(summary):
+            console.print(line)
+    for difference in summary.agreement.differences:
+        print(f"the consumers disagree: {difference}", file=sys.stderr)
+    if summary.agreement.differences:
+        raise typer.Exit(1)

@@ -1,0 +1,208 @@
+"""Plays the story on a real broker with the real pipeline and hands every diff to the view."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from streaming.config import Settings, load
+from streaming.demo import traffic
+from streaming.demo.agreement import Agreement, ReportLine, after, compare
+from streaming.demo.story import ACTORS, SESSION_TIMEOUT_MS, TOPICS, Actor, steps
+from streaming.events import Diff
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.topics import ensure_topics
+from streaming.processes import Child, Children
+from streaming.reader import DiffReader, DiffRecord
+
+#: Seconds at the end for the last diffs to arrive.
+SETTLE_SECONDS = 30.0
+
+BROKER_PROPERTIES = {
+    "group.initial.rebalance.delay.ms": "500",
+    "group.min.session.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "4",
+}
+
+
+class View(Protocol):
+    """What the demo shows, and to whom."""
+
+    def stage(self, text: str) -> None:
+        """What is being done now."""
+
+    def happens(self, text: str) -> None:
+        """A step of the story."""
+
+    def diff(self, record: DiffRecord) -> None:
+        """A diff has landed."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What was seen, and whether the consumers agree."""
+
+    causes: Counter[str] = field(default_factory=Counter)
+    rounds: Counter[str] = field(default_factory=Counter)
+    moved: int = 0
+    agreement: Agreement = field(default_factory=lambda: Agreement(0, ()))
+
+    def add(self, diff: Diff) -> None:
+        """Count one diff."""
+        self.causes[diff.cause.kind] += diff.round == 1
+        self.rounds[diff.group_id] += 1
+        self.moved += diff.moved
+
+
+class Cast:
+    """The consumers on stage: starts, stops and kills them, and keeps what they report."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._numbers = count(1)
+        self._children: dict[str, Child] = {}
+        self._leaving: list[Child] = []
+
+    def _start(self, actor: Actor) -> None:
+        number = next(self._numbers)
+        self._children[actor.name] = Child(
+            actor.name,
+            [
+                "streaming.demo.consumer",
+                *("--bootstrap-servers", self._settings.kafka.bootstrap_servers),
+                *("--group", actor.group, "--topics", actor.topic, "--name", actor.name),
+                *("--client", actor.client, "--protocol", actor.protocol),
+                *("--session-timeout-ms", str(SESSION_TIMEOUT_MS)),
+            ],
+            log=self._folder / f"{actor.name}-{number}.log",
+            output=self._folder / f"{actor.name}-{number}.jsonl",
+        )
+
+    def act(self, action: str, name: str) -> None:
+        """Do one step of the story; a consumer that is already where the step wants it is left alone."""
+        child = self._children.get(name)
+        if action == "start" and (child is None or not child.running):
+            self._start(ACTORS[name])
+        elif action == "leave" and child is not None:
+            child.terminate()
+            self._leaving.append(self._children.pop(name))
+        elif action == "crash" and child is not None:
+            self._children.pop(name).kill()
+
+    def exit(self) -> None:
+        """Everybody leaves."""
+        for name in list(self._children):
+            self.act("leave", name)
+        for child in self._leaving:
+            child.wait()
+
+    def reports(self) -> list[ReportLine]:
+        """Every callback of every consumer, in the order of each."""
+        decoder = msgspec.json.Decoder(ReportLine)
+        lines: list[ReportLine] = []
+        for path in sorted(self._folder.glob("*.jsonl")):
+            whole = path.read_bytes().rpartition(b"\n")[0]  # a consumer that was killed may leave half a line
+            lines.extend(decoder.decode(line) for line in whole.splitlines())
+        return lines
+
+
+def _pipeline(settings: Settings, folder: Path, coordinator_log: Path) -> list[Child]:
+    """The collector and the Spark job, as anybody would start them."""
+    common = ["--bootstrap-servers", settings.kafka.bootstrap_servers]
+    return [
+        Child(
+            "collector",
+            ["streaming", "collect", *common, "--coordinator-log", str(coordinator_log)],
+            log=folder / "collect.log",
+        ),
+        Child(
+            "Spark job",
+            ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"],
+            log=folder / "stream.log",
+        ),
+    ]
+
+
+class Play:
+    """One performance: the clock, the cast, the diffs."""
+
+    def __init__(self, settings: Settings, folder: Path, view: View, stop: threading.Event) -> None:
+        self._cast = Cast(settings, folder)
+        self._settings = settings
+        self._view = view
+        self._stop = stop
+        self._diffs: list[Diff] = []
+        self._latest: dict[str, Diff] = {}
+        self.summary = Summary()
+
+    def perform(self, duration: float, reader: DiffReader, children: Children) -> None:
+        """Play the story for ``duration`` seconds, then let everybody leave and wait for the last diffs."""
+        pending = list(steps(duration))
+        start = time.monotonic()
+        try:
+            while not self._stop.is_set() and (now := time.monotonic() - start) < duration:
+                while pending and pending[0].at <= now:
+                    step = pending.pop(0)
+                    self._cast.act(step.action, step.name)
+                    self._view.happens(f"{step.name}: {step.action}")
+                children.check()
+                self._take(reader)
+            self._view.happens("everybody leaves")
+        finally:
+            self._cast.exit()
+        self._settle(reader, children)
+        eager = {actor.group: actor.protocol == "eager" for actor in ACTORS.values()}
+        self.summary.agreement = compare(self._diffs, self._cast.reports(), eager)
+
+    def _take(self, reader: DiffReader) -> None:
+        record = reader.poll(0.1)
+        if record is not None:
+            self._diffs.append(record.diff)
+            self._latest[record.diff.group_id] = record.diff
+            self.summary.add(record.diff)
+            self._view.diff(record)
+
+    def _settle(self, reader: DiffReader, children: Children) -> None:
+        """Read on until every group is empty in its latest diff."""
+        groups = {actor.group for actor in ACTORS.values()}
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not self._stop.is_set() and time.monotonic() < deadline:
+            if groups <= self._latest.keys() and not any(
+                after(member) for group in groups for member in self._latest[group].members.values()
+            ):
+                return
+            children.check()
+            self._take(reader)
+
+
+def play(*, duration: float, folder: Path, view: View, stop: threading.Event) -> Summary:
+    """Run the whole demo in ``folder``; ``stop`` ends it early, with everything it started.
+
+    Raises:
+        OutsideFailure: no Java, no broker, a part of the monitor ended by itself.
+    """
+    with ExitStack() as stack:
+        view.stage("starting a Kafka broker")
+        broker = stack.enter_context(EmbeddedBroker(properties=BROKER_PROPERTIES))
+        settings = load(bootstrap_servers=broker.bootstrap_servers)
+        ensure_topics(settings)
+        traffic.create_topics(settings, TOPICS)
+        view.stage("starting the collector and the Spark job")
+        children = stack.enter_context(Children())
+        for child in _pipeline(settings, folder, broker.log_path):
+            children.add(child)
+        stack.enter_context(traffic.Traffic(settings, TOPICS))
+        reader = stack.enter_context(DiffReader(settings, from_beginning=True))
+        performance = Play(settings, folder, view, stop)
+        performance.perform(duration, reader, children)
+        view.stage("ending")
+        return performance.summary

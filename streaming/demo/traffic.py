@@ -1,0 +1,56 @@
+"""Topics with a little traffic, so that the demo's consumers have something to consume."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from itertools import count
+from typing import Self
+
+from streaming.config import Settings
+from streaming.kafka.clients import confluent_config
+
+#: Records a second and topic.
+RATE = 20
+
+
+def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
+    """Create the topics and wait until they are there."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient(confluent_config(settings.kafka))
+    wanted = [NewTopic(name, num_partitions=n, replication_factor=1) for name, n in topics.items()]
+    for future in admin.create_topics(wanted, operation_timeout=10).values():
+        future.result()
+
+
+class Traffic:
+    """Produces keyed records from a thread until the block ends."""
+
+    def __init__(self, settings: Settings, topics: Mapping[str, int]) -> None:
+        self._settings = settings
+        self._topics = list(topics)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._produce, name="traffic", daemon=True)
+
+    def _produce(self) -> None:
+        from confluent_kafka import Producer
+
+        producer = Producer(
+            confluent_config(self._settings.kafka) | {"partitioner": "murmur2_random", "linger.ms": 20}
+        )
+        for number in count():
+            for topic in self._topics:
+                producer.produce(topic, key=f"key-{number % 997}", value=f"{number}")
+            producer.poll(0)
+            if self._stop.wait(1 / RATE):
+                break
+        producer.flush(5)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
