@@ -1,0 +1,262 @@
+"""A real Kafka broker as a child process, for the demo, the tests and anyone without a cluster at hand.
+
+::
+
+    with EmbeddedBroker() as broker:
+        print(broker.bootstrap_servers)
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from assignors.errors import OutsideFailure
+from streaming.config import KafkaSettings
+from streaming.kafka.clients import confluent_config
+from streaming.kafka.jars import Progress, say
+from streaming.kafka.runtime import (
+    DEFAULT_VERSION,
+    Runtime,
+    free_ports,
+    prepare,
+    server_properties,
+    write_properties,
+    write_storage,
+)
+from streaming.kafka.supervised import SupervisedProcess
+
+_START_SECONDS = 60.0
+_TRIES = 3
+_EXCEPTION = re.compile(r"^(Caused by: )?[\w.$]+(Exception|Error)\b")
+
+
+class PortInUse(OutsideFailure):
+    """The port is in use."""
+
+
+class BrokerDied(OutsideFailure):
+    """The broker ended while starting."""
+
+
+class DataDirUnusable(OutsideFailure):
+    """The data directory can't be used."""
+
+
+class EmbeddedBroker:
+    """A one-node KRaft cluster on 127.0.0.1; a context manager.
+
+    It ends when this process ends, however it ends, and Ctrl-C in the terminal does not reach it.
+
+    Args:
+        port: to listen on; a free one when None, and the same one after a restart.
+        data_dir: kept, and used again when it holds a broker's data; a temporary one when None.
+        version: of Kafka.
+        properties: broker properties that go before this class's own.
+        heap: the JVM's ``-Xmx``.
+        progress: is told of downloads.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int | None = None,
+        data_dir: Path | None = None,
+        version: str = DEFAULT_VERSION,
+        properties: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        progress: Progress | None = say,
+    ) -> None:
+        self._wanted_port = port
+        self._own_dir = data_dir is None
+        self._data_dir = data_dir
+        self._version = version
+        self._properties = dict(properties or {})
+        self._heap = heap
+        self._progress = progress
+        self._ports: tuple[int, int] | None = None
+        self._process: SupervisedProcess | None = None
+
+    @property
+    def data_dir(self) -> Path:
+        """Where its data, configuration and log are."""
+        if self._data_dir is None:
+            self._data_dir = Path(tempfile.mkdtemp(prefix="rebalance-monitor-broker-"))
+        return self._data_dir
+
+    @property
+    def log_path(self) -> Path:
+        """What the broker logs, the group coordinator's reasons included."""
+        return self.data_dir / "server.log"
+
+    @property
+    def port(self) -> int:
+        """The port that clients connect to; set by the first start."""
+        if self._ports is None:
+            raise BrokerDied("the broker was never started")
+        return self._ports[0]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address that clients connect to."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the broker's JVM; None when it does not run."""
+        return self._process.pid if self.running and self._process else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Start it and return once it answers; nothing when it runs.
+
+        Raises:
+            PortInUse: the given port is taken.
+            BrokerDied: the process ended, or does not answer in a minute; the message has its reason.
+            DataDirUnusable: the folder can't be written.
+            NoJava, DownloadFailed, JarsMissing, StorageNotFormatted: as :func:`streaming.kafka.runtime.prepare`.
+        """
+        if self.running:
+            return self
+        runtime = prepare(self._version, progress=self._progress)
+        fixed = self._ports is not None or self._wanted_port is not None
+        for left in range(_TRIES if not fixed else 1, 0, -1):
+            ports = self._ports or self._choose_ports()
+            try:
+                self._start(runtime, ports)
+            except PortInUse:  # somebody took the free port between our look and the broker's bind
+                if left == 1:
+                    raise
+            else:
+                self._ports = ports
+                return self
+        raise PortInUse
+
+    def stop(self, timeout: float = 15.0) -> None:
+        """Stop it in order; killed when it still runs after ``timeout`` seconds. A data directory stays."""
+        if self._process is not None:
+            self._process.stop(timeout)
+            self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def restart(self) -> Self:
+        """Stop and start again on the same data and port."""
+        self.stop()
+        return self.start()
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """The broker's exit status once it ends; None after ``timeout`` seconds."""
+        return self._process.wait(timeout) if self._process is not None else 0
+
+    def close(self) -> None:
+        """Stop it for good; a temporary data directory goes."""
+        if self._own_dir:
+            self.kill()  # nothing of it is kept, so nothing need be written in order
+            if self._data_dir is not None:
+                shutil.rmtree(self._data_dir, ignore_errors=True)
+                self._data_dir = None
+        else:
+            self.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.kill()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _choose_ports(self) -> tuple[int, int]:
+        free = free_ports(2)
+        if self._wanted_port is None:
+            return free[0], free[1]
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self._wanted_port))
+            except OSError as error:
+                raise PortInUse(
+                    f"--port {self._wanted_port}: {error.strerror}; choose another, or leave it out for a free one"
+                ) from error
+        return self._wanted_port, next(port for port in free if port != self._wanted_port)
+
+    def _start(self, runtime: Runtime, ports: tuple[int, int]) -> None:
+        storage, config = self.data_dir / "storage", self.data_dir / "server.properties"
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            if not (storage / "meta.properties").is_file():
+                write_storage(runtime, storage)
+            write_properties(config, server_properties(storage, *ports, self._properties))
+            logged = self.log_path.stat().st_size if self.log_path.exists() else 0
+        except OSError as error:
+            raise DataDirUnusable(f"--data-dir {self.data_dir}: {error.strerror}") from error
+        jvm = (f"-Xmx{self._heap}", "-Xms64m")
+        process = SupervisedProcess(runtime.command("kafka.Kafka", str(config), jvm=jvm), self.log_path)
+        try:
+            self._await(process, ports[0], logged)
+        except BaseException:
+            process.kill()
+            raise
+        self._process = process
+
+    def _await(self, process: SupervisedProcess, port: int, logged: int) -> None:
+        """Until the port is open and the cluster's metadata names the broker."""
+        by = time.monotonic() + _START_SECONDS
+        while not _listens(port):
+            if process.wait(0.02) is not None:
+                self._explain(process, port, logged)
+            if time.monotonic() > by:
+                raise BrokerDied(f"the broker's port {port} is not open after a minute; see {self.log_path}")
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        client = AdminClient(confluent_config(KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}")))
+        while True:
+            if process.poll() is not None:
+                self._explain(process, port, logged)
+            try:
+                if client.list_topics(timeout=2).brokers:
+                    return
+            except KafkaException as error:
+                if time.monotonic() > by:
+                    raise BrokerDied(
+                        f"the broker does not answer after a minute ({error.args[0].str()}); see {self.log_path}"
+                    ) from error
+
+    def _explain(self, process: SupervisedProcess, port: int, logged: int) -> None:
+        """Raise what the broker's log says of its end."""
+        with self.log_path.open("rb") as log:
+            log.seek(logged)
+            lines = log.read().decode(errors="replace").splitlines()
+        if any("Address already in use" in line or "BindException" in line for line in lines):
+            raise PortInUse(f"port {port} or the controller's port was taken while the broker started")
+        exceptions = [line for line in lines if _EXCEPTION.match(line)]
+        # The deepest cause says most; it comes last: "Caused by: …ConfigException: …".
+        causes = [line for line in exceptions if line.startswith("Caused by")]
+        reason = (causes[-1:] or exceptions[:1] or lines[-1:] or ["it said nothing"])[0].strip()
+        raise BrokerDied(
+            f"the broker ended with status {process.poll()} while starting: {reason}; see {self.log_path}"
+        )
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

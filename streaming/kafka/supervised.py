@@ -1,0 +1,96 @@
+"""A child process in a session of its own that never outlives this one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from assignors.errors import OutsideFailure
+
+
+class ProcessNotStarted(OutsideFailure):
+    """A child process does not start."""
+
+
+class SupervisedProcess:
+    """Starts a command under :mod:`streaming.kafka.supervisor`.
+
+    Ctrl-C in the terminal does not reach it: it is this process that decides when it stops. Its standard
+    output and error go to a file.
+
+    Args:
+        command: program and arguments.
+        log: where its output is appended.
+        grace: seconds between SIGTERM and SIGKILL when this process ends without :meth:`stop`.
+        environment: in place of this process's own.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        grace: float = 5.0,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        script = Path(__file__).with_name("supervisor.py")
+        with log.open("ab") as output:
+            self._supervisor = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(script), str(grace), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,
+                env=environment,
+            )
+        first = self._supervisor.stdout.readline() if self._supervisor.stdout else b""
+        if not first:
+            self._supervisor.wait()
+            raise ProcessNotStarted(f"{command[0]} does not start; see {log}")
+        #: Process id of the command itself.
+        self.pid = int(first)
+
+    def poll(self) -> int | None:
+        """Its exit status (128 + n after signal n); None while it runs."""
+        return self._supervisor.poll()
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Its exit status once it ends; None when ``timeout`` seconds pass first."""
+        try:
+            return self._supervisor.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """SIGTERM, and SIGKILL when it still runs after ``timeout`` seconds; returns once it is gone."""
+        self._order(b"stop\n")
+        if self.wait(timeout) is None:
+            self.kill()
+        self._close()
+
+    def kill(self) -> None:
+        """SIGKILL; returns once it is gone."""
+        self._order(b"kill\n")
+        if self.wait(5.0) is None:  # the supervisor hangs: the command dies with it
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._supervisor.kill()
+            self._supervisor.wait()
+        self._close()
+
+    def _order(self, order: bytes) -> None:
+        if self.poll() is None and self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):  # it ended by itself just now
+                self._supervisor.stdin.write(order)
+                self._supervisor.stdin.flush()
+
+    def _close(self) -> None:
+        for pipe in (self._supervisor.stdin, self._supervisor.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()

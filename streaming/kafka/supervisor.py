@@ -1,0 +1,83 @@
+"""Run as a script: runs a command and ends it for certain when whoever asked for it ends, however it ends.
+
+``python -I -S supervisor.py GRACE_SECONDS COMMAND…``: prints the command's process id, then listens on
+standard input for ``stop`` (SIGTERM, SIGKILL after the grace) and ``kill`` (SIGKILL). The end of standard
+input or a parent that is gone means ``stop``. It ends with the command's status (128 + n after signal n).
+
+Two ways to notice the parent's end, because each has a hole: a process that the parent forked may hold the
+other end of the pipe open, and a parent that is process 1 is never replaced. The command itself dies with
+this process (Linux: PR_SET_PDEATHSIG), so that SIGKILL here leaves nothing behind either. Only the standard
+library and no site: it starts in 20 ms.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+_PR_SET_PDEATHSIG = 1
+_LOOK_SECONDS = 0.5
+
+
+def _die_with(parent: int) -> None:
+    """In the child, before exec: the kernel kills it when ``parent`` ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the call above
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _wake_on(*signals: signal.Signals) -> int:
+    """A file that becomes readable when one of the signals arrives."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in signals:
+        signal.signal(number, lambda *_: None)
+    return reading
+
+
+def _run(command: list[str], grace: float) -> int:
+    asked_by, me = os.getppid(), os.getpid()
+    signals = _wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            preexec_fn=lambda: _die_with(me),  # noqa: PLW1509 - this process has one thread
+        )
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        return 127
+    os.write(1, f"{child.pid}\n".encode())
+    stop_by: float | None = None
+    listening = [0, signals]
+    while child.poll() is None:
+        ready, _, _ = select.select(listening, [], [], _LOOK_SECONDS)
+        order = b""
+        if 0 in ready:
+            order = os.read(0, 100)
+            if not order:
+                listening.remove(0)
+                order = b"stop"
+        if signals in ready:
+            arrived = os.read(signals, 100)
+            if set(arrived) - {signal.SIGCHLD}:
+                order = b"stop"
+        if b"kill" in order or (stop_by is not None and time.monotonic() > stop_by):
+            child.kill()
+        elif stop_by is None and (b"stop" in order or os.getppid() != asked_by):
+            child.terminate()
+            stop_by = time.monotonic() + grace
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(_run(sys.argv[2:], float(sys.argv[1])))
