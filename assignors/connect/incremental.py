@@ -1,0 +1,202 @@
+"""``IncrementalCooperativeAssignor`` (KIP-415, KAFKA-12495): Connect's stateful assignor, as a pure function.
+
+Goals, in order:
+1. what runs keeps running where it runs: only what must move is revoked, and it is given out one round later;
+2. work of a worker that went away waits ``max_delay_ms`` for its return;
+3. loads of connectors, and of tasks, differ by at most one, reached by revoking from the most loaded;
+4. consecutive revoking rounds back off (1 ms × 40ⁿ, at most ``max_delay_ms``).
+
+Sets, as the Java class names them: deleted = previous − configured; lost = previous − active − deleted;
+created = configured − previous − active; duplicated = what more than one worker runs.
+O((tasks + workers) log (tasks + workers)).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic
+
+from assignors.connect.delay import Timer
+from assignors.connect.loads import Item, Shelf, fill, revocations
+from assignors.connect.model import (
+    DEFAULT_MAX_DELAY_MS,
+    Change,
+    Round,
+    State,
+    Task,
+    Work,
+    check_configured,
+    check_delay,
+    check_workers,
+)
+from assignors.java import in_hash_order, string_key
+
+
+def assign(
+    state: State,
+    workers: Mapping[str, Work],
+    configured: Mapping[str, int],
+    now_ms: int,
+    *,
+    max_delay_ms: int = DEFAULT_MAX_DELAY_MS,
+    generation: int | None = None,
+    last_completed_generation: int | None = None,
+) -> Round:
+    """One round of the leader: ``(state, changes, delay_ms)``.
+
+    Args:
+        state: what the leader remembers; ``State()`` for a new leader.
+        workers: what each worker reports to run, in the order of the JoinGroup response. The order inside a
+            worker's work decides what it gives up first: see ``assignors.connect.worker``.
+        configured: the number of tasks of each configured connector.
+        now_ms: the leader's clock.
+        max_delay_ms: ``scheduled.rebalance.max.delay.ms``.
+        generation: this round's; the one after the previous round's when None.
+        last_completed_generation: the last one that the leader has synced; the previous round's when None.
+            When it is another, what the leader remembers as running is forgotten.
+
+    Raises:
+        InvalidGroup: no worker, a number of tasks below 0, or a delay outside int32.
+    """
+    check_workers(workers)
+    check_configured(configured)
+    check_delay(max_delay_ms)
+    # memberConfigs, and then a second HashMap filled from it
+    order = in_hash_order(in_hash_order(list(workers)))
+    running = {worker: workers[worker] for worker in order}
+    previous = state.previous if last_completed_generation in (None, state.generation) else Work()
+    if _still_runs(running.values(), state.revoked):
+        previous = Work(
+            tuple(name for work in running.values() for name in work.connectors),
+            tuple(task for work in running.values() for task in work.tasks),
+        )
+    connectors = _Kind(
+        {worker: work.connectors for worker, work in running.items()},
+        set(configured),
+        previous.connectors,
+        string_key,
+    )
+    tasks = _Kind(
+        {worker: work.tasks for worker, work in running.items()},
+        {(name, number) for name, count in configured.items() for number in range(count)},
+        previous.tasks,
+        _task_order,
+    )
+    timer = Timer.resume(state, now_ms, max_delay_ms)
+    reassign = timer.lost_work(
+        (connectors.lost, tasks.lost), (connectors.shelves, tasks.shelves), state.members
+    )
+    if timer.delay_ms == 0:
+        _balance(connectors, tasks, timer)
+    else:
+        timer.revoked_in_previous = False
+    connectors.assign(reassign=reassign)
+    tasks.assign(reassign=reassign)
+    changes = {
+        worker: Change(
+            Work(connectors.assigned(worker), tasks.assigned(worker)),
+            Work(connectors.revoked(worker), tasks.revoked(worker)),
+        )
+        for worker in workers
+    }
+    after = State(
+        previous=Work(connectors.remembered(), tasks.remembered()),
+        revoked=Work(connectors.all_revoked(), tasks.all_revoked()),
+        members=tuple(sorted(workers)),
+        generation=state.generation + 1 if generation is None else generation,
+        revoked_in_previous=timer.revoked_in_previous,
+        candidates=tuple(timer.candidates),
+        scheduled_ms=timer.scheduled_ms,
+        delay_ms=timer.delay_ms,
+        successive_revocations=timer.successive_revocations,
+    )
+    return Round(after, changes, timer.delay_ms)
+
+
+class _Kind(Generic[Item]):
+    """Everything that one round derives about connectors, or about tasks."""
+
+    def __init__(
+        self,
+        reported: Mapping[str, Sequence[Item]],
+        configured: set[Item],
+        previous: Sequence[Item],
+        order: Callable[[Item], Any],
+    ) -> None:
+        held = {worker: dict.fromkeys(items) for worker, items in reported.items()}
+        runs = Counter(item for items in held.values() for item in items)
+        remembered = set(previous)
+        deleted = remembered - configured
+        self.order = order
+        self.configured = len(configured)
+        self.lost = self._sorted(remembered - deleted - runs.keys())
+        self.created = self._sorted(configured - remembered - runs.keys())
+        out = {item for item, times in runs.items() if times > 1 or item in deleted}
+        self._revoked = {worker: [item for item in items if item in out] for worker, items in held.items()}
+        self._shelf = {
+            worker: Shelf(worker, {item: None for item in items if item not in out})
+            for worker, items in held.items()
+        }
+
+    @property
+    def shelves(self) -> list[Shelf[Item]]:
+        """Every worker's load, in HashMap order."""
+        return list(self._shelf.values())
+
+    def _sorted(self, items: Iterable[Item]) -> list[Item]:
+        return sorted(items, key=self.order)
+
+    def revoke(self, revocations: Mapping[str, Sequence[Item]]) -> None:
+        """Takes load-balancing revocations off the workers."""
+        for worker, items in revocations.items():
+            self._revoked[worker] += items
+            self._shelf[worker].drop(items)
+
+    def assign(self, *, reassign: bool) -> None:
+        """Gives out what was created, and what was lost if it waits no longer."""
+        fill(self.shelves, self.created + self.lost if reassign else self.created)
+
+    def assigned(self, worker: str) -> tuple[Item, ...]:
+        """What a worker starts, in the order in which it was given."""
+        return tuple(self._shelf[worker].added)
+
+    def revoked(self, worker: str) -> tuple[Item, ...]:
+        """What a worker stops, ascending."""
+        return tuple(self._sorted(self._revoked[worker]))
+
+    def all_revoked(self) -> tuple[Item, ...]:
+        """What any worker stops, ascending."""
+        return tuple(self._sorted({item for items in self._revoked.values() for item in items}))
+
+    def remembered(self) -> tuple[Item, ...]:
+        """What the next round takes for running: all that runs after this one, and what is still lost."""
+        runs = {item for shelf in self._shelf.values() for item in (*shelf.held, *shelf.added)}
+        runs.difference_update(*self._revoked.values())
+        runs.update(self.lost)
+        return tuple(self._sorted(runs))
+
+
+def _task_order(task: Task) -> tuple[bytes, int]:
+    return string_key(task[0]), task[1]
+
+
+def _still_runs(running: Iterable[Work], revoked: Work) -> bool:
+    """Whether some of the previous round's revocations did not take effect."""
+    connectors, tasks = set(revoked.connectors), set(revoked.tasks)
+    return any(
+        not (connectors.isdisjoint(work.connectors) and tasks.isdisjoint(work.tasks)) for work in running
+    )
+
+
+def _balance(connectors: _Kind[str], tasks: _Kind[Task], timer: Timer) -> None:
+    """Revokes from those with too much, unless the previous round did so too."""
+    from_connectors: dict[str, list[str]] = {}
+    from_tasks: dict[str, list[Task]] = {}
+    idle = not any(map(len, connectors.shelves)) and not any(map(len, tasks.shelves))
+    if not idle and connectors.configured + tasks.configured:
+        from_connectors = revocations(connectors.shelves, connectors.configured)
+        from_tasks = revocations(tasks.shelves, tasks.configured)
+    if timer.may_revoke(wanted=bool(from_connectors or from_tasks)):
+        connectors.revoke(from_connectors)
+        tasks.revoke(from_tasks)

@@ -1,0 +1,114 @@
+"""What Connect's assignors take and give: frozen values, ready to be kept and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignors.errors import InvalidGroup
+
+#: ``scheduled.rebalance.max.delay.ms`` when it is not set.
+DEFAULT_MAX_DELAY_MS = 300_000
+_INT_MAX = 2**31 - 1
+
+#: A connector's task: ``(connector, task number)``.
+Task = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Connector instances and tasks. The order is the order in which a worker holds or reports them."""
+
+    connectors: tuple[str, ...] = ()
+    tasks: tuple[Task, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.connectors or self.tasks)
+
+    def share(self) -> dict[str, list[int]]:
+        """The tasks as ``{connector: ascending task numbers}``, as a consumer's share shows partitions."""
+        share: dict[str, list[int]] = {}
+        for connector, number in sorted(self.tasks):
+            share.setdefault(connector, []).append(number)
+        return share
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one worker is told: what to start (``assigned``) and what to stop (``revoked``)."""
+
+    assigned: Work = field(default_factory=Work)
+    revoked: Work = field(default_factory=Work)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the leader remembers between rounds (the fields of ``IncrementalCooperativeAssignor``).
+
+    A worker that becomes leader starts from ``State()``. Sets are ascending tuples, so that equal states are
+    equal values and serialise alike.
+    """
+
+    #: All that ran or was lost after the previous round.
+    previous: Work = field(default_factory=Work)
+    #: What the previous round revoked, until it is known to have taken effect.
+    revoked: Work = field(default_factory=Work)
+    members: tuple[str, ...] = ()
+    generation: int = -1
+    revoked_in_previous: bool = False
+    #: Workers that came without work while a delay ran, in the order in which they were seen.
+    candidates: tuple[str, ...] = ()
+    #: When the delayed rebalance is due (ms), 0 when none is.
+    scheduled_ms: int = 0
+    delay_ms: int = 0
+    #: Consecutive rounds that wanted to revoke: the exponent of the back-off.
+    successive_revocations: int = 0
+
+
+class Round(NamedTuple):
+    """One round's answer. After ``delay_ms`` > 0 the workers rejoin by themselves."""
+
+    state: State
+    changes: dict[str, Change]
+    delay_ms: int
+
+
+def check_configured(configured: Mapping[str, int]) -> None:
+    """``configured`` maps each connector to its number of tasks.
+
+    Raises:
+        InvalidGroup: a number is not a whole number from 0 up.
+    """
+    for connector, tasks in configured.items():
+        if not isinstance(tasks, int) or isinstance(tasks, bool) or not 0 <= tasks <= _INT_MAX:
+            raise InvalidGroup(f"configured.{connector}: {tasks!r} is not a number of tasks, 0 or more")
+
+
+def check_workers(workers: Sequence[str] | Mapping[str, Work]) -> None:
+    """A group has at least one worker, and what it reports are tasks.
+
+    Raises:
+        InvalidGroup: there is none, one is listed twice, or a task number is below 0.
+    """
+    if not workers:
+        raise InvalidGroup("workers: none; a Connect group has at least its leader")
+    if not isinstance(workers, Mapping):
+        if len(set(workers)) != len(workers):
+            twice = next(worker for i, worker in enumerate(workers) if worker in workers[:i])
+            raise InvalidGroup(f"workers: {twice!r} is listed twice")
+        return
+    for worker, work in workers.items():
+        for connector, number in work.tasks:
+            if number < 0:
+                raise InvalidGroup(f"workers.{worker}.tasks: {connector}-{number} is below 0")
+
+
+def check_delay(max_delay_ms: int) -> None:
+    """``scheduled.rebalance.max.delay.ms`` is an int32, 0 or more.
+
+    Raises:
+        InvalidGroup: it is not.
+    """
+    if not 0 <= max_delay_ms <= _INT_MAX:
+        raise InvalidGroup(f"max_delay_ms: {max_delay_ms} is not from 0 to {_INT_MAX}")
