@@ -1,0 +1,121 @@
+"""``rebalance-monitor demo`` as its user runs it: real broker, consumers, collector, Spark job."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+GROUPS = {"orders-eager", "payments-cooperative"}
+
+
+def as_sets(share: dict[str, list[int]]) -> set[tuple[str, int]]:
+    return {(topic, p) for topic, partitions in share.items() for p in partitions}
+
+
+@pytest.fixture(scope="module")
+def performance(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict], Path]:
+    """One demo of a minute: its diffs, and the folder with the consumers' reports."""
+    folder = tmp_path_factory.mktemp("demo")
+    answer = subprocess.run(
+        [sys.executable, "-m", "streaming", "demo", "--duration", "60", "--json", "--keep", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return [json.loads(line) for line in answer.stdout.splitlines()], folder
+
+
+def test_every_kind_of_rebalance_is_seen_in_both_groups(performance) -> None:
+    diffs, _ = performance
+    causes = defaultdict(Counter)
+    for diff in diffs:
+        causes[diff["groupId"]][diff["cause"]["kind"]] += 1
+    assert causes.keys() == GROUPS
+    for group in GROUPS:
+        assert {"member.joined", "member.left", "member.fenced"} <= causes[group].keys(), causes
+    second = [d for d in diffs if d["groupId"] == "payments-cooperative" and d["round"] == 2]
+    assert any(as_sets(m["assigned"]) for d in second for m in d["members"].values())
+
+
+def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
+    diffs, _ = performance
+    assert diffs
+    before: dict[str, dict[str, set]] = defaultdict(dict)
+    for diff in diffs:
+        held: dict[str, set] = {}
+        for member_id, member in diff["members"].items():
+            owned, revoked, assigned, kept = (
+                as_sets(member[name]) for name in ("owned", "revoked", "assigned", "kept")
+            )
+            assert kept == owned - revoked
+            assert not revoked & assigned
+            assert owned == before[diff["groupId"]].get(member_id, set()), diff
+            held[member_id] = kept | assigned
+        everything = [p for share in held.values() for p in share]
+        assert len(everything) == len(set(everything)), diff
+        before[diff["groupId"]] = held
+
+
+def test_the_consumers_own_callbacks_say_the_same_at_every_generation(performance) -> None:
+    """Independent of the demo's own comparison: the last report of a (member, generation) is what the diff says."""
+    diffs, folder = performance
+    held: dict[tuple[str, int], set] = {}
+    for path in folder.glob("*.jsonl"):
+        eager = path.name.startswith("orders")
+        for line in map(json.loads, path.read_text().splitlines()):
+            if not line["closing"] and (line["event"] == "assigned" or not eager):
+                held[line["memberId"], line["generation"]] = as_sets(line["owned"])
+    compared = 0
+    for diff in diffs:
+        for member_id, member in diff["members"].items():
+            reported = held.get((member_id, diff["generation"]))
+            if reported is not None:
+                assert as_sets(member["kept"]) | as_sets(member["assigned"]) == reported, diff
+                compared += 1
+    assert compared >= 20
+    missing = held.keys() - {(m, d["generation"]) for d in diffs for m in d["members"]}
+    assert not missing, "a generation that a consumer lived through has no diff"
+
+
+@pytest.mark.parametrize("seconds", [2, 12])
+def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
+    marker = f"demo-{os.getpid()}-{seconds}"
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "streaming", "demo", "--json", "--keep", str(tmp_path)],
+        env={**os.environ, "REBALANCE_TEST_MARKER": marker},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    threading.Event().wait(seconds)  # any moment will do: that is the point
+    demo.send_signal(signal.SIGINT)
+    _, errors = demo.communicate(timeout=60)
+    assert "Traceback" not in errors
+    assert demo.returncode == 0, errors
+    deadline = time.monotonic() + 20
+    while left := processes_with(marker):
+        assert time.monotonic() < deadline, left
+        threading.Event().wait(0.2)
+
+
+def processes_with(marker: str) -> list[str]:
+    """Command lines of the processes that inherited the marker in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (path / "environ").read_bytes():
+                found.append((path / "cmdline").read_text().replace("\0", " ")[:200])
+        except (OSError, UnicodeDecodeError):
+            continue  # ended meanwhile, or a zombie
+    return found

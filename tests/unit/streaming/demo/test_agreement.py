@@ -1,0 +1,66 @@
+from streaming.demo.agreement import Agreement, ReportLine, compare
+from streaming.events import Cause, Diff, MemberDiff, Partitions
+
+
+def diff(generation: int, **afters: Partitions) -> Diff:
+    members = {m: MemberDiff(owned={}, revoked={}, assigned=share, kept={}) for m, share in afters.items()}
+    cause = Cause(kind="member.joined")
+    return Diff(
+        group_id="g",
+        protocol="classic",
+        assignor="range",
+        generation=generation,
+        group_epoch=None,
+        round=1,
+        cause=cause,
+        timestamp=generation,
+        members=members,
+        unassigned={},
+        moved=0,
+        violations=[],
+    )
+
+
+def line(
+    generation: int, event: str, owned: Partitions, *, member: str = "c1", closing: bool = False
+) -> ReportLine:
+    return ReportLine(
+        at=generation,
+        name=member,
+        member_id=member,
+        generation=generation,
+        event=event,
+        partitions={},
+        owned=owned,
+        closing=closing,
+    )
+
+
+def test_eager_revocations_belong_to_no_generation() -> None:
+    reports = [line(1, "assigned", {"t": [0, 1]}), line(1, "revoked", {}), line(2, "assigned", {"t": [0]})]
+    answer = compare([diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]})], reports, {"g": True})
+    assert answer == Agreement(2, ())
+
+
+def test_cooperative_revocations_do_and_a_quiet_generation_keeps_what_was_held() -> None:
+    reports = [
+        line(1, "assigned", {"t": [0, 1]}),
+        line(2, "assigned", {"t": [0, 1]}),
+        line(2, "revoked", {"t": [0]}),
+        line(3, "revoked", {}, closing=True),
+    ]
+    diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0]})]
+    assert compare(diffs, reports, {"g": False}) == Agreement(3, ())
+
+
+def test_a_difference_is_told_in_words() -> None:
+    answer = compare([diff(1, c1={"t": [0, 1]})], [line(1, "assigned", {"t": [0]})], {"g": True})
+    assert answer == Agreement(
+        1, ("g generation 1, c1: the diff says {'t': [0, 1]}, the consumer reported {'t': [0]}",)
+    )
+
+
+def test_a_member_that_is_gone_has_nothing_to_report() -> None:
+    reports = [line(1, "assigned", {"t": [0]}), line(2, "assigned", {"t": [0]}, member="c2")]
+    answer = compare([diff(1, c1={"t": [0]}), diff(2, c1={}, c2={"t": [0]})], reports, {"g": True})
+    assert answer == Agreement(2, ())

@@ -1,0 +1,25 @@
+from streaming.demo.story import ACTORS, steps
+
+
+def test_a_minute_has_a_join_a_leave_a_crash_and_a_return_in_both_groups() -> None:
+    seen: dict[str, set[str]] = {}
+    for step in steps(60):
+        seen.setdefault(ACTORS[step.name].group, set()).add(step.action)
+    assert seen == {
+        "orders-eager": {"start", "leave", "crash"},
+        "payments-cooperative": {"start", "leave", "crash"},
+    }
+
+
+def test_steps_ascend_and_stay_within_the_duration() -> None:
+    for duration in (1, 30, 60, 200):
+        times = [step.at for step in steps(duration)]
+        assert times == sorted(times)
+        assert times[-1] < duration
+
+
+def test_nobody_leaves_or_crashes_who_is_not_there_and_nobody_starts_twice() -> None:
+    present: set[str] = set()
+    for step in steps(240):
+        assert (step.name in present) == (step.action != "start"), step
+        (present.add if step.action == "start" else present.discard)(step.name)

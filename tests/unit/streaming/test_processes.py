@@ -1,0 +1,82 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from streaming.processes import Child, ChildDied, Children
+
+CHILD = """
+import signal, sys, threading, time
+from streaming.processes import follow_parent
+follow_parent()
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+print("ready", flush=True)
+stop.wait(60)
+print("drained", flush=True)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "drains.py").write_text(CHILD)
+    (tmp_path / "fails.py").write_text("import sys; sys.exit('error: no such luck')")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    return "drains"
+
+
+def eventually(condition, seconds: float = 20.0) -> None:
+    waited = threading.Event()
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not within the time"
+        waited.wait(0.02)
+
+
+def test_a_terminated_child_drains(module: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with Children() as children:
+        children.add(Child("part", [module], log=log))
+        eventually(lambda: "ready" in log.read_text())
+        children.check()
+    assert log.read_text() == "ready\ndrained\n"
+
+
+def test_a_child_that_ends_by_itself_is_reported_with_its_last_line(module: str, tmp_path: Path) -> None:
+    child = Child("part", ["fails"], log=tmp_path / "log")
+    eventually(lambda: not child.running)
+    with pytest.raises(ChildDied) as caught:
+        child.check()
+    assert str(caught.value) == f"part ended with status 1: no such luck (log: {tmp_path / 'log'})"
+
+
+def test_a_child_ends_when_its_parent_is_killed(module: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            ("import pathlib, sys, time; from streaming.processes import Child\n"
+            f"Child('part', ['{module}'], log=pathlib.Path(sys.argv[1])); time.sleep(60)"),
+            str(log),
+        ]
+    )
+    eventually(lambda: log.exists() and "ready" in log.read_text())
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    eventually(lambda: log.read_text() == "ready\ndrained\n")
+
+
+def test_watch_ends_with_the_signal_and_raises_for_a_dead_child(module: str, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with Children() as children:
+        children.watch(stop)
+    with Children() as children, pytest.raises(ChildDied, match="no such luck"):
+        children.add(Child("part", ["fails"], log=tmp_path / "log"))
+        children.watch(threading.Event())
