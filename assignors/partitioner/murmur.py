@@ -75,7 +75,7 @@ def murmur2(key: bytes) -> int:
         h = (h ^ int.from_bytes(key[count << 2 :], "little")) * 0x5BD1E995 & 0xFFFFFFFF
     h = (h ^ h >> 13) * 0x5BD1E995 & 0xFFFFFFFF
     h ^= h >> 15
-    return h - 0x100000000 if h > 0x7FFFFFFF else h
+    return h - 0x100000000 if h > POSITIVE else h
 
 
 def to_positive(number: int) -> int:
