@@ -1,0 +1,160 @@
+"""What Kafka's answers inherit from Java: hash codes, orders, and the order in which a HashMap iterates.
+
+The only place that knows Java (with ``java_hash_table``, the exact table behind ``hash_order``'s rare case). Hash
+codes are signed 32-bit; strings are UTF-16. Checked against the JVM in ``tests/oracle/assignors/test_java.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate, repeat
+from operator import mul
+
+from assignors.errors import BadInput
+from assignors.java_hash_table import DEFAULT_CAPACITY, TREEIFY_ABOVE, HashTable, threshold
+
+__all__ = [
+    "DEFAULT_CAPACITY",
+    "HashTable",
+    "hash_order",
+    "hash_set_copy_capacity",
+    "in_hash_order",
+    "in_string_order",
+    "signed",
+    "string_hash",
+    "string_key",
+    "table_size_for",
+    "topic_partition_hash",
+    "uuid_bits",
+    "uuid_hash",
+]
+
+_MASK = 0xFFFFFFFF
+_SIGN = 0x80000000
+#: 31**k modulo 2**32, highest power first: a hash code is one dot product.
+_POWERS = tuple(accumulate(repeat(31, 255), lambda power, base: power * base & _MASK, initial=1))[::-1]
+_LAST_BMP = "\uffff"
+
+
+def signed(value: int) -> int:
+    """The low 32 bits as a Java ``int``."""
+    return ((value & _MASK) ^ _SIGN) - _SIGN
+
+
+@lru_cache(maxsize=1 << 16)  # as a Java String keeps its own
+def string_hash(text: str) -> int:
+    """``String.hashCode``: h = 31·h + unit over the UTF-16 units."""
+    units: Sequence[int]
+    if text.isascii():
+        units = text.encode()
+    else:
+        encoded = text.encode("utf-16-be", "surrogatepass")
+        units = struct.unpack(f">{len(encoded) // 2}H", encoded)
+    if len(units) > len(_POWERS):
+        value = 0
+        for unit in units:
+            value = (31 * value + unit) & _MASK
+    else:
+        value = sum(map(mul, units, _POWERS[len(_POWERS) - len(units) :]))
+    return signed(value)
+
+
+def string_key(text: str) -> bytes:
+    """Sort key of ``String.compareTo``: by UTF-16 units, which puts astral characters before U+E000…U+FFFF."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def in_string_order(texts: Iterable[str]) -> list[str]:
+    """The strings as Java sorts them."""
+    texts = list(texts)
+    if all(map(str.isascii, texts)):
+        return sorted(texts)
+    return sorted(texts, key=string_key)
+
+
+def topic_partition_hash(topic: str, partition: int) -> int:
+    """``TopicPartition.hashCode``: 31·(31 + partition) + hash(topic)."""
+    return signed(31 * (31 + partition) + string_hash(topic))
+
+
+def uuid_bits(text: str) -> tuple[int, int]:
+    """Most and least significant 64 bits, signed, of a Uuid as Kafka prints it; they compare as Uuids do.
+
+    Raises:
+        BadInput: not 16 bytes of url-safe base64.
+    """
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadInput(f"topicId: {text!r} is not url-safe base64") from error
+    if len(raw) != 16:  # noqa: PLR2004 - a UUID has 16 bytes
+        raise BadInput(f"topicId: {text!r} has {len(raw)} bytes, not 16")
+    most, least = struct.unpack(">qq", raw)
+    return most, least
+
+
+def uuid_hash(bits: tuple[int, int]) -> int:
+    """``Uuid.hashCode``: both halves folded into one int."""
+    folded = bits[0] ^ bits[1]
+    return signed((folded >> 32) ^ folded)
+
+
+def table_size_for(capacity: int) -> int:
+    """What ``new HashMap(capacity)`` allocates: the next power of two."""
+    return 1 << max(capacity - 1, 0).bit_length()
+
+
+def hash_set_copy_capacity(size: int) -> int:
+    """What ``new HashSet(collection)`` of this size allocates."""
+    return table_size_for(max(int(size / 0.75) + 1, DEFAULT_CAPACITY))
+
+
+def hash_order(
+    hashes: Sequence[int], *, capacity: int = DEFAULT_CAPACITY, keys: Sequence[str] | None = None
+) -> list[int]:
+    """The order in which a HashMap iterates keys with these hash codes, put in this order; O(n log n).
+
+    Args:
+        hashes: one hash code a distinct key, in order of insertion.
+        capacity: what the map was allocated with (``table_size_for`` of the constructor's argument).
+        keys: the keys when they are strings: where more than eight fall into one bin of a large table, Java
+            orders those with equal hash codes by ``compareTo``. Without it they keep the order of insertion.
+
+    Returns:
+        Positions in ``hashes``.
+    """
+    spread = [(code & _MASK) ^ (code >> 16 & 0xFFFF) for code in hashes]
+    count = len(spread)
+    final = capacity
+    while count > threshold(final):
+        final <<= 1
+    if count > TREEIFY_ABOVE and _overflows(spread, capacity, final):
+        compared = [string_key(key) for key in keys] if keys is not None else None
+        table = HashTable(capacity, compared)
+        for position, code in enumerate(hashes):
+            table.add(position, code)
+        return list(table)
+    mask = final - 1
+    bins = [code & mask for code in spread]
+    return sorted(range(count), key=bins.__getitem__)
+
+
+def in_hash_order(texts: Sequence[str], *, capacity: int = DEFAULT_CAPACITY) -> list[str]:
+    """Distinct strings as a HashMap or HashSet iterates them that got them in this order."""
+    return [texts[at] for at in hash_order([*map(string_hash, texts)], capacity=capacity, keys=texts)]
+
+
+def _overflows(spread: Sequence[int], capacity: int, final: int) -> bool:
+    """Whether a bin held more than eight keys at any time: the table then grew early, or made it a tree."""
+    while capacity <= final:
+        mask = capacity - 1
+        held = spread[: threshold(capacity) + 1]
+        if max(Counter([code & mask for code in held]).values()) > TREEIFY_ABOVE:
+            return True
+        capacity <<= 1
+    return False

@@ -1,0 +1,96 @@
+"""Hash codes, orders and HashMap iteration against the JVM, trees and removals included."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from assignors.java import (
+    HashTable,
+    hash_order,
+    in_string_order,
+    string_hash,
+    string_key,
+    topic_partition_hash,
+    uuid_bits,
+    uuid_hash,
+)
+from tests.oracle.driver import Oracle
+from tests.oracle.generator import COLLIDING, ODD_IDS
+
+
+def strings(rng: random.Random, count: int) -> list[str]:
+    kind = rng.choice(["plain", "colliding", "mixed", "odd"])
+    if kind == "odd":
+        return rng.sample(sorted({a + b + c for a in ODD_IDS for b in ODD_IDS for c in ODD_IDS}), count)
+    colliding = rng.sample(COLLIDING, min(count // (1 if kind == "colliding" else 3), 256))
+    names = [] if kind == "plain" else colliding
+    names += [f"c{number}" for number in rng.sample(range(10 * count), count - len(names))]
+    rng.shuffle(names)
+    return names
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_string_keys(oracle: Callable[[str], Oracle], seed: int) -> None:
+    rng = random.Random(seed)
+    groups = [strings(rng, rng.choice([1, 5, 12, 13, 60, 100, 300])) for _ in range(100)]
+    answers = oracle("current").ask({"family": "probe", "kind": "string", "keys": keys} for keys in groups)
+    ours = [
+        {
+            "hashes": [string_hash(key) for key in keys],
+            "order": hash_order([string_hash(key) for key in keys], keys=keys),
+            "sorted": in_string_order(keys),
+        }
+        for keys in groups
+    ]
+    assert ours == answers
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_partitions_in_a_hash_set_with_removals(oracle: Callable[[str], Oracle], seed: int) -> None:
+    rng = random.Random(seed)
+    requests: list[dict[str, Any]] = []
+    ours = []
+    for _ in range(100):
+        step = rng.choice([1, 16, 64, 128, 1024, 1 << 16])  # the larger ones fill single bins: trees
+        count = rng.choice([3, 13, 60, 150])
+        keys = [["t", number] for number in rng.sample(range(0, 2 * step * count, step), count)]
+        removed = rng.sample(range(count), rng.randrange(count + 1))
+        requests.append({"family": "probe", "kind": "topicPartition", "keys": keys, "removed": removed})
+        table = HashTable()
+        hashes = [topic_partition_hash(topic, partition) for topic, partition in keys]
+        for position, code in enumerate(hashes):
+            table.add(position, code)
+        for position in removed:
+            table.remove(position)
+        ours.append({"hashes": hashes, "order": list(table)})
+    assert ours == oracle("current").ask(requests)
+
+
+def test_string_keys_in_a_tree_with_removals(oracle: Callable[[str], Oracle]) -> None:
+    rng = random.Random(5)
+    requests: list[dict[str, Any]] = []
+    ours = []
+    for _ in range(100):
+        keys = strings(rng, rng.choice([20, 100]))
+        removed = rng.sample(range(len(keys)), rng.randrange(len(keys)))
+        requests.append({"family": "probe", "kind": "string", "keys": keys, "removed": removed})
+        table = HashTable(compared=[string_key(key) for key in keys])
+        for position, key in enumerate(keys):
+            table.add(position, string_hash(key))
+        for position in removed:
+            table.remove(position)
+        ours.append(list(table))
+    assert ours == [answer["order"] for answer in oracle("current").ask(requests)]
+
+
+def test_uuids(oracle: Callable[[str], Oracle]) -> None:
+    rng = random.Random(7)
+    keys = [base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=") for _ in range(200)]
+    answer = oracle("current").ask([{"family": "probe", "kind": "uuid", "keys": keys}])[0]
+    hashes = [uuid_hash(uuid_bits(key)) for key in keys]
+    assert answer == {"hashes": hashes, "order": hash_order(hashes), "sorted": sorted(keys, key=uuid_bits)}

@@ -1,0 +1,83 @@
+"""Vectors that the JVM answered; `tests/oracle/assignors/test_java.py` asks it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors.errors import BadInput
+from assignors.java import (
+    hash_order,
+    hash_set_copy_capacity,
+    in_string_order,
+    string_hash,
+    table_size_for,
+    topic_partition_hash,
+    uuid_bits,
+    uuid_hash,
+)
+
+
+def iterated(*keys: str) -> list[str]:
+    return [keys[at] for at in hash_order([string_hash(key) for key in keys], keys=keys)]
+
+
+def test_string_hash_is_over_utf16_units() -> None:
+    assert [string_hash(text) for text in ("", "c1", "new", "[t,10]", "Aa", "BB", "a😀é")] == [
+        0,
+        3118,
+        108960,
+        -1581226645,
+        2112,
+        2112,
+        57849829,
+    ]
+
+
+def test_string_hash_of_a_text_longer_than_the_powers_kept() -> None:
+    value = 0
+    for unit in b"x" * 1000:
+        value = (31 * value + unit) % 2**32
+    assert string_hash("x" * 1000) % 2**32 == value
+
+
+@pytest.mark.parametrize(
+    ("inserted", "order"),
+    [
+        (("c1", "c2", "c3", "new"), ["c3", "new", "c1", "c2"]),
+        (
+            ("consumer-a", "consumer-b", "consumer-c", "new"),
+            ["new", "consumer-c", "consumer-b", "consumer-a"],
+        ),
+        (("Aa", "BB", "zz", "new"), ["Aa", "BB", "zz", "new"]),
+        (("x-9d1", "x-17f", "x-c02", "new"), ["x-c02", "x-9d1", "new", "x-17f"]),
+    ],
+)
+def test_iteration_of_a_hash_map(inserted: tuple[str, ...], order: list[str]) -> None:
+    assert iterated(*inserted) == order
+
+
+def test_a_resize_keeps_the_order_inside_a_bin() -> None:
+    keys = [f"c{number}" for number in range(13)]
+    assert iterated(*keys) == sorted(keys, key=lambda key: (string_hash(key) ^ string_hash(key) >> 16) & 31)
+
+
+def test_string_order_is_by_utf16_units() -> None:
+    assert in_string_order(["～", "😀", "a"]) == ["a", "😀", "～"]
+
+
+def test_partitions_and_uuids() -> None:
+    assert topic_partition_hash("t", 0) == 31 * 31 + 116
+    assert uuid_bits("AAAAAAAAAAAAAAAAAAAAAQ") == (0, 1)
+    assert uuid_hash(uuid_bits("__________8AAAAAAAAAAA")) == 0
+    assert uuid_hash(uuid_bits("AAAAAAAAAAAAAAAAAAAAAQ")) == 1
+
+
+@pytest.mark.parametrize("text", ["AAAA", "not base64!", "AAAAAAAAAAAAAAAAAAAAA"])
+def test_a_uuid_that_is_none(text: str) -> None:
+    with pytest.raises(BadInput, match="topicId"):
+        uuid_bits(text)
+
+
+def test_capacities() -> None:
+    assert [table_size_for(size) for size in (0, 1, 2, 3, 16, 17)] == [1, 1, 2, 4, 16, 32]
+    assert [hash_set_copy_capacity(size) for size in (0, 12, 13, 24)] == [16, 32, 32, 64]
