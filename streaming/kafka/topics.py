@@ -1,0 +1,160 @@
+"""The monitor's four topics: which they are, made when missing, checked when there."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assignors.errors import BadInput, OutsideFailure
+from streaming.config import Settings, TopicSettings
+from streaming.kafka.clients import check_reachable, confluent_config
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_POLL_SECONDS = 0.05
+
+
+class TopicMisconfigured(BadInput):
+    """A topic exists with a cleanup policy that would lose what it holds."""
+
+
+class TopicsNotCreated(OutsideFailure):
+    """The topics could not be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """One of the monitor's topics as it should be and as the cluster has it.
+
+    ``partitions``, ``replication_factor`` and ``cleanup_policy`` are None while it does not exist.
+    """
+
+    name: str
+    holds: str
+    wanted_cleanup_policy: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    cleanup_policy: str | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether the cluster has it."""
+        return self.partitions is not None
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it and how it is put right; None when nothing is."""
+        if self.cleanup_policy in (None, self.wanted_cleanup_policy):
+            return None
+        return (
+            f"topic {self.name}: cleanup.policy is {self.cleanup_policy}, {self.wanted_cleanup_policy} is needed; "
+            f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name} "
+            f"--add-config cleanup.policy={self.wanted_cleanup_policy}"
+        )
+
+
+def wanted_topics(settings: TopicSettings) -> list[TopicState]:
+    """The four topics with the cleanup policies they need."""
+    return [
+        TopicState(settings.membership, "membership-change events", "delete"),
+        TopicState(settings.diffs, "one diff a rebalance round", "delete"),
+        TopicState(settings.assignments, "latest assignment of each group", "compact"),
+        TopicState(settings.dead_letters, "events that could not be used, with the reason", "delete"),
+    ]
+
+
+def describe_topics(settings: Settings, *, timeout: float = 10.0) -> list[TopicState]:
+    """The four topics as the cluster has them.
+
+    Raises:
+        ClusterUnavailable: no broker answers within ``timeout`` seconds.
+    """
+    check_reachable(settings.kafka, timeout=timeout)
+    from confluent_kafka.admin import AdminClient
+
+    return _describe(AdminClient(confluent_config(settings.kafka)), settings.topics, timeout)
+
+
+def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[TopicState]:
+    """The four topics, made when missing; returns once the cluster's metadata has them all.
+
+    Raises:
+        ClusterUnavailable: no broker answers.
+        TopicMisconfigured: one exists with another cleanup policy; the message says how to put it right.
+        TopicsNotCreated: the cluster refuses (its reason is in the message), or takes longer than ``timeout``
+            seconds.
+    """
+    check_reachable(settings.kafka, timeout=min(timeout, 10.0))
+    from confluent_kafka.admin import AdminClient
+
+    by = time.monotonic() + timeout
+    admin = AdminClient(confluent_config(settings.kafka))
+    states = _describe(admin, settings.topics, timeout)
+    for state in states:
+        if state.problem is not None:
+            raise TopicMisconfigured(state.problem)
+    missing = [state for state in states if not state.exists]
+    if missing:
+        _create(admin, missing, settings.topics, timeout)
+    while not all(state.exists for state in states):
+        if time.monotonic() > by:
+            names = ", ".join(state.name for state in states if not state.exists)
+            raise TopicsNotCreated(f"topics {names}: created, but not in the metadata after {timeout:g} s")
+        time.sleep(_POLL_SECONDS)
+        states = _describe(admin, settings.topics, timeout)
+    return states
+
+
+def _describe(admin: AdminClient, settings: TopicSettings, timeout: float) -> list[TopicState]:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource
+
+    try:
+        known = admin.list_topics(timeout=timeout).topics
+        states = []
+        for wanted in wanted_topics(settings):
+            topic = known.get(wanted.name)
+            partitions = topic.partitions if topic is not None else {}
+            if not partitions or any(one.leader < 0 for one in partitions.values()):
+                states.append(wanted)
+                continue
+            resource = ConfigResource(ConfigResource.Type.TOPIC, wanted.name)
+            config = admin.describe_configs([resource])[resource].result(timeout)
+            states.append(
+                TopicState(
+                    wanted.name,
+                    wanted.holds,
+                    wanted.wanted_cleanup_policy,
+                    partitions=len(partitions),
+                    replication_factor=min(len(one.replicas) for one in partitions.values()),
+                    cleanup_policy=config["cleanup.policy"].value,
+                )
+            )
+    except KafkaException as error:
+        raise TopicsNotCreated(f"the cluster does not describe its topics: {error.args[0].str()}") from error
+    return states
+
+
+def _create(admin: AdminClient, missing: list[TopicState], settings: TopicSettings, timeout: float) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    new = [
+        NewTopic(
+            state.name,
+            num_partitions=settings.partitions,
+            replication_factor=settings.replication_factor,
+            config={"cleanup.policy": state.wanted_cleanup_policy},
+        )
+        for state in missing
+    ]
+    results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
+    for name, result in results.items():
+        try:
+            result.result()
+        except KafkaException as error:
+            # Somebody else made it between our look and our request.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error

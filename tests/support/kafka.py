@@ -1,0 +1,82 @@
+"""The cluster under test: an embedded broker, or the same tests against a container.
+
+``KAFKA_UNDER_TEST=container`` asks for the container (:mod:`tests.support.container`). Tests see no difference.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Protocol
+
+from streaming.kafka.broker import EmbeddedBroker
+
+#: Broker properties that the tests rely on, wherever the broker runs.
+PROPERTIES = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+
+
+class Kafka(Protocol):
+    """What a test needs of a cluster."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients on this machine connect."""
+
+    def log_text(self) -> str:
+        """What the broker has logged so far."""
+
+
+class Embedded:
+    """The embedded broker as a :class:`Kafka`."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self.broker = broker
+        self.bootstrap_servers = broker.bootstrap_servers
+
+    def log_text(self) -> str:
+        return self.broker.log_path.read_text()
+
+
+@contextmanager
+def kafka_under_test() -> Iterator[Kafka]:
+    """The cluster that ``KAFKA_UNDER_TEST`` names: ``embedded`` (default) or ``container``."""
+    kind = os.environ.get("KAFKA_UNDER_TEST", "embedded")
+    if kind == "container":
+        from tests.support.container import kafka_container
+
+        with kafka_container(PROPERTIES) as kafka:
+            yield kafka
+        return
+    assert kind == "embedded", f"KAFKA_UNDER_TEST={kind}: choose embedded or container"
+    with EmbeddedBroker(properties=PROPERTIES) as broker:
+        yield Embedded(broker)
+
+
+def unique(prefix: str) -> str:
+    """A topic or group name that no other test uses."""
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+def eventually(condition: Callable[[], object], *, timeout: float = 30.0, every: float = 0.05) -> object:
+    """The first true answer of ``condition``; AssertionError after ``timeout`` seconds without one."""
+    by = monotonic() + timeout
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert monotonic() < by, f"not within {timeout:g} s; last answer {answer!r}"
+        sleep(every)
