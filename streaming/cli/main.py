@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "run": "Collector, Spark job and feed against your cluster, in one process group.",
     "collect": "Follow __consumer_offsets and publish membership events.",
     "stream": "Run the Spark job: membership events in, diffs out.",
+    "serve": "Serve the diffs over HTTP: a page, a live feed, JSON and metrics.",
     "watch": "Show diffs as they land.",
     "broker": "Run an embedded Kafka broker on this machine.",
     "topics": "Create and show the monitor's topics.",

@@ -1,0 +1,178 @@
+"""The JSON routes: groups, rounds, timelines, and the feed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from http import HTTPStatus
+from typing import Final, ParamSpec, TypeVar
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from streaming.codec import encode
+from streaming.serve import openapi, params
+from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Page, Window
+from streaming.serve.board import Filter
+from streaming.serve.feed import Feed, FeedResponse
+from streaming.serve.problems import Problem
+from streaming.serve.rounds import GroupSummary
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_SELECTION: Final = ("cause", "min_moved")
+_RANGE: Final = ("from", "to", "cursor", "limit", *_SELECTION)
+_DEFAULT_LIMIT: Final = 100
+
+
+class JsonBytes(Response):
+    """A body that is JSON already."""
+
+    media_type = "application/json"
+
+
+def _joined(members: dict[bytes, bytes]) -> JsonBytes:
+    return JsonBytes(b"{%b}" % b",".join(b'"%b":%b' % item for item in members.items()))
+
+
+def _listed(page: Page) -> dict[bytes, bytes]:
+    return {
+        b"rounds": b"[%b]" % b",".join(page.items),
+        b"next": b"null" if page.next is None else b'"%d"' % page.next,
+    }
+
+
+class Api:
+    """Handlers over a board and an archive."""
+
+    def __init__(self, feed: Feed, *, max_clients: int) -> None:
+        self._feed = feed
+        self._board = feed.board
+        self._archive = feed.archive
+        self._max_clients = max_clients
+
+    def routes(self) -> list[Route]:
+        """What is served below /api/."""
+        return [
+            Route("/api/stream", self.stream, name="stream"),
+            Route("/api/groups", self.groups, name="groups"),
+            Route("/api/groups/{group:path}/rounds", self.rounds, name="rounds"),
+            Route("/api/groups/{group:path}/rounds/{seq:int}", self.round, name="round"),
+            Route("/api/groups/{group:path}/timeline", self.timeline, name="timeline"),
+            Route("/api/groups/{group:path}", self.group, name="group"),
+            Route("/api/rounds", self.all_rounds, name="all-rounds"),
+            Route("/api/openapi.json", self.description, name="openapi"),
+        ]
+
+    async def _read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Off the loop, a few at a time: one large question leaves room for the others."""
+
+        @wraps(function)
+        def call() -> _T:
+            return function(*args, **kwargs)
+
+        return await to_thread.run_sync(call, limiter=self._feed.readers)
+
+    def _known(self, request: Request) -> GroupSummary:
+        name = request.path_params["group"]
+        group = self._board.groups.get(name)
+        if group is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "group", f"no group {name!r} is known; /api/groups lists all")
+        return group
+
+    def _window(self, request: Request, group: str | None, most: int) -> Window:
+        since, until = params.moment(request, "from"), params.moment(request, "to")
+        if since is not None and until is not None and since >= until:
+            raise Problem(HTTPStatus.BAD_REQUEST, "parameter", "from: must be before to", parameter="from")
+        return Window(
+            group=group,
+            since=since,
+            until=until,
+            cause=params.text(request, "cause"),
+            min_moved=params.whole(request, "min_moved", 0) or 0,
+            before=params.whole(request, "cursor", None),
+            limit=max(1, min(most, params.whole(request, "limit", _DEFAULT_LIMIT) or 1)),
+        )
+
+    async def groups(self, request: Request) -> Response:
+        """Every group as it stands."""
+        params.only(request, ())
+        caught_up = b"true" if self._board.caught_up else b"false"
+        return _joined(
+            {
+                b"seq": b"%d" % self._board.place.last,
+                b"caughtUp": caught_up,
+                b"groups": encode(list(self._board.groups.values())),
+            }
+        )
+
+    async def group(self, request: Request) -> Response:
+        """One group, and who owns what in it."""
+        params.only(request, ())
+        group = self._known(request)
+        assignment = await self._read(self._archive.assignment, group.group_id)
+        return _joined({b"group": encode(group), b"assignment": assignment or b"null"})
+
+    async def rounds(self, request: Request) -> Response:
+        """A group's rounds, newest first."""
+        return await self._page(request, self._known(request).group_id)
+
+    async def all_rounds(self, request: Request) -> Response:
+        """All groups' rounds, newest first."""
+        return await self._page(request, None)
+
+    async def _page(self, request: Request, group: str | None) -> Response:
+        params.only(request, (*_RANGE, "view"))
+        with_diff = params.one_of(request, "view", ("diff", "summary"), "diff") == "diff"
+        window = self._window(request, group, MAX_DIFFS if with_diff else MAX_PAGE)
+        return _joined(_listed(await self._read(self._archive.page, window, with_diff=with_diff)))
+
+    async def round(self, request: Request) -> Response:
+        """One round, whole."""
+        params.only(request, ())
+        group, seq = self._known(request).group_id, request.path_params["seq"]
+        found = await self._read(self._archive.round, group, seq) if seq < 2**63 else None
+        if found is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no round {seq} any more")
+        return JsonBytes(found)
+
+    async def timeline(self, request: Request) -> Response:
+        """Ownership over time: who owned what before the oldest round of the page, then the changes."""
+        params.only(request, ("from", "to", "cursor", "limit"))
+        window = self._window(request, self._known(request).group_id, MAX_PAGE)
+        base, page = await self._read(self._archive.timeline, window)
+        return _joined({b"base": base, **_listed(page)})
+
+    async def description(self, request: Request) -> Response:
+        """This service, described."""
+        params.only(request, ())
+        return JsonBytes(encode(openapi.document()))
+
+    async def stream(self, request: Request) -> FeedResponse:
+        """Server-sent events."""
+        params.only(request, ("group", "last_event_id", *_SELECTION))
+        if self._board.listeners >= self._max_clients:
+            raise Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "clients",
+                f"{self._max_clients} clients follow already (--max-clients)",
+                {"Retry-After": "10"},
+            )
+        wanted = Filter(
+            params.text(request, "group"),
+            params.text(request, "cause"),
+            params.whole(request, "min_moved", 0) or 0,
+        )
+        return FeedResponse(self._feed, wanted, self._place(request))
+
+    def _place(self, request: Request) -> int | None:
+        """The number of the last event a client saw; −1, which no history holds, when it is of another one."""
+        given = request.headers.get("last-event-id") or params.text(request, "last_event_id")
+        if not given:
+            return None
+        epoch, _, seq = given.partition(".")
+        known = epoch == self._board.place.epoch and seq.isascii() and seq.isdigit() and len(seq) < 19  # noqa: PLR2004 - digits of 2^63
+        return int(seq) if known else -1

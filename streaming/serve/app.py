@@ -1,0 +1,125 @@
+"""The application: routes, guard, and the page's files."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.resources import files
+from pathlib import PurePosixPath
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from streaming.codec import encode
+from streaming.serve.api import Api, JsonBytes
+from streaming.serve.feed import Feed
+from streaming.serve.metrics import CONTENT_TYPE, Metrics
+from streaming.serve.problems import Problem, on_failure, on_http, on_problem
+from streaming.serve.security import Guard
+
+_MEDIA_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asset:
+    body: bytes
+    media_type: str
+    tag: str
+
+
+def _assets() -> dict[str, _Asset]:
+    """Every file of the page by its path; read once, it is small and part of the program."""
+    found: dict[str, _Asset] = {}
+    pending = [(files("streaming.serve") / "page", PurePosixPath())]
+    while pending:
+        folder, path = pending.pop()
+        for entry in folder.iterdir():
+            here = path / entry.name
+            if entry.is_dir():
+                pending.append((entry, here))
+            elif here.suffix in _MEDIA_TYPES:
+                body = entry.read_bytes()
+                tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+                found[str(here)] = _Asset(body, _MEDIA_TYPES[here.suffix], tag)
+    return found
+
+
+class _Page:
+    def __init__(self) -> None:
+        self._assets = _assets()
+
+    def asset(self, request: Request, path: str) -> Response:
+        asset = self._assets.get(path)
+        if asset is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        # Asked again each time, answered with 304: an upgrade never meets modules of the version before.
+        headers = {"etag": asset.tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == asset.tag:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return Response(asset.body, headers=headers, media_type=asset.media_type)
+
+    async def index(self, request: Request) -> Response:
+        """Every view is this document; the address says which."""
+        return self.asset(request, "index.html")
+
+    async def file(self, request: Request) -> Response:
+        """A module, a style sheet, the icon."""
+        return self.asset(request, request.path_params["path"])
+
+
+class _Compressed:
+    """GZip for what is asked for once; never for the stream, whose events must leave as they are written."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._gzip = GZipMiddleware(app, minimum_size=1024, compresslevel=1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stream = scope["type"] == "http" and scope["path"] == "/api/stream"
+        await (self._app if stream else self._gzip)(scope, receive, send)
+
+
+def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: int) -> Starlette:
+    """The service over a feed that something else keeps moving."""
+    board = feed.board
+    page, metrics, api = _Page(), Metrics(board), Api(feed, max_clients=max_clients)
+
+    async def health(_: Request) -> Response:
+        return JsonBytes(b'{"status":"up"}')
+
+    async def ready(_: Request) -> Response:
+        body = encode({"ready": board.caught_up, "lag": board.lag, "seq": board.place.last})
+        return JsonBytes(body, HTTPStatus.OK if board.caught_up else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def exposition(_: Request) -> Response:
+        return Response(metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    return Starlette(
+        routes=[
+            *api.routes(),
+            Route("/metrics", exposition),
+            Route("/health", health),
+            Route("/ready", ready),
+            Route("/", page.index),
+            Route("/groups/{group:path}", page.index),
+            Route("/assets/{path:path}", page.file),
+        ],
+        middleware=[
+            Middleware(Guard, token=token, loopback_only=loopback_only),
+            Middleware(_Compressed),
+        ],
+        exception_handlers={Problem: on_problem, HTTPException: on_http, Exception: on_failure},
+    )

@@ -1,0 +1,157 @@
+"""Reading the history: pages of rounds, the rounds after a place in the feed, the window of a timeline."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import zlib
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from streaming.codec import encode
+from streaming.events import Diff
+from streaming.serve import rounds, schema
+from streaming.serve.history import Place, StoredRound
+from streaming.serve.rounds import RoundSummary
+
+#: One page holds no more than this, whatever was asked for.
+MAX_PAGE: Final = 2000
+#: Diffs are large: fewer of them stand on a page than summaries.
+MAX_DIFFS: Final = 500
+
+_summaries = msgspec.json.Decoder(RoundSummary)
+_diffs = msgspec.json.Decoder(Diff)
+
+
+class Window(NamedTuple):
+    """Which rounds: of a group (None: all), in ``[since, until)`` ms, by cause, moved, before a ``seq``."""
+
+    group: str | None = None
+    since: int | None = None
+    until: int | None = None
+    cause: str | None = None
+    min_moved: int = 0
+    before: int | None = None
+    limit: int = 100
+
+    def sql(self) -> tuple[str, list[Any]]:
+        """``WHERE … ORDER BY … LIMIT`` and its values; newest first."""
+        clauses = ["1"]
+        values: list[Any] = []
+        for clause, value in (
+            ("group_id = (SELECT id FROM groups WHERE name = ?)", self.group),
+            ("timestamp >= ?", self.since),
+            ("timestamp < ?", self.until),
+            ("cause = ?", self.cause),
+            ("moved >= ?", self.min_moved or None),
+            ("seq < ?", self.before),
+        ):
+            if value is not None:
+                clauses.append(clause)
+                values.append(value)
+        return f"WHERE {' AND '.join(clauses)} ORDER BY seq DESC LIMIT ?", [*values, self.limit + 1]
+
+
+class Page(NamedTuple):
+    """JSON bytes of a page's items, newest first, and the cursor of the next page."""
+
+    items: list[bytes]
+    next: int | None
+
+
+class Archive:
+    """Readers of the file: one connection a thread, each seeing the latest commit."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._local = threading.local()
+        self._all: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close every thread's connection."""
+        with self._lock:
+            for connection in self._all:
+                connection.close()
+            self._all.clear()
+
+    def _connection(self) -> sqlite3.Connection:
+        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if found is None:
+            found = self._local.connection = schema.connect(self._path, read_only=True)
+            with self._lock:
+                self._all.append(found)
+        return found
+
+    def after(self, place: Place, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
+        """Rounds after ``seq``, oldest first; None when rounds after it are gone already."""
+        connection = self._connection()
+        connection.execute("BEGIN")
+        try:
+            meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
+            if meta["epoch"] != place.epoch or seq < int(meta["trimmed"]):
+                return None
+            found: list[StoredRound] = []
+            size = 0
+            rows = connection.execute(
+                "SELECT seq, summary, body FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit)
+            )
+            for row_seq, summary, body in rows:
+                raw = zlib.decompress(body)
+                found.append(StoredRound(row_seq, _summaries.decode(summary), raw))
+                size += len(raw)
+                if size > max_bytes:
+                    break
+            return found
+        finally:
+            connection.execute("COMMIT")
+
+    def page(self, window: Window, *, with_diff: bool) -> Page:
+        """Rounds newest first, each ``{"seq", "id", "summary"}`` and, when asked for, ``"diff"``."""
+        rows = self._rows("SELECT seq, summary, body FROM rounds", window)
+        items = []
+        for seq, summary, body in rows[: window.limit]:
+            diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
+            items.append(b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff))
+        return Page(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
+
+    def timeline(self, window: Window) -> tuple[bytes, Page]:
+        """Ownership over the rounds of a window: who owned what before it, then each round's changes."""
+        rows = self._rows("SELECT seq, summary, changes FROM rounds", window)
+        shown = rows[: window.limit]
+        items = [
+            b'{"seq":%d,"summary":%b,"changes":%b}' % (seq, summary, zlib.decompress(changes))
+            for seq, summary, changes in shown
+        ]
+        base = encode(rounds.before(self._diff(shown[-1][0]).members)) if shown else b"[]"
+        return base, Page(items, shown[-1][0] if len(rows) > window.limit else None)
+
+    def _rows(self, select: str, window: Window) -> list[Any]:
+        where, values = window.sql()  # clauses are literals of this module, values are bound
+        return self._connection().execute(f"{select} {where}", values).fetchall()
+
+    def _diff(self, seq: int) -> Diff:
+        body = self._connection().execute("SELECT body FROM rounds WHERE seq = ?", (seq,)).fetchone()
+        return _diffs.decode(zlib.decompress(body[0]))
+
+    def round(self, group: str, seq: int) -> bytes | None:
+        """One round, whole."""
+        row = (
+            self._connection()
+            .execute(
+                "SELECT summary, body FROM rounds WHERE seq = ? "
+                "AND group_id = (SELECT id FROM groups WHERE name = ?)",
+                (seq, group),
+            )
+            .fetchone()
+        )
+        if row is None:
+            return None
+        return b'{"seq":%d,"summary":%b,"diff":%b}' % (seq, row[0], zlib.decompress(row[1]))
+
+    def assignment(self, group: str) -> bytes | None:
+        """The latest assignment of a group, as it stands in the topic."""
+        row = self._connection().execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
+        return None if row is None else row[0]

@@ -1,0 +1,208 @@
+"""What the feed knows right now, and the newest events, encoded once for all who listen.
+
+Listeners hold a cursor into one shared, bounded run of events instead of a queue each: a slow one costs nothing,
+falls off the run's tail and goes on from the history at its last id. Everything here lives on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from streaming.codec import encode
+from streaming.serve.history import Applied, Place, StoredRound
+from streaming.serve.rounds import GroupSummary
+
+MAX_FRAMES: Final = 8192
+MAX_BYTES: Final = 16 * 1024 * 1024
+
+
+class Frame(Struct, frozen=True):
+    """One server-sent event: the bytes, what filters look at, and its round's number (0: not a round)."""
+
+    seq: int
+    group: str
+    cause: str
+    moved: int
+    data: bytes
+
+
+class Filter(Struct, frozen=True):
+    """Which events a listener wants; an empty filter takes all."""
+
+    group: str | None = None
+    cause: str | None = None
+    min_moved: int = 0
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is filtered out."""
+        return self == _EVERYTHING
+
+    def takes(self, frame: Frame) -> bool:
+        """Whether the listener wants this event; a group's standing passes filters on rounds."""
+        if self.group is not None and frame.group != self.group:
+            return False
+        if frame.seq == 0:
+            return True
+        return (self.cause is None or frame.cause == self.cause) and frame.moved >= self.min_moved
+
+
+_EVERYTHING: Final = Filter()
+
+
+def one_line(json: bytes) -> bytes:
+    """A data line holds no line break: JSON that someone wrote indented is packed."""
+    return msgspec.json.format(json, indent=-1) if b"\n" in json or b"\r" in json else json
+
+
+class Board:
+    """Groups, the newest events, and the listeners to wake."""
+
+    def __init__(self, place: Place, groups: dict[str, GroupSummary]) -> None:
+        self.groups = dict(groups)
+        self.caught_up = False
+        self.lag = 0
+        self.closing = False
+        self.rounds_sent = 0
+        self.refused = 0
+        self.repeated = 0
+        self.fell_behind = 0
+        self.cut_off = 0
+        self._place = place
+        self._frames: list[Frame] = []
+        self._start = 0
+        self._size = 0
+        self._listeners: set[asyncio.Event] = set()
+        self._snapshot: tuple[int, bytes] | None = None
+
+    @property
+    def place(self) -> Place:
+        """Epoch, and the first and last number of what is stored."""
+        return self._place
+
+    @property
+    def end(self) -> int:
+        """The cursor of the next event."""
+        return self._start + len(self._frames)
+
+    @property
+    def listeners(self) -> int:
+        """How many clients follow the feed."""
+        return len(self._listeners)
+
+    def event_id(self, seq: int) -> bytes:
+        """A place in the feed, as clients give it back in `Last-Event-ID`."""
+        return b"%b.%d" % (self._place.epoch.encode(), seq)
+
+    def round_frame(self, stored: StoredRound) -> Frame:
+        """A round as an event: ``{"seq", "summary", "diff"}``."""
+        data = b'id: %b\nevent: round\ndata: {"seq":%d,"summary":%b,"diff":%b}\n\n' % (
+            self.event_id(stored.seq),
+            stored.seq,
+            encode(stored.summary),
+            one_line(stored.body),
+        )
+        summary = stored.summary
+        return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data)
+
+    def publish(self, applied: Applied) -> None:
+        """Take over what was stored, after its commit, and wake everybody."""
+        with_rounds = {stored.summary.group_id for stored in applied.rounds}
+        for stored in applied.rounds:
+            self._push(self.round_frame(stored))
+        for name, summary in applied.groups.items():
+            self.groups[name] = summary
+            if name not in with_rounds:
+                self._push(Frame(0, name, "", 0, b"event: group\ndata: %b\n\n" % encode(summary)))
+        if applied.rounds:
+            last = applied.rounds[-1].seq
+            self._place = msgspec.structs.replace(self._place, last=last)
+        self.refused += applied.refused
+        self.repeated += applied.repeated
+        if applied.groups:
+            self._snapshot = None
+            self.wake()
+
+    def trimmed(self, place: Place, groups: dict[str, GroupSummary]) -> None:
+        """Retention dropped the oldest rounds."""
+        self._place = place
+        self.groups = dict(groups)
+        self._snapshot = None
+
+    def progress(self, *, caught_up: bool, lag: int) -> None:
+        """How far the topics are read; listeners hear of a change at once."""
+        changed = caught_up != self.caught_up
+        self.caught_up, self.lag = caught_up, lag
+        if changed:
+            self._push(Frame(0, "", "", 0, self.progress_event()))
+            self.wake()
+
+    def progress_event(self) -> bytes:
+        """The mark that says how far the server is."""
+        caught_up = b"true" if self.caught_up else b"false"
+        return b'event: progress\ndata: {"caughtUp":%b,"lag":%d,"seq":%d}\n\n' % (
+            caught_up,
+            self.lag,
+            self._place.last,
+        )
+
+    def snapshot(self, group: str | None) -> bytes:
+        """Where every group (or one) stands, as an event whose id is the place of the changes after it."""
+        if group is not None:
+            found = self.groups.get(group)
+            return self._snapshot_event([found] if found else [])
+        if self._snapshot is None or self._snapshot[0] != self.end:
+            self._snapshot = (self.end, self._snapshot_event(list(self.groups.values())))
+        return self._snapshot[1]
+
+    def _snapshot_event(self, groups: list[GroupSummary]) -> bytes:
+        caught_up = b"true" if self.caught_up else b"false"
+        return b'id: %b\nevent: snapshot\ndata: {"seq":%d,"caughtUp":%b,"groups":%b}\n\n' % (
+            self.event_id(self._place.last),
+            self._place.last,
+            caught_up,
+            encode(groups),
+        )
+
+    def after(self, cursor: int) -> list[Frame] | None:
+        """Events from a cursor on; None when they are no longer in memory."""
+        return self._frames[cursor - self._start :] if cursor >= self._start else None
+
+    @contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        """An event that is set whenever there is something new."""
+        event = asyncio.Event()
+        self._listeners.add(event)
+        try:
+            yield event
+        finally:
+            self._listeners.discard(event)
+
+    def wake(self) -> None:
+        """Tell everybody to look."""
+        for event in self._listeners:
+            event.set()
+
+    def close(self) -> None:
+        """End every stream: the process is going."""
+        self.closing = True
+        self.wake()
+
+    def _push(self, frame: Frame) -> None:
+        self._frames.append(frame)
+        self._size += len(frame.data)
+        if len(self._frames) <= MAX_FRAMES and self._size <= MAX_BYTES:
+            return
+        # Down to three quarters at once: dropping one a time would copy the run for every event.
+        drop = 0
+        while len(self._frames) - drop > MAX_FRAMES * 3 // 4 or self._size > MAX_BYTES * 3 // 4:
+            self._size -= len(self._frames[drop].data)
+            drop += 1
+        del self._frames[:drop]
+        self._start += drop

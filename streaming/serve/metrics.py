@@ -1,0 +1,115 @@
+"""`/metrics`: groups under the names other exporters use, and the feed's own health.
+
+Totals come from the history, so they go on over restarts. Member ids are not labels: they change with every
+restart of a consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
+
+from streaming.serve.board import Board
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class GroupMetrics(Collector):
+    """Every group as it stands on the board."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing ahead of time: collecting for a description would walk all groups."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """One family a name, one sample a group."""
+        label = ["consumergroup"]
+        members = GaugeMetricFamily("kafka_consumergroup_members", "Members of the group.", labels=label)
+        state = GaugeMetricFamily(
+            "kafka_consumergroup_group_state", "1 for the state the group is in.", labels=[*label, "state"]
+        )
+        unowned = GaugeMetricFamily(
+            "kafka_consumergroup_unowned_partitions", "Subscribed partitions without an owner.", labels=label
+        )
+        rebalances = CounterMetricFamily(
+            "kafka_consumergroup_rebalances", "Rebalance rounds, by cause.", labels=[*label, "cause"]
+        )
+        moved = CounterMetricFamily(
+            "kafka_consumergroup_partitions_moved", "Partitions given to another owner.", labels=label
+        )
+        unavailable = CounterMetricFamily(
+            "kafka_consumergroup_partition_unavailable_seconds",
+            "Seconds that partitions spent without an owner between rounds, summed over partitions.",
+            labels=label,
+        )
+        duration = SummaryMetricFamily(
+            "kafka_consumergroup_rebalance_duration_seconds",
+            "Seconds between first and last round of a rebalance.",
+            labels=label,
+        )
+        last = GaugeMetricFamily(
+            "kafka_consumergroup_last_rebalance_timestamp_seconds", "Time of the latest round.", labels=label
+        )
+        for name, group in self._board.groups.items():
+            members.add_metric([name], group.members)
+            state.add_metric([name, group.state], 1)
+            unowned.add_metric([name], group.unassigned)
+            for cause, rounds in group.causes.items():
+                rebalances.add_metric([name, cause], rounds)
+            moved.add_metric([name], group.moved_total)
+            unavailable.add_metric([name], group.unavailable_ms / 1000)
+            duration.add_metric([name], group.rebalances, group.rebalance_ms / 1000)
+            last.add_metric([name], group.timestamp / 1000)
+        return members, state, unowned, rebalances, moved, unavailable, duration, last
+
+
+class FeedMetrics(Collector):
+    """How the feed itself is doing."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing ahead of time, as above."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Read from the board."""
+        board = self._board
+        name = "rebalance_monitor_feed"
+        yield GaugeMetricFamily(f"{name}_clients", "Clients of the event stream.", value=board.listeners)
+        yield GaugeMetricFamily(f"{name}_lag_records", "Records not read yet.", value=board.lag)
+        yield GaugeMetricFamily(
+            f"{name}_caught_up",
+            "1 once the topics have been read to their ends.",
+            value=float(board.caught_up),
+        )
+        yield CounterMetricFamily(f"{name}_rounds", "Rounds stored.", value=board.place.last)
+        yield CounterMetricFamily(f"{name}_repeated_records", "Diffs dropped as seen.", value=board.repeated)
+        yield CounterMetricFamily(f"{name}_refused_records", "Records not usable.", value=board.refused)
+        yield CounterMetricFamily(
+            f"{name}_clients_behind", "Times a client fell back on the history.", value=board.fell_behind
+        )
+        yield CounterMetricFamily(
+            f"{name}_clients_cut_off", "Clients that took no bytes for too long.", value=board.cut_off
+        )
+
+
+class Metrics:
+    """The exposition of one process."""
+
+    def __init__(self, board: Board) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(GroupMetrics(board))
+        self._registry.register(FeedMetrics(board))
+
+    def text(self) -> bytes:
+        """The text format, as Prometheus scrapes it."""
+        return generate_latest(self._registry)

@@ -1,0 +1,225 @@
+"""What the feed derives from one diff: its summary, the changes of ownership, the standing of its group.
+
+Pure: everything here is a function of the diffs alone, so that a history rebuilt from the topics equals the
+one that grew live.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from streaming.events import Cause, Diff, LatestAssignment, MemberDiff, Partitions
+
+#: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
+GroupState = Literal[
+    "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling"
+]
+
+#: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
+Change = tuple[str | None, str, list[int]]
+
+#: A member named by one of these causes is out of the group once the round is done.
+_DEPARTURES = frozenset({"member.left", "member.fenced"})
+
+
+class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One round without its partitions: a line in a list, a mark in a timeline.
+
+    ``members`` counts who is in the group after the round, ``partitions`` what the group reads,
+    ``unassigned`` those of them that nobody owns. Times are milliseconds since the epoch.
+    """
+
+    id: str
+    group_id: str
+    protocol: str
+    assignor: str | None
+    generation: int | None
+    group_epoch: int | None
+    round: int
+    cause: Cause
+    timestamp: int
+    state: GroupState
+    members: int
+    partitions: int
+    unassigned: int
+    moved: int
+    violations: list[str]
+
+
+class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a group stands after its latest round, and its totals since the history began.
+
+    ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
+    and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
+    rebalances, the time from first to last round.
+    """
+
+    group_id: str
+    state: GroupState
+    protocol: str
+    assignor: str | None
+    generation: int | None
+    group_epoch: int | None
+    round: int
+    members: int
+    partitions: int
+    unassigned: int
+    cause: Cause | None
+    moved: int
+    violations: list[str]
+    timestamp: int
+    seq: int = 0
+    rounds: int = 0
+    rebalances: int = 0
+    moved_total: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+    unavailable_ms: int = 0
+    rebalance_started: int = 0
+    rebalance_ms: int = 0
+
+
+def count(partitions: Partitions) -> int:
+    """How many partitions ``{topic: partitions}`` names."""
+    return sum(len(numbers) for numbers in partitions.values())
+
+
+def _present(diff: Diff) -> int:
+    if diff.cause.kind == "group.deleted":
+        return 0
+    gone = frozenset(diff.cause.member_ids) if diff.cause.kind in _DEPARTURES else frozenset()
+    return sum(
+        1
+        for member_id, member in diff.members.items()
+        if member_id not in gone or member.kept or member.assigned
+    )
+
+
+def _state(diff: Diff, members: int) -> GroupState:
+    """The state Kafka would report: a round that took partitions without giving them on is not the last."""
+    if diff.cause.kind == "group.deleted":
+        return "Dead"
+    if members == 0:
+        return "Empty"
+    revoked: set[tuple[str, int]] = set()
+    for member in diff.members.values():
+        revoked.update((topic, number) for topic, numbers in member.revoked.items() for number in numbers)
+    pending = any(
+        (topic, number) in revoked for topic, numbers in diff.unassigned.items() for number in numbers
+    )
+    if not pending:
+        return "Stable"
+    return "PreparingRebalance" if diff.group_epoch is None else "Reconciling"
+
+
+def summarise(ce_id: str, diff: Diff) -> RoundSummary:
+    """The summary of a round."""
+    members = _present(diff)
+    unassigned = count(diff.unassigned)
+    held = sum(count(member.kept) + count(member.assigned) for member in diff.members.values())
+    return RoundSummary(
+        id=ce_id,
+        group_id=diff.group_id,
+        protocol=diff.protocol,
+        assignor=diff.assignor,
+        generation=diff.generation,
+        group_epoch=diff.group_epoch,
+        round=diff.round,
+        cause=diff.cause,
+        timestamp=diff.timestamp,
+        state=_state(diff, members),
+        members=members,
+        partitions=held + unassigned,
+        unassigned=unassigned,
+        moved=diff.moved,
+        violations=diff.violations,
+    )
+
+
+def changes(diff: Diff) -> list[Change]:
+    """What changes hands in a round: newly given partitions, then those that nobody owns any more."""
+    found: list[Change] = []
+    taken: set[tuple[str, int]] = set()
+    for member_id, member in diff.members.items():
+        for topic, numbers in member.assigned.items():
+            found.append((member_id, topic, numbers))
+            taken.update((topic, number) for number in numbers)
+    freed: dict[str, set[int]] = {}
+    for member in diff.members.values():
+        for topic, numbers in member.revoked.items():
+            freed.setdefault(topic, set()).update(
+                number for number in numbers if (topic, number) not in taken
+            )
+    for topic, numbers in diff.unassigned.items():
+        freed.setdefault(topic, set()).update(numbers)
+    found.extend((None, topic, sorted(numbers)) for topic, numbers in sorted(freed.items()) if numbers)
+    return found
+
+
+def before(members: dict[str, MemberDiff]) -> list[Change]:
+    """Who owned what when a round began."""
+    return [
+        (member_id, topic, numbers)
+        for member_id, member in members.items()
+        for topic, numbers in member.owned.items()
+        if numbers
+    ]
+
+
+def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> GroupSummary:
+    """The group after one more round."""
+    causes = dict(group.causes) if group else {}
+    causes[round_.cause.kind] = causes.get(round_.cause.kind, 0) + 1
+    elapsed = max(0, round_.timestamp - group.timestamp) if group and group.rounds else 0
+    follow_up = group is not None and group.rounds > 0 and round_.round > 1
+    return GroupSummary(
+        group_id=round_.group_id,
+        state=round_.state,
+        protocol=round_.protocol,
+        assignor=round_.assignor,
+        generation=round_.generation,
+        group_epoch=round_.group_epoch,
+        round=round_.round,
+        members=round_.members,
+        partitions=round_.partitions,
+        unassigned=round_.unassigned,
+        cause=round_.cause,
+        moved=round_.moved,
+        violations=round_.violations,
+        timestamp=round_.timestamp,
+        seq=seq,
+        rounds=(group.rounds if group else 0) + 1,
+        rebalances=(group.rebalances if group else 0) + (not follow_up),
+        moved_total=(group.moved_total if group else 0) + round_.moved,
+        causes=causes,
+        unavailable_ms=(group.unavailable_ms + group.unassigned * elapsed) if group else 0,
+        rebalance_started=group.rebalance_started if group and follow_up else round_.timestamp,
+        rebalance_ms=(group.rebalance_ms if group else 0) + (elapsed if follow_up else 0),
+    )
+
+
+def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
+    """The group as its latest assignment shows it: the only source when its rounds are no longer retained."""
+    held = sum(count(partitions) for partitions in latest.members.values())
+    if group is not None and group.rounds:
+        if latest.timestamp < group.timestamp or group.state == "Dead":
+            return group
+        return msgspec.structs.replace(group, members=len(latest.members))
+    return GroupSummary(
+        group_id=latest.group_id,
+        state="Stable" if latest.members else "Empty",
+        protocol=latest.protocol,
+        assignor=latest.assignor,
+        generation=latest.generation,
+        group_epoch=latest.group_epoch,
+        round=0,
+        members=len(latest.members),
+        partitions=held,
+        unassigned=0,
+        cause=None,
+        moved=0,
+        violations=[],
+        timestamp=latest.timestamp,
+    )

@@ -1,0 +1,208 @@
+"""One process: follower thread, board, uvicorn; from settings to a drained exit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from anyio import CapacityLimiter, to_thread
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from assignors.errors import BadInput, MonitorError, OutsideFailure
+from streaming.serve.app import build
+from streaming.serve.archive import Archive
+from streaming.serve.board import Board
+from streaming.serve.feed import Feed, FeedTimes
+from streaming.serve.follower import Follower
+from streaming.serve.history import History, Limits
+from streaming.serve.security import is_loopback, read_token
+from streaming.serve.source import Source
+
+log = logging.getLogger(__name__)
+
+#: Questions to the history that run at once; more wait.
+_READERS: Final = 4
+#: Seconds that requests under way get to end once the process is told to stop.
+_DRAIN: Final = 5
+_MAX_REQUEST_HEAD: Final = 16 * 1024
+
+
+class AddressUnusable(OutsideFailure):
+    """The address can't be listened on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """How the feed is served; what is read is the source's business."""
+
+    history: Path
+    diffs_topic: str
+    host: str = "127.0.0.1"
+    port: int = 8686
+    token_file: Path | None = None
+    limits: Limits = field(default_factory=lambda: Limits(30 * 86_400_000, 2**30))
+    max_clients: int = 1000
+    times: FeedTimes = field(default_factory=FeedTimes)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one.
+
+    Raises:
+        AddressUnusable: the port is taken, or the host is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=512)
+    except (OSError, OverflowError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise AddressUnusable(f"--host {host} --port {port}: {reason}; --port 0 takes a free one") from error
+
+
+def address(listening: socket.socket) -> str:
+    """What to open in a browser."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's own, and a way for the feed to drop a connection whose client takes no bytes.
+
+    Closing it would wait until everything buffered is taken, which is never.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        # A connection that sends no request is closed like one that was kept alive for none.
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+
+class _Server(uvicorn.Server):
+    """Signals end it with status 0; uvicorn's own way is to die of the signal once drained."""
+
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        handled = (signal.SIGTERM, signal.SIGINT)
+        with suppress(
+            NotImplementedError, RuntimeError, ValueError
+        ):  # not the main thread: the caller stops us
+            for number in handled:
+                loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            with suppress(NotImplementedError, RuntimeError, ValueError):
+                for number in handled:
+                    loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """Drain; called again, don't wait."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._stopping()
+
+
+class FeedServer:
+    """Owns the parts of one running feed."""
+
+    def __init__(self, source: Source, options: ServeOptions, *, cluster_id: str) -> None:
+        self._options = options
+        self._token = read_token(options.token_file) if options.token_file else None
+        self._failure: MonitorError | None = None
+        self._source = source
+        self._history = History(options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic)
+        self._history.topic_ids(source.topic_ids())
+        self.socket = listen(options.host, options.port)
+        self.address = address(self.socket)
+        if not is_loopback(options.host) and self._token is None:
+            log.warning("%s is open to the network without a token: --token-file asks for one", self.address)
+
+    def run(self) -> None:
+        """Serve until a signal; what was read is stored by then.
+
+        Raises:
+            MonitorError: reading the topics or writing the history failed for good.
+        """
+        asyncio.run(self._serve())
+        if self._failure is not None:
+            raise self._failure
+
+    async def _serve(self) -> None:
+        options, loop = self._options, asyncio.get_running_loop()
+        board = Board(self._history.place, self._history.groups)
+        archive = Archive(options.history)
+        feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
+        app = build(
+            feed,
+            token=self._token,
+            loopback_only=is_loopback(options.host),
+            max_clients=options.max_clients,
+        )
+        server = _Server(_uvicorn_config(app), board.close)
+
+        def failed(error: MonitorError) -> None:
+            self._failure = error
+            loop.call_soon_threadsafe(server.stop)
+
+        follower = Follower(self._source, self._history, board, options.limits, loop=loop, failed=failed)
+        follower.start()
+        try:
+            await server.serve([self.socket])
+        finally:
+            board.close()
+            await to_thread.run_sync(follower.stop)
+            archive.close()
+            self._history.close()
+
+
+def _uvicorn_config(app: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=_DRAIN,
+        h11_max_incomplete_event_size=_MAX_REQUEST_HEAD,
+        proxy_headers=False,
+        backlog=512,
+    )
+
+
+class UnreadableDuration(BadInput):
+    """Not a length of time."""
+
+
+_UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+
+
+def duration_ms(text: str) -> int:
+    """``12h``, ``30d``, ``8w`` in milliseconds.
+
+    Raises:
+        UnreadableDuration: it is none of these.
+    """
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isdigit() or number == "0":
+        raise UnreadableDuration(f"--keep {text}: write 12h, 30d or 8w")
+    return int(number) * _UNITS[unit]
