@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,15 @@ from tests.support.kafka import Kafka, kafka_under_test
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--oracle-cases N``: random cases a family, against the released Java classes."""
     parser.addoption("--oracle-cases", type=int, default=None, help="random oracle cases a family and seed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Another cluster under test (``KAFKA_UNDER_TEST``) concerns only the tests that use the cluster."""
+    if os.environ.get("KAFKA_UNDER_TEST", "embedded") == "embedded":
+        return
+    others = [item for item in items if "broker" not in getattr(item, "fixturenames", ())]
+    items[:] = [item for item in items if "broker" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=others)
 
 
 @pytest.fixture(scope="session")
