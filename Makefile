@@ -13,10 +13,14 @@ demo: packages java ## watch real rebalances on this machine (ARGS="--duration 6
 	@$(BIN)/rebalance-monitor demo $(ARGS)
 
 ##@ Work on it
-test: packages java ## every test: unit, property, golden, oracle, integration, acceptance (ARGS="-k name")
+test: packages jdk ## every test: unit, property, golden, oracle, integration, acceptance (ARGS="-k name")
 	@$(BIN)/pytest $(TIERS) $(ARGS)
+	@$(MAKE) --no-print-directory test-container ARGS="$(ARGS)"
 
-test-%: packages java ## one tier: make test-integration
+test-container: packages jdk ## the tests of a broker again, on the container KAFKA_IMAGE names
+	@KAFKA_UNDER_TEST=container $(BIN)/pytest $(wildcard tests/integration tests/acceptance) $(ARGS)
+
+test-%: packages jdk ## one tier: make test-integration
 	@$(BIN)/pytest tests/$* $(ARGS)
 
 test-unit: packages ## the tiers without Java, in seconds
@@ -48,7 +52,10 @@ packages: ## uv, and the packages of uv.lock in .venv
 java: ## Java 17 or newer
 	@sh scripts/java.sh
 
+jdk: ## Java with its compiler: the oracle's Java side is compiled here
+	@sh scripts/java.sh jdk
+
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-unit check format bench clean packages java help
+.PHONY: demo test test-container test-unit check format bench clean packages java jdk help
