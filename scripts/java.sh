@@ -37,8 +37,9 @@ case " $system $(uname -s) " in
 *" suse "* | *" opensuse "*)
     how="sudo zypper install java-17-openjdk-headless"
     [ "$kit" = jre ] || how="sudo zypper install java-17-openjdk-devel" ;;
-# shellcheck disable=SC2016 # for the reader's shell
-*" Darwin "*) how='brew install openjdk@17 && export JAVA_HOME="$(brew --prefix openjdk@17)"' ;;
+*" Darwin "*)
+    # shellcheck disable=SC2016 # for the reader's shell
+    how='brew install openjdk@17 && export JAVA_HOME="$(brew --prefix openjdk@17)"' ;;
 *) how="install any OpenJDK 17 or newer and put it on PATH" ;;
 esac
 
@@ -49,8 +50,10 @@ if [ "${have:-0}" -ge 17 ]; then
     what="the Java compiler" found="has no javac"
 elif [ -n "$have" ]; then
     found="is Java $have"
+elif [ -n "${JAVA_HOME:-}" ]; then
+    found="has none"
 else
-    found="is missing"
+    where="PATH" found="has none"
 fi
 printf 'error: Kafka and Spark need %s, but %s %s:\n  %s\n' "$what" "$where" "$found" "$how" >&2
 exit 3
