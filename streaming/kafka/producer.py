@@ -1,0 +1,134 @@
+"""Sends membership events, and dead letters, to the partitions that Kafka's own murmur2 gives their keys.
+
+The partition is computed here and sent with the record, so it is the same whatever the client library's
+default partitioner is (librdkafka's is CRC32). Idempotent and ``acks=all``: a record is in the log once, in
+order, or an error is raised.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+from assignors.errors import OutsideFailure
+from assignors.partitioner import partition_for_key
+from streaming import codec
+from streaming.events import Event
+from streaming.kafka.clients import ClusterUnavailable, confluent_config
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+    from streaming.config import Settings
+
+_METADATA_SECONDS = 30.0
+
+
+class NotDelivered(OutsideFailure):
+    """The cluster did not take a record."""
+
+
+class EventProducer:
+    """Sends membership events; a context manager that flushes at the end.
+
+    Args:
+        settings: the cluster, and what the topics are called.
+        extra: librdkafka properties besides, such as ``transactional.id``.
+    """
+
+    def __init__(self, settings: Settings, extra: dict[str, Any] | None = None) -> None:
+        from confluent_kafka import Producer
+
+        self._settings = settings
+        self._counts: dict[str, tuple[int, float]] = {}
+        self._failure: str | None = None
+        self.client = Producer(
+            confluent_config(settings.kafka)
+            | {
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 5,
+                "compression.type": "lz4",
+                # An error, rather than silence, when the cluster takes nothing for a minute.
+                "delivery.timeout.ms": 60_000,
+            }
+            | (extra or {})
+        )
+
+    def send(self, event: Event, topic: str | None = None) -> None:
+        """Send one event to the membership topic; returns before it is delivered.
+
+        Raises:
+            NotDelivered: a record sent earlier was not taken.
+        """
+        key, value, headers = codec.encode_event(event)
+        self.send_record(topic or self._settings.topics.membership, key, value, headers)
+
+    def send_record(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Send one record as it is, to the partition of its key (without a key: any)."""
+        self._raise_failure()
+        placed = {} if key is None else {"partition": partition_for_key(key, self._partitions(topic))}
+        while True:
+            try:
+                self.client.produce(
+                    topic, key=key, value=value, headers=list(headers), on_delivery=self._delivered, **placed
+                )
+            except BufferError:  # the local queue is full: wait until some of it is delivered
+                self.client.poll(0.1)
+                self._raise_failure()
+            else:
+                self.client.poll(0)
+                return
+
+    def flush(self, timeout: float = 30.0) -> None:
+        """Return once everything sent is in the log.
+
+        Raises:
+            NotDelivered: a record was not taken, or ``timeout`` seconds passed first.
+        """
+        left = self.client.flush(timeout)
+        self._raise_failure()
+        if left:
+            raise NotDelivered(f"{left} records are not delivered after {timeout:g} s; is the cluster up?")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.flush()
+
+    def _partitions(self, topic: str) -> int:
+        """The topic's partition count, asked again now and then: topics grow."""
+        from confluent_kafka import KafkaException
+
+        count, asked = self._counts.get(topic, (0, 0.0))
+        now = time.monotonic()
+        if count and now - asked < _METADATA_SECONDS:
+            return count
+        try:
+            metadata = self.client.list_topics(topic, timeout=10).topics[topic]
+        except KafkaException as error:
+            raise ClusterUnavailable(f"topic {topic}: {error.args[0].str()}") from error
+        if metadata.error is not None:
+            raise NotDelivered(
+                f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` makes it"
+            )
+        self._counts[topic] = (len(metadata.partitions), now)
+        return len(metadata.partitions)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failure = f"topic {message.topic()}, key {message.key()!r}: {error.str()}"
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise NotDelivered(failure)
