@@ -21,6 +21,7 @@ class Node:
 
 
 def root_of(node: Node) -> Node:
+    """The root of the tree that ``node`` is in."""
     while node.parent is not None:
         node = node.parent
     return node
