@@ -1,0 +1,18 @@
+"""Where Kafka puts the replicas of new partitions, and how even an existing placement is."""
+
+from __future__ import annotations
+
+from assignors.placement.admin_utils import assign_replicas, rack_alternated, recovered_start
+from assignors.placement.model import Broker, InvalidPlacement, InvalidReplicationFactor, Placement
+from assignors.placement.striped import place_striped
+
+__all__ = [
+    "Broker",
+    "InvalidPlacement",
+    "InvalidReplicationFactor",
+    "Placement",
+    "assign_replicas",
+    "place_striped",
+    "rack_alternated",
+    "recovered_start",
+]

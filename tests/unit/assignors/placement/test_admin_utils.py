@@ -1,0 +1,126 @@
+"""The worked examples of AdminUtils and its tests, and a few answered by the class itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assignors.java_random import JavaRandom
+from assignors.placement import (
+    Broker,
+    InvalidPlacement,
+    InvalidReplicationFactor,
+    assign_replicas,
+    rack_alternated,
+    recovered_start,
+)
+
+PLAIN = [Broker(number) for number in range(5)]
+SIX = [Broker(i, rack) for i, rack in enumerate(["rack1", "rack3", "rack3", "rack2", "rack2", "rack1"])]
+
+
+def _listed(*args: Any, **kwargs: Any) -> list[list[int]]:
+    return list(assign_replicas(*args, **kwargs).values())
+
+
+def test_rack_alternated() -> None:
+    assert [b.id for b in rack_alternated(SIX)] == [0, 3, 1, 5, 4, 2]
+    assert [b.id for b in rack_alternated(SIX[:5])] == [0, 3, 1, 4, 2]
+    nine = [Broker(i, f"rack{i // 3}") for i in range(9)]
+    assert [b.id for b in rack_alternated(nine)] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
+
+
+def test_racks() -> None:
+    assert _listed(SIX, 7, 3, start_index=0) == [
+        [0, 3, 1], [3, 1, 5], [1, 5, 4], [5, 4, 2], [4, 2, 0], [2, 0, 3], [0, 4, 2],
+    ]  # fmt: skip
+
+
+def test_no_racks() -> None:
+    assert _listed(PLAIN, 10, 3, start_index=0) == [
+        [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1],
+        [0, 2, 3], [1, 3, 4], [2, 4, 0], [3, 0, 1], [4, 1, 2],
+    ]  # fmt: skip
+
+
+def test_uneven_racks() -> None:
+    brokers = [Broker(i, rack) for i, rack in enumerate("abcaa")]
+    assert _listed(brokers, 6, 4, start_index=2) == [
+        [2, 0, 1, 3], [3, 1, 2, 4], [4, 2, 1, 3], [0, 1, 2, 3], [1, 4, 2, 3], [2, 4, 1, 3],
+    ]  # fmt: skip
+
+
+def test_extension_of_a_topic() -> None:
+    assert assign_replicas(PLAIN, 6, 3, start_index=2, start_partition=4) == {
+        4: [1, 4, 0], 5: [2, 1, 3], 6: [3, 2, 4], 7: [4, 3, 0], 8: [0, 4, 1], 9: [1, 0, 2],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shift", "expected"),
+    [
+        (0, [[2, 0, 1], [0, 1, 2], [1, 2, 0], [2, 1, 0], [0, 2, 1], [1, 0, 2]]),
+        (1, [[2, 1, 0], [0, 2, 1], [1, 0, 2], [2, 0, 1], [0, 1, 2], [1, 2, 0]]),
+    ],
+)
+def test_shift(shift: int, expected: list[list[int]]) -> None:
+    assert _listed(PLAIN[:3], 6, 3, start_index=2, shift=shift) == expected
+
+
+def test_the_shift_is_the_start_index_when_only_that_is_given() -> None:
+    assert _listed(PLAIN, 6, 3, start_index=2) == _listed(PLAIN, 6, 3, start_index=2, shift=2)
+
+
+def test_the_start_index_can_be_read_back() -> None:
+    for brokers in (PLAIN, SIX):
+        for start in range(len(brokers)):
+            leader = assign_replicas(brokers, 1, 1, start_index=start)[0][0]
+            assert recovered_start(brokers, leader) == start
+    assert recovered_start(PLAIN, 99) == 0
+
+
+def test_random_start_and_shift_are_drawn_in_this_order() -> None:
+    random = JavaRandom(42)
+    start, shift = random.next_int(5), random.next_int(5)
+    assert _listed(PLAIN, 9, 3, random=JavaRandom(42)) == _listed(PLAIN, 9, 3, start_index=start, shift=shift)
+
+
+def test_one_broker() -> None:
+    assert assign_replicas([Broker(7)], 2, 1, start_index=3) == {0: [7], 1: [7]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([], 1, 1), InvalidPlacement, "brokers: none"),
+        (([Broker(1), Broker(1)], 1, 1), InvalidPlacement, "brokers: id 1 is listed twice"),
+        (([Broker(-1)], 1, 1), InvalidPlacement, "brokers: id -1 is negative"),
+        ((PLAIN, 0, 1), InvalidPlacement, "partitions: 0"),
+        ((PLAIN, 1, 0), InvalidReplicationFactor, "replication_factor: 0"),
+        (
+            (PLAIN, 1, 6),
+            InvalidReplicationFactor,
+            "replication_factor: 6 is larger than the number of brokers, 5",
+        ),
+        ((PLAIN, 10**9, 3), InvalidPlacement, "over the limit"),
+        (([Broker(0, "a"), Broker(1), Broker(2)], 1, 1), InvalidPlacement, "brokers: 1, 2 without a rack"),
+    ],
+)
+def test_refused_questions(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        assign_replicas(*arguments, start_index=0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"start_index": -1}, {"start_index": 2**31}, {"start_index": 0, "shift": -1}, {}, {"shift": 1}],
+)
+def test_refused_options(options: dict[str, int]) -> None:
+    with pytest.raises(InvalidPlacement, match=r"start_index|shift"):
+        assign_replicas(PLAIN, 1, 1, **options)
+
+
+def test_a_negative_start_partition_is_refused() -> None:
+    with pytest.raises(InvalidPlacement, match="start_partition: -1"):
+        assign_replicas(PLAIN, 1, 1, start_index=0, start_partition=-1)
