@@ -1,10 +1,19 @@
-"""``range`` (RangeAssignor), rack-unaware for now: contiguous ranges by topic, the first members one more."""
+"""``range`` (RangeAssignor): contiguous ranges by topic, the first members one more.
+
+Goals, in order: balanced within each topic; racks matched where that costs no balance (KIP-881, see
+``range_racks``); the same partition numbers of co-partitioned topics to the same member. Not sticky.
+O(members·log members + given shares): topics alike share their ranges.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
+from assignors.classic.group import checked
 from assignors.classic.order import sorted_members
+from assignors.classic.range_racks import assign_with_racks, needs_racks
+from assignors.classic.subscribers import Subscribers
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import RebalanceProtocol
 
@@ -13,18 +22,38 @@ SUPPORTED_PROTOCOLS: tuple[RebalanceProtocol, ...] = ("EAGER",)
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Every member's contiguous share of every topic it subscribes to."""
+    """Every member's share of every topic it subscribes to.
+
+    Raises:
+        InvalidGroup: see ``assignors.classic.group.checked``.
+    """
+    group = checked(topics, members)
     answer: Assignment = {member.member_id: {} for member in members}
     ordered = sorted_members(members)
-    for name in {name for member in members for name in member.topics}:
-        topic = topics.get(name)
-        if topic is None or topic.partitions == 0:
-            continue
-        subscribers = [member for member in ordered if name in member.topics]
-        base, extra = divmod(topic.partitions, len(subscribers))
-        for position, member in enumerate(subscribers):
-            start = position * base + min(position, extra)
-            share = range(start, start + base + (position < extra))
-            if share:
-                answer[member.member_id][name] = share
+    shares = [answer[member.member_id] for member in ordered]
+    subscribers = Subscribers(ordered)
+    # Topics with the same subscribers and as many partitions are co-partitioned: they are divided alike.
+    alike: dict[tuple[int, int], list[str]] = {}
+    for name, count in group.counts.items():
+        alike.setdefault((id(subscribers.of(name)), count), []).append(name)
+    if group.rack_aware and needs_racks(group, ordered, subscribers):
+        assign_with_racks(group, ordered, subscribers, alike.values(), shares)
+        return answer
+    for names in alike.values():
+        places = subscribers.of(names[0])
+        ranges = divided(group.counts[names[0]], len(places))
+        if len(names) == 1:
+            for place, share in zip(places, ranges, strict=False):
+                shares[place][names[0]] = share
+        else:
+            for place, share in zip(places, ranges, strict=False):
+                shares[place].update(dict.fromkeys(names, share))
     return answer
+
+
+def divided(count: int, members: int) -> list[range]:
+    """The non-empty contiguous ranges of ``count`` partitions over ``members``, larger ones first."""
+    base, extra = divmod(count, members)
+    large = extra * (base + 1)
+    bounds = [*range(0, large, base + 1), *(range(large, count, base) if base else ()), count]
+    return [range(start, end) for start, end in pairwise(bounds)]

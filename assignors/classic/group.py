@@ -1,0 +1,65 @@
+"""A group as the client assignors see it: checked, with the topics that count and who subscribes to what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assignors.errors import InvalidGroup
+from assignors.java import hash_order, string_hash
+from assignors.model import Member, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """``members`` as given; ``counts[topic]`` of each topic that is subscribed to and has metadata."""
+
+    members: Sequence[Member]
+    topics: Mapping[str, Topic]
+    counts: dict[str, int]
+
+    @property
+    def rack_aware(self) -> bool:
+        """Whether racks can matter at all: some member and some topic has them."""
+        return any(member.rack_id for member in self.members) and any(
+            self.topics[name].racks for name in self.counts
+        )
+
+
+def checked(topics: Mapping[str, Topic], members: Sequence[Member]) -> Group:
+    """The group, once it is known not to contradict itself (``owned`` is checked where it is read).
+
+    Raises:
+        InvalidGroup: a member is listed twice, a partition count is negative, racks don't match partitions.
+    """
+    if len({member.member_id for member in members}) != len(members):
+        seen: set[str] = set()
+        twice = next(m.member_id for m in members if m.member_id in seen or seen.add(m.member_id))  # type: ignore[func-returns-value]
+        raise InvalidGroup(f"members: memberId {twice!r} is listed twice; give every member its own")
+    for name, topic in topics.items():
+        if topic.partitions < 0:
+            raise InvalidGroup(
+                f"topics.{name}.partitions: {topic.partitions} is negative; 0 means without metadata"
+            )
+        if topic.racks is not None and len(topic.racks) != topic.partitions:
+            raise InvalidGroup(
+                f"topics.{name}.racks: {len(topic.racks)} entries for {topic.partitions} partitions; "
+                "give one list of racks a partition, [] where unknown"
+            )
+    counts: dict[str, int] = {}
+    for subscription in distinct_subscriptions(members):
+        for name in subscription:
+            if name not in counts and name in topics and topics[name].partitions:
+                counts[name] = topics[name].partitions
+    return Group(members, topics, counts)
+
+
+def distinct_subscriptions(members: Iterable[Member]) -> Collection[tuple[str, ...]]:
+    """Every subscription once; members of large groups mostly share a few."""
+    return dict.fromkeys({id(member.topics): member.topics for member in members}.values())
+
+
+def in_map_order(members: Sequence[Member]) -> list[Member]:
+    """The members as the leader's ``HashMap<memberId, Subscription>``, filled in the given order, iterates."""
+    ids = [member.member_id for member in members]
+    return [members[position] for position in hash_order(list(map(string_hash, ids)), keys=ids)]

@@ -1,0 +1,141 @@
+"""The rack-aware part of ``range`` (KIP-881, ``RangeAssignor.assignWithRackMatching``).
+
+A topic needs it when a rack of its subscribers is a rack of its replicas and not every partition is in all the
+racks. As soon as one topic of the group does, all go this way. All replicas count, not only leaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from assignors.classic.group import Group
+from assignors.classic.subscribers import Subscribers
+from assignors.model import Member
+
+Shares = Sequence[dict[str, Sequence[int]]]
+
+
+def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[Collection[str]]) -> bool:
+    """``AbstractPartitionAssignor.useRackAwareAssignment``."""
+    distinct = {frozenset(racks) for racks in partition_racks}
+    everywhere = frozenset[str]().union(*distinct)
+    return not everywhere.isdisjoint(consumer_racks) and distinct != {everywhere}
+
+
+def needs_racks(group: Group, ordered: Sequence[Member], subscribers: Subscribers) -> bool:
+    """Whether any topic of the group needs rack matching."""
+    return any(_needs_racks(group, name, ordered, subscribers) for name in group.counts)
+
+
+def _needs_racks(group: Group, name: str, ordered: Sequence[Member], subscribers: Subscribers) -> bool:
+    racks = group.topics[name].racks
+    if racks is None:
+        return False
+    return uses_racks({rack for place in subscribers.of(name) if (rack := ordered[place].rack_id)}, racks)
+
+
+def assign_with_racks(
+    group: Group,
+    ordered: Sequence[Member],
+    subscribers: Subscribers,
+    alike: Iterable[Sequence[str]],
+    shares: Shares,
+) -> None:
+    """Fill ``shares`` (by place): matching partitions first, then ranges over what is left.
+
+    ``alike`` are the topics, those with the same subscribers and as many partitions together.
+    """
+    for names in alike:
+        places = subscribers.of(names[0])
+        racks = [ordered[place].rack_id or None for place in places]
+        count = group.counts[names[0]]
+        in_racks = [group.topics[name].racks or ((),) * count for name in names]
+        division = _Division(count, racks)
+        if any(racks):  # else Java sees no partition racks at all, and nothing to match
+            if len(names) > 1:
+                common = (frozenset(at[0]).intersection(*at[1:]) for at in zip(*in_racks, strict=True))
+                division.match_together(list(common))
+            elif _needs_racks(group, names[0], ordered, subscribers):
+                division.match_alone(in_racks[0])
+        division.range_over_the_rest()
+        for place, given in zip(places, division.given, strict=True):
+            if given:
+                given.sort()
+                shares[place].update(dict.fromkeys(names, given))
+
+
+class _Division:
+    """How the partitions of one topic, or of co-partitioned ones alike, are divided among their subscribers."""
+
+    def __init__(self, count: int, racks: Sequence[str | None]) -> None:
+        self.given: list[list[int]] = [[] for _ in racks]
+        self._racks = racks
+        self._base, self._extra = divmod(count, len(racks))
+        self._free: dict[int, None] = dict.fromkeys(range(count))
+        self._by_rack: dict[str | None, list[int]] = {}
+        for member, rack in enumerate(racks):
+            self._by_rack.setdefault(rack, []).append(member)
+
+    def _room(self, member: int) -> int:
+        """``maxAssignable``."""
+        return max(0, self._base + (self._extra > 0) - len(self.given[member]))
+
+    def _give(self, member: int, partitions: Iterable[int]) -> None:
+        given = self.given[member]
+        for partition in partitions:
+            given.append(partition)
+            del self._free[partition]
+        if len(given) > self._base:
+            self._extra -= 1
+
+    def match_together(self, common: Sequence[Collection[str]]) -> None:
+        """Each partition to the first member whose rack holds it in every topic, while that member has room."""
+        # Room never comes back, so each rack's queue only ever loses its first member.
+        queues = {rack: iter(members) for rack, members in self._by_rack.items()}
+        first = {rack: next(queue) for rack, queue in queues.items()}
+        for partition, racks in enumerate(common):
+            best = None
+            for rack in (None, *racks):
+                member = first.get(rack)
+                while member is not None and not self._room(member):
+                    member = next(queues[rack], None)
+                    if member is None:
+                        del first[rack]
+                    else:
+                        first[rack] = member
+                if member is not None and (best is None or member < best):
+                    best = member
+            if best is not None:
+                self._give(best, (partition,))
+
+    def match_alone(self, racks: Sequence[Collection[str]]) -> None:
+        """Each member, in order, as many partitions in its rack as it has room for."""
+        held: Mapping[str | None, list[int]] = {rack: [] for rack in self._by_rack}
+        for partition, at in enumerate(racks):
+            for rack in {*at, None}:
+                if rack in held:
+                    held[rack].append(partition)
+        waiting = {rack: iter(partitions) for rack, partitions in held.items()}
+        for member, rack in enumerate(self._racks):
+            room = self._room(member)
+            taken: list[int] = []
+            while len(taken) < room:
+                partition = next(waiting[rack], -1)
+                if partition < 0:
+                    break
+                if partition in self._free:
+                    taken.append(partition)
+            if taken:
+                self._give(member, taken)
+
+    def range_over_the_rest(self) -> None:
+        """``assignRanges`` over whatever is left."""
+        rest = list(self._free)
+        at = 0
+        for member in range(len(self._racks)):
+            if at == len(rest):
+                break
+            room = self._room(member)
+            if room:
+                self._give(member, rest[at : at + room])
+                at += room
