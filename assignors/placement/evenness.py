@@ -1,0 +1,242 @@
+"""How even an existing placement is, and the fewest moves found towards an even one.
+
+Goals of the better placement, in order: every partition in as many racks as it has replicas; replicas even over
+brokers; preferred leaders even over brokers (which moves no data: the list of a partition is reordered). Moves are
+greedy and each helps; O((moves + 1) × replicas).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignors.placement.model import Broker, InvalidPlacement, check_brokers
+
+#: What names a partition: an int, or ``(topic, partition)``.
+Partition = Hashable
+
+
+class Move(NamedTuple):
+    """A replica's data goes from one broker to another."""
+
+    partition: Partition
+    source: int
+    target: int
+
+
+class LeaderChange(NamedTuple):
+    """Another replica becomes the preferred leader; no data moves."""
+
+    partition: Partition
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evenness:
+    """What a placement looks like, and what a better one would move.
+
+    ``leaders`` and ``replicas`` count by broker, brokers with none included. ``rack_gaps`` are partitions with two
+    replicas in one rack while another rack holds none. ``after`` is the better placement.
+    """
+
+    leaders: dict[int, int]
+    replicas: dict[int, int]
+    rack_gaps: list[Partition]
+    moves: list[Move] = field(default_factory=list)
+    leader_changes: list[LeaderChange] = field(default_factory=list)
+    after: dict[Partition, list[int]] = field(default_factory=dict)
+
+    @property
+    def leader_spread(self) -> int:
+        """Leaders of the fullest broker minus those of the emptiest."""
+        return _spread(self.leaders)
+
+    @property
+    def replica_spread(self) -> int:
+        """Replicas of the fullest broker minus those of the emptiest."""
+        return _spread(self.replicas)
+
+    @property
+    def even(self) -> bool:
+        """Nothing to move that would help."""
+        return not self.moves and not self.leader_changes
+
+
+def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Sequence[int]]) -> Evenness:
+    """The state of ``placement`` (leader first in every list) over ``brokers``, and the moves that would even it.
+
+    Raises:
+        InvalidPlacement: a partition without replicas, with one broker twice, or on a broker that is not listed.
+    """
+    check_brokers(brokers)
+    racks = {broker.id: broker.rack for broker in brokers}
+    for partition, replicas in placement.items():
+        _check_partition(partition, replicas, racks)
+    better = _Better(racks, placement)
+    before = Evenness(
+        leaders=dict(better.leaders),
+        replicas={broker: len(held) for broker, held in better.held.items()},
+        rack_gaps=[partition for partition in placement if better.gap(partition)],
+    )
+    for partition in before.rack_gaps:
+        better.close_gap(partition)
+    better.even_replicas()
+    moves = better.moves(placement)
+    changes = better.even_leaders()
+    return Evenness(before.leaders, before.replicas, before.rack_gaps, moves, changes, better.lists)
+
+
+def _check_partition(partition: Partition, replicas: Sequence[int], racks: Mapping[int, str | None]) -> None:
+    if not replicas:
+        raise InvalidPlacement(f"placement: partition {partition} has no replicas")
+    if len(set(replicas)) != len(replicas):
+        raise InvalidPlacement(f"placement: partition {partition} lists a broker twice: {list(replicas)}")
+    unknown = [broker for broker in replicas if broker not in racks]
+    if unknown:
+        raise InvalidPlacement(
+            f"placement: partition {partition} is on broker {unknown[0]}, which is not in brokers"
+        )
+
+
+def _spread(counts: Mapping[int, int]) -> int:
+    return max(counts.values()) - min(counts.values())
+
+
+class _Better:
+    """A placement under change."""
+
+    def __init__(self, racks: Mapping[int, str | None], placement: Mapping[Partition, Sequence[int]]) -> None:
+        self.racks = racks
+        self.all_racks = {rack for rack in racks.values() if rack is not None}
+        self.lists = {partition: list(replicas) for partition, replicas in placement.items()}
+        #: Ordered sets: the answer does not depend on Python's hash seed.
+        self.held: dict[int, dict[Partition, None]] = {broker: {} for broker in racks}
+        self.leaders = dict.fromkeys(racks, 0)
+        for partition, replicas in self.lists.items():
+            self.leaders[replicas[0]] += 1
+            for broker in replicas:
+                self.held[broker][partition] = None
+
+    def gap(self, partition: Partition) -> bool:
+        """Two replicas in a rack while another rack has none."""
+        used = [self.racks[broker] for broker in self.lists[partition]]
+        distinct = {rack for rack in used if rack is not None}
+        return len(distinct) < min(len(used), len(self.all_racks))
+
+    def close_gap(self, partition: Partition) -> None:
+        """Spread one partition over more racks, from the fullest broker to the emptiest."""
+        while self.gap(partition):
+            replicas = self.lists[partition]
+            count = Counter(self.racks[broker] for broker in replicas)
+            crowded = [b for b in replicas if self.racks[b] is None or count[self.racks[b]] > 1]
+            free = [b for b, rack in self.racks.items() if rack is not None and count[rack] == 0]
+            source = max(crowded, key=lambda broker: len(self.held[broker]))
+            self._move(partition, source, min(free, key=lambda broker: len(self.held[broker])))
+
+    def even_replicas(self) -> None:
+        """Move from fuller to emptier brokers by two and more until no such move keeps the racks spread."""
+        while self._even_step():
+            pass
+
+    def _even_step(self) -> bool:
+        by_load = sorted(self.held, key=lambda broker: len(self.held[broker]))
+        for source in reversed(by_load):
+            for target in by_load:
+                if len(self.held[source]) - len(self.held[target]) < 2:  # noqa: PLR2004 - one is even enough
+                    break
+                for partition in self.held[source]:
+                    if partition not in self.held[target] and self._keeps_racks(partition, source, target):
+                        self._move(partition, source, target)
+                        return True
+        return False
+
+    def _keeps_racks(self, partition: Partition, source: int, target: int) -> bool:
+        if self.racks[source] == self.racks[target]:
+            return True
+        count = Counter(self.racks[broker] for broker in self.lists[partition])
+        return count[self.racks[target]] == 0 or count[self.racks[source]] > count[self.racks[target]]
+
+    def _move(self, partition: Partition, source: int, target: int) -> None:
+        replicas = self.lists[partition]
+        if replicas[0] == source:
+            self.leaders[source] -= 1
+            self.leaders[target] += 1
+        replicas[replicas.index(source)] = target
+        del self.held[source][partition]
+        self.held[target][partition] = None
+
+    def moves(self, placement: Mapping[Partition, Sequence[int]]) -> list[Move]:
+        """What changed since ``placement``, steps of one replica joined into one."""
+        return [
+            Move(partition, source, target)
+            for partition, replicas in placement.items()
+            for source, target in zip(replicas, self.lists[partition], strict=True)
+            if source != target
+        ]
+
+    def even_leaders(self) -> list[LeaderChange]:
+        """Hand leadership along chains of replicas from brokers that lead most to those that lead least."""
+        first = {partition: replicas[0] for partition, replicas in self.lists.items()}
+        led: dict[int, dict[Partition, None]] = defaultdict(dict)
+        for partition, leader in first.items():
+            led[leader][partition] = None
+        stuck: set[int] = set()
+        while True:
+            able = [broker for broker in self.leaders if broker not in stuck]
+            if not able:
+                break
+            source = max(able, key=lambda broker: self.leaders[broker])
+            chain = self._chain(source, led)
+            if chain is None:
+                stuck.add(source)
+            else:
+                self._hand_over(chain, led)
+        return [
+            LeaderChange(partition, was, self.lists[partition][0])
+            for partition, was in first.items()
+            if self.lists[partition][0] != was
+        ]
+
+    def _chain(
+        self, source: int, led: Mapping[int, Mapping[Partition, None]]
+    ) -> list[tuple[Partition, int, int]] | None:
+        """The shortest chain of hand-overs to a broker that leads two fewer and more; None when there is none."""
+        reached: dict[int, tuple[Partition, int]] = {}
+        queue = deque([source])
+        while queue:
+            broker = queue.popleft()
+            for partition in led[broker]:
+                for other in self.lists[partition]:
+                    if other == source or other in reached:
+                        continue
+                    reached[other] = (partition, broker)
+                    if self.leaders[source] - self.leaders[other] >= 2:  # noqa: PLR2004 - one is even enough
+                        return _trace(other, source, reached)
+                    queue.append(other)
+        return None
+
+    def _hand_over(
+        self, chain: Sequence[tuple[Partition, int, int]], led: dict[int, dict[Partition, None]]
+    ) -> None:
+        for partition, source, target in chain:
+            replicas = self.lists[partition]
+            at = replicas.index(target)
+            replicas[0], replicas[at] = replicas[at], replicas[0]
+            del led[source][partition]
+            led[target][partition] = None
+            self.leaders[source] -= 1
+            self.leaders[target] += 1
+
+
+def _trace(
+    end: int, start: int, reached: Mapping[int, tuple[Partition, int]]
+) -> list[tuple[Partition, int, int]]:
+    chain = []
+    while end != start:
+        partition, before = reached[end]
+        chain.append((partition, before, end))
+        end = before
+    return chain

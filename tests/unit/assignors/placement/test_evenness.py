@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from assignors.placement import (
+    Broker,
+    InvalidPlacement,
+    LeaderChange,
+    Move,
+    assign_replicas,
+    check_placement,
+)
+
+THREE = [Broker(0), Broker(1), Broker(2)]
+
+
+def test_what_admin_utils_places_is_even() -> None:
+    found = check_placement(THREE, assign_replicas(THREE, 6, 3, start_index=2))
+    assert found.even
+    assert (found.leaders, found.replicas) == ({0: 2, 1: 2, 2: 2}, {0: 6, 1: 6, 2: 6})
+    assert (found.leader_spread, found.replica_spread, found.rack_gaps) == (0, 0, [])
+
+
+def test_leaders_on_one_broker_are_spread_without_moving_data() -> None:
+    found = check_placement(THREE, {0: [0, 1], 1: [0, 2], 2: [0, 1], 3: [1, 2], 4: [2, 1], 5: [0, 2]})
+    assert found.leaders == {0: 4, 1: 1, 2: 1}
+    assert found.moves == []
+    assert sorted(found.leader_changes) == [LeaderChange(0, 0, 1), LeaderChange(1, 0, 2)]
+
+
+def test_leadership_is_handed_along_a_chain() -> None:
+    # Broker 2 leads nothing and shares nothing with broker 0; broker 1 must pass on what it gets.
+    found = check_placement(THREE, {0: [0, 1], 1: [0], 2: [1, 2]})
+    assert found.leader_changes == [LeaderChange(0, 0, 1), LeaderChange(2, 1, 2)]
+
+
+def test_an_empty_broker_gets_its_share() -> None:
+    found = check_placement([*THREE, Broker(3)], {p: [p % 3, (p + 1) % 3] for p in range(6)})
+    assert found.replicas == {0: 4, 1: 4, 2: 4, 3: 0}
+    assert len(found.moves) == 3
+    assert {move.target for move in found.moves} == {3}
+
+
+def test_a_rack_without_a_replica_is_used() -> None:
+    brokers = [Broker(0, "a"), Broker(1, "a"), Broker(2, "b"), Broker(3, "b")]
+    found = check_placement(brokers, {0: [0, 1], 1: [2, 3]})
+    assert found.rack_gaps == [0, 1]
+    assert len(found.moves) == 2
+    for replicas in found.after.values():
+        assert {brokers[broker].rack for broker in replicas} == {"a", "b"}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_better_placement_is_valid_and_needs_nothing_more(seed: int) -> None:
+    rng = random.Random(seed)
+    racks = rng.choice([[None], ["a", "b"], ["a", "b", "c"]])
+    brokers = [Broker(i, rng.choice(racks)) for i in range(rng.randint(2, 8))]
+    placement = {
+        ("t", p): rng.sample(range(len(brokers)), rng.randint(1, min(3, len(brokers)))) for p in range(40)
+    }
+    found = check_placement(brokers, placement)
+    again = check_placement(brokers, found.after)
+    assert again.even
+    assert again.rack_gaps == []
+    assert again.replica_spread <= found.replica_spread or found.rack_gaps
+    if racks == [None]:
+        assert again.replica_spread <= 1
+    assert {p: len(r) for p, r in found.after.items()} == {p: len(r) for p, r in placement.items()}
+    moved = sum(len(set(placement[p]) - set(found.after[p])) for p in placement)
+    assert len(found.moves) == moved
+
+
+@pytest.mark.parametrize(
+    ("brokers", "placement", "message"),
+    [
+        ([], {0: [0]}, "brokers: none"),
+        (THREE, {0: []}, "placement: partition 0 has no replicas"),
+        (THREE, {0: [1, 1]}, "placement: partition 0 lists a broker twice"),
+        (THREE, {4: [9]}, "placement: partition 4 is on broker 9"),
+    ],
+)
+def test_refused(brokers: Any, placement: Any, message: str) -> None:
+    with pytest.raises(InvalidPlacement, match=message):
+        check_placement(brokers, placement)
+
+
+def test_a_move_names_where_from_and_where_to() -> None:
+    assert check_placement([Broker(0), Broker(1)], {0: [0], 1: [0]}).moves == [Move(0, 0, 1)]
