@@ -6,7 +6,7 @@ BIN := .venv/bin
 # Fast tiers first: a mistake shows before a JVM has started.
 TIERS := $(wildcard tests/unit tests/property tests/golden tests/oracle tests/integration tests/acceptance)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
-SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh)
+SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
 
 ##@ Use it
 demo: packages java ## watch real rebalances on this machine (ARGS="--duration 60")
