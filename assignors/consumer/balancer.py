@@ -1,0 +1,169 @@
+"""Loads of numbered members: dealing to the least loaded, and moving from the most loaded to them.
+
+Dense and mutable inside one call of ``uniform_heterogeneous``. The two ranges below are those of
+``MemberAssignmentBalancer``: the least loaded one grows to the right as its level rises, the most loaded one to
+the left as its level falls, and members with nothing to give are swapped out of the latter.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+
+#: ``MAX_ITERATION_COUNT``: passes over the topics before an imbalance is left as it is.
+_MAX_PASSES = 16
+
+
+class Load:
+    """What each member has: ``shares[i]`` by topic (ascending), ``sizes[i]`` partitions in all."""
+
+    def __init__(self, shares: list[dict[str, Sequence[int]]]) -> None:
+        self.shares = shares
+        self.sizes = [0] * len(shares)
+        #: By topic, ascending member numbers.
+        self.subscribers: dict[str, list[int]] = {}
+        #: Counts moves: what was computed from the sizes holds as long as this does.
+        self.moves = 0
+
+    def by_load(self, members: Sequence[int]) -> list[int]:
+        """Members by (size, number)."""
+        return sorted(members, key=self.sizes.__getitem__)  # stable, and members ascend
+
+    def imbalance(self, members: Sequence[int]) -> int:
+        """Partitions between the most and the least loaded."""
+        sizes = [self.sizes[member] for member in members]
+        return max(sizes) - min(sizes)
+
+    def deal(self, name: str, partitions: Sequence[int]) -> None:
+        """Gives a topic's partitions to its least loaded subscribers, in order, level by level."""
+        members = self.by_load(self.subscribers[name])
+        at = end = 0
+        level = self.sizes[members[0]]
+        sizes = [self.sizes[member] for member in members]
+        while at < len(partitions):
+            while end < len(members) and sizes[end] == level:
+                end += 1
+            left = len(partitions) - at
+            count = left if end == len(members) else min(left, end * (sizes[end] - level))
+            for offset, member in enumerate(members[: min(end, count)]):
+                self._give(member, name, partitions[at + offset : at + count : end])
+            at += count
+            level += count // end
+
+    def _give(self, member: int, name: str, partitions: Sequence[int]) -> None:
+        share = self.shares[member]
+        before = share.get(name)
+        share[name] = partitions if before is None else sorted([*before, *partitions])
+        self.sizes[member] += len(partitions)
+
+    def move(self, name: str, partition: int, giver: int, taker: int) -> None:
+        """Moves one partition."""
+        left = self._list(giver, name)
+        left.remove(partition) if left[-1] != partition else left.pop()
+        if not left:
+            del self.shares[giver][name]
+        insort(self._list(taker, name), partition)
+        self.sizes[giver] -= 1
+        self.sizes[taker] += 1
+        self.moves += 1
+
+    def _list(self, member: int, name: str) -> list[int]:
+        share = self.shares[member].get(name, ())
+        if not isinstance(share, list):
+            share = self.shares[member][name] = list(share)
+        return share
+
+
+def balance(load: Load, names: Sequence[str]) -> None:
+    """Passes over the topics until none moves a partition, or 16 are done."""
+    last_moved = -1
+    checked: dict[int, tuple[int, int]] = {}
+    groups: dict[tuple[int, ...], int] = {}
+    of_topic = [groups.setdefault(tuple(load.subscribers[name]), len(groups)) for name in names]
+    for _ in range(_MAX_PASSES):
+        for position, name in enumerate(names):
+            if position == last_moved:
+                return
+            members = load.subscribers[name]
+            known = checked.get(of_topic[position])
+            if known is None or known[0] != load.moves:
+                known = checked[of_topic[position]] = load.moves, load.imbalance(members)
+            before = load.moves
+            if known[1] > 1:
+                _balance_topic(load, name, _Ranges(load, members))
+            if load.moves > before or last_moved == -1:
+                last_moved = position
+
+
+def _balance_topic(load: Load, name: str, ranges: _Ranges) -> None:
+    """Moves the topic's last partitions from the most to the least loaded until they are a partition apart."""
+    to_give: dict[int, list[int]] = {}
+    while not ranges.balanced():
+        giver = ranges.next_most()
+        while giver >= 0:
+            theirs = to_give.get(giver)
+            if theirs is None:
+                theirs = to_give[giver] = list(load.shares[giver].get(name, ()))
+            if theirs:
+                break
+            ranges.exclude_most()
+            giver = ranges.next_most()
+        if giver < 0:
+            return
+        partition = to_give[giver].pop()
+        taker = ranges.next_least()
+        if ranges.balanced():
+            return
+        load.move(name, partition, giver, taker)
+
+
+class _Ranges:
+    """The least loaded members ``[0, low_end)`` and the most loaded ``[high_start, high_end)`` of one topic."""
+
+    def __init__(self, load: Load, members: Sequence[int]) -> None:
+        self.sizes = load.sizes
+        self.members = load.by_load(members)
+        self.low_end = 0
+        self.low_level = self.sizes[self.members[0]] - 1
+        self.low_next = 0
+        self.high_start = self.high_end = len(self.members)
+        self.high_level = self.sizes[self.members[-1]] + 1
+        self.high_next = len(self.members) - 1
+
+    def balanced(self) -> bool:
+        """Whether the levels of the two ranges are at most one apart."""
+        return self.high_level - self.low_level <= 1
+
+    def next_least(self) -> int:
+        """The member that gets the next partition."""
+        if self.low_next >= self.low_end:
+            self.low_level += 1
+            while (
+                self.low_end < len(self.members) and self.sizes[self.members[self.low_end]] == self.low_level
+            ):
+                self.low_end += 1
+            self.low_next = 0
+        self.low_next += 1
+        return self.members[self.low_next - 1]
+
+    def next_most(self) -> int:
+        """The member that may give the next partition, -1 when there is none left."""
+        if self.high_next < self.high_start:
+            if self.high_end <= self.high_start and self.high_start > 0:
+                # all of the range was excluded: go on with the next level that has members
+                self.high_level = self.sizes[self.members[self.high_start - 1]]
+            else:
+                self.high_level -= 1
+            while self.high_start > 0 and self.sizes[self.members[self.high_start - 1]] == self.high_level:
+                self.high_start -= 1
+            self.high_next = self.high_end - 1
+        if self.high_next < 0:
+            return -1
+        self.high_next -= 1
+        return self.members[self.high_next + 1]
+
+    def exclude_most(self) -> None:
+        """Takes the member that :meth:`next_most` gave out of the range: it has nothing to give."""
+        at, last = self.high_next + 1, self.high_end - 1
+        self.members[at], self.members[last] = self.members[last], self.members[at]
+        self.high_end = last

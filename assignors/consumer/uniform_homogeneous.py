@@ -1,0 +1,112 @@
+"""``uniform`` when all members subscribe to the same topics (UniformHomogeneousAssignmentBuilder, 4.3.1).
+
+Goals, in order:
+1. balance: every member gets floor(partitions / members), some one more;
+2. stickiness: up to its quota a member keeps what it has.
+
+Members are visited in the order of the coordinator's HashMap. A member above its quota gives up what comes last
+in the HashSet order of its topics and partitions; one below it returns its right to one more unless the members
+left need it (KAFKA-18688). Then the members with room take the free partitions in blocks, topics in HashSet<Uuid>
+order, partitions ascending, what was given up last.
+O(members log members + runs of owned partitions): a block is a ``range``, not its partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assignors.consumer.group import Group, empty, free, taken
+from assignors.java import hash_order, hash_set_copy_capacity
+from assignors.model import Assignment, Member
+
+_Share = dict[str, Sequence[int]]
+_Run = tuple[str, Sequence[int]]
+
+
+def assign(group: Group, members: Sequence[Member]) -> Assignment:
+    """The new target; ``members`` give the order of the answer.
+
+    Raises:
+        InvalidGroup: an owned partition does not exist, or two members own it.
+    """
+    answer = empty(members)
+    if not members:
+        return answer
+    names = group.in_topic_id_order(group.members[0])
+    owned = taken(group)
+    waiting: list[_Run] = [
+        (name, run) for name in names for run in free(owned.get(name), group.topics[name].partitions)
+    ]
+    total = sum(group.topics[name].partitions for name in names)
+    least, extras = divmod(total, len(members))
+    subscribed = dict.fromkeys(names)
+    unfilled: list[tuple[_Share, int]] = []
+    for left, member in zip(range(len(members), 0, -1), group.members, strict=True):
+        share = _kept(member, subscribed)
+        size = sum(map(len, share.values()))
+        one_more = extras > 0
+        quota = least + one_more - size
+        if quota < 0:
+            share, surplus = _cut(group, member, share, least + one_more)
+            waiting += surplus
+        elif quota and one_more and left > extras:
+            quota -= 1
+            one_more = False
+        if quota > 0:
+            unfilled.append((share, quota))
+        extras -= one_more
+        answer[member.member_id] = share
+    _fill(unfilled, waiting)
+    return answer
+
+
+def _kept(member: Member, subscribed: dict[str, None]) -> _Share:
+    """What a member owns of the subscribed topics, ascending."""
+    return {
+        name: partitions if isinstance(partitions, range) else sorted(partitions)
+        for name, partitions in member.owned.items()
+        if partitions and name in subscribed
+    }
+
+
+def _cut(group: Group, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
+    """The first ``quota`` partitions in Java's order, and the rest in that order.
+
+    The topics are keys of a HashMap that was filled in the order of ``owned``, each with a HashSet of Integers.
+    """
+    kept: _Share = {}
+    surplus: list[_Run] = []
+    for name in group.in_uuid_order([name for name in member.owned if name in group.ids]):
+        partitions = share.get(name)
+        if partitions is None:
+            continue
+        if len(partitions) <= quota:
+            kept[name] = partitions
+            quota -= len(partitions)
+            continue
+        given = member.owned[name]
+        in_order = [given[at] for at in hash_order(given, capacity=hash_set_copy_capacity(len(given)))]
+        if quota:
+            kept[name] = sorted(in_order[:quota])
+        surplus.append((name, in_order[quota:]))
+        quota = 0
+    return kept, surplus
+
+
+def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> None:
+    """Gives each member its ``quota`` of the waiting partitions, one block after the other."""
+    runs = iter(waiting)
+    name, run = next(runs, ("", ()))
+    for share, wanted in unfilled:
+        quota = wanted
+        while quota and run:
+            block, run = run[:quota], run[quota:]
+            quota -= len(block)
+            before = share.get(name)
+            if before is not None:
+                block = sorted([*before, *block])
+            elif not isinstance(block, range):
+                block = sorted(block)
+            share[name] = block
+            if not run:
+                name, run = next(runs, ("", ()))

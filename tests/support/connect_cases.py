@@ -1,0 +1,135 @@
+"""Random lives of a Connect cluster: what each round's leader sees, our answer fed back as the workers apply it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from assignors.connect import Change, Round, State, Work, incremental, worker
+
+#: Equal hash codes ("Aa" and "BB"), one bucket without equal codes, Latin, CJK, astral and above the surrogates.
+NAMES = [
+    *("AaAa", "BBBB", "AaBB", "BBAa", "Aa", "BB", "C#", "c", "connect-1", "connect-10", "connect-2", "w"),
+    *("ümlaut", "漢字", "\U0001f600", "\uffee", "x-9d1", "x-17f", "x-c02", "worker-0001", "worker-0002"),
+    *(f"connect-{n}-{n * 7919:x}" for n in range(40)),
+]
+STEPS_MS = (0, 1, 39, 40, 1599, 1600, 1601, 10_000, 63_999, 64_000, 299_999, 300_000, 300_001, 1_000_000)
+MAX_DELAYS_MS = (0, 1, 2, 40, 41, 1000, 60_000, 300_000, 300_000, 300_000)
+
+
+@dataclass
+class Life:
+    """The rounds of one leader, as they happened."""
+
+    max_delay_ms: int
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[Round] = field(default_factory=list)
+
+
+def life(rng: random.Random, length: int) -> Life:
+    """A cluster over ``length`` rounds: joins, leaves, bounces, zombies, lost answers, config changes, time."""
+    story = Life(rng.choice(MAX_DELAYS_MS))
+    pool = rng.sample(NAMES, rng.randint(2, 40))
+    connectors = rng.sample(NAMES, rng.randint(1, 12))
+    running = {name: Work() for name in pool[: rng.randint(1, min(8, len(pool)))]}
+    configured = {name: rng.randint(0, 9) for name in connectors[: rng.randint(0, len(connectors))]}
+    gone: dict[str, Work] = {}
+    state, now, generation = State(), rng.choice((0, 5, 1_700_000_000_000)), 0
+    for _ in range(length):
+        generation += rng.choice((1, 1, 1, 1, 2))
+        completed = state.generation if rng.random() < 0.95 else rng.choice((-1, generation - 1))
+        reported = {name: worker.on_wire(_shuffled(rng, work)) for name, work in running.items()}
+        answer = incremental.assign(
+            state,
+            reported,
+            configured,
+            now,
+            max_delay_ms=story.max_delay_ms,
+            generation=generation,
+            last_completed_generation=completed,
+        )
+        story.rounds.append(
+            {
+                "now": now,
+                "generation": generation,
+                "completed": completed,
+                "workers": {name: as_json(work) for name, work in reported.items()},
+                "configured": dict(configured),
+            }
+        )
+        story.answers.append(answer)
+        state = answer.state
+        for name in running:
+            if rng.random() < 0.97:  # else the answer did not reach it
+                running[name] = worker.after(reported[name], answer.changes[name])
+        running = _members(rng, pool, running, gone)
+        configured = _configuration(rng, connectors, configured)
+        now += rng.choice((*STEPS_MS, answer.delay_ms, max(answer.delay_ms - 1, 0)))
+    return story
+
+
+def _shuffled(rng: random.Random, work: Work) -> Work:
+    if rng.random() < 0.9:
+        return work
+    return Work(
+        tuple(rng.sample(work.connectors, len(work.connectors))),
+        tuple(rng.sample(work.tasks, len(work.tasks))),
+    )
+
+
+def _members(
+    rng: random.Random, pool: list[str], running: dict[str, Work], gone: dict[str, Work]
+) -> dict[str, Work]:
+    after = dict(running)
+    for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
+        if len(after) > 1 and rng.random() < 0.5:
+            name = rng.choice(list(after))
+            gone[name] = after.pop(name)
+        elif len(after) < len(pool):
+            name = rng.choice([name for name in pool if name not in after])
+            zombie = gone.pop(name, Work()) if rng.random() < 0.15 else Work()
+            after[name] = zombie
+    if rng.random() < 0.3:  # the JoinGroup response has an order of its own
+        after = {name: after[name] for name in rng.sample(list(after), len(after))}
+    return after
+
+
+def _configuration(rng: random.Random, connectors: list[str], configured: dict[str, int]) -> dict[str, int]:
+    after = dict(configured)
+    if rng.random() < 0.35:
+        name = rng.choice(connectors)
+        if name in after and rng.random() < 0.3:
+            del after[name]
+        else:
+            after[name] = rng.randint(0, 12)
+    return after
+
+
+def as_json(work: Work) -> list[list[Any]]:
+    """As the oracle reads it."""
+    return [list(work.connectors), [list(task) for task in work.tasks]]
+
+
+def comparable(answer: Round) -> dict[str, Any]:
+    """Our answer as the oracle words it: what is started in the order of the wire, what is stopped sorted."""
+    return {
+        "changes": {name: _change(change) for name, change in sorted(answer.changes.items())},
+        "delay": answer.delay_ms,
+        "scheduled": answer.state.scheduled_ms,
+        "candidates": list(answer.state.candidates),
+    }
+
+
+def _change(change: Change) -> list[Any]:
+    revoked = as_json(change.revoked)
+    return [as_json(worker.on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
+
+
+def comparable_oracle(answer: dict[str, Any]) -> dict[str, Any]:
+    """The oracle's answer with what has no order sorted."""
+    changes = {
+        name: [assigned, [sorted(revoked[0]), sorted(revoked[1])]]
+        for name, (assigned, revoked) in sorted(answer["changes"].items())
+    }
+    return {**answer, "changes": changes}

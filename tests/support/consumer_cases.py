@@ -1,0 +1,75 @@
+"""Random groups of the consumer protocol: what may stand in a coordinator, and the sequence of its targets."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from assignors.model import Member, Topic
+from tests.oracle.generator import Assignment, Case, Groups
+
+
+class ConsumerGroups(Groups):
+    """Groups with topic ids whose ``owned`` is a target assignment: no partition has two owners.
+
+    Args:
+        equal: whether all members subscribe to the same names (the homogeneous builder).
+    """
+
+    def __init__(self, seed: int, *, equal: bool) -> None:
+        super().__init__(seed, topic_ids=True)
+        self.equal = equal
+
+    def fresh(self) -> Case:
+        return self._sound(super().fresh())
+
+    def after(self, case: Case, assignment: Assignment) -> Case:
+        return self._sound(super().after(case, assignment))
+
+    def _sound(self, case: Case) -> Case:
+        """One owner a partition, and every member subscribed alike when the group is to be homogeneous."""
+        if self.equal:
+            like = self.random.choice(case["members"])["topics"]
+            for member in case["members"]:
+                member["topics"] = list(like)
+                self.random.shuffle(member["topics"])
+        elif len({frozenset(member["topics"]) for member in case["members"]}) == 1:
+            case["members"].append(self._member("one-more", [], []))
+            case["members"][-1]["memberId"] += f"-{self.random.getrandbits(32)}"
+        _one_owner(self.random, case)
+        return case
+
+
+def _one_owner(rng: random.Random, case: Case) -> None:
+    owners: set[tuple[str, int]] = set()
+    for member in rng.sample(case["members"], len(case["members"])):
+        kept: dict[str, list[int]] = {}
+        for name, partitions in member["owned"].items():
+            mine = [p for p in partitions if (name, p) not in owners]
+            if case["topics"][name]["partitions"]:
+                mine = [p for p in mine if p < case["topics"][name]["partitions"]]
+            owners.update((name, p) for p in mine)
+            if mine:
+                kept[name] = mine
+        member["owned"] = kept
+
+
+def as_group(case: Case) -> tuple[dict[str, Topic], list[Member]]:
+    """A case as the assignors take it."""
+    topics = {
+        name: Topic(name, topic["partitions"], topic_id=topic.get("topicId"))
+        for name, topic in case["topics"].items()
+    }
+    return topics, [as_member(member) for member in case["members"]]
+
+
+def as_member(member: dict[str, Any]) -> Member:
+    """A member of a case as the assignors take it."""
+    return Member(
+        member["memberId"],
+        tuple(member["topics"]),
+        instance_id=member.get("instanceId"),
+        rack_id=member.get("rackId"),
+        owned=member.get("owned", {}),
+        generation=member.get("generation", -1),
+    )
