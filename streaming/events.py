@@ -8,12 +8,18 @@ turns ``"77"`` into a number.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+#: Milliseconds since the epoch, up to the year 9999: what RFC 3339 can write.
+Timestamp = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
+#: A partition's number.
+Partition = Annotated[int, Meta(ge=0, le=2_147_483_647)]
+#: Partitions of a topic. Clusters hold up to about two million in all; more is a mistake, and would be a heavy one.
+PartitionCount = Annotated[int, Meta(ge=0, le=2_000_000)]
 #: ``{topic: ascending partitions}``.
-Partitions = dict[str, list[int]]
+Partitions = dict[str, list[Partition]]
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
@@ -22,7 +28,7 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Fal
 
 class _Event(_Wire):
     group_id: str
-    timestamp: int
+    timestamp: Timestamp
 
 
 class _MemberEvent(_Event):
@@ -87,7 +93,7 @@ class AssignmentAcknowledged(_MemberEvent):
 class TopicMetadata(_Wire):
     """A topic's partition count and, where known, the racks of each partition's replicas."""
 
-    partitions: int
+    partitions: PartitionCount
     racks: list[list[str]] | None = None
     topic_id: str | None = None
 

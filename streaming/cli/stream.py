@@ -1,0 +1,70 @@
+"""``rebalance-monitor stream``: the Spark job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streaming.cli.options import BootstrapServers, Config, TopicPrefix, Verbose
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(
+    epilog="Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor"
+)
+def stream(
+    *,
+    checkpoint: Annotated[
+        str, typer.Option("--checkpoint", metavar="DIR", help="Offsets and state: keep it across restarts.")
+    ],
+    bootstrap_servers: BootstrapServers = None,
+    config: Config = None,
+    topic_prefix: TopicPrefix = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Process what is there, then exit 0.")
+    ] = False,
+    max_offsets_per_trigger: Annotated[
+        int | None, typer.Option("--max-offsets-per-trigger", metavar="N", help="Events a batch at most.")
+    ] = None,
+    trigger_interval: Annotated[
+        str | None,
+        typer.Option(
+            "--trigger-interval",
+            metavar="TIME",
+            help="Time between batches, as '500ms'.",
+            show_default="none",
+        ),
+    ] = None,
+    buckets: Annotated[
+        int,
+        typer.Option(
+            "--buckets", metavar="N", help="State blobs that groups share; frozen in the checkpoint."
+        ),
+    ] = 16,
+    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2]",
+    verbose: Verbose = False,
+) -> None:
+    """Run the Spark job: membership events in; diffs, latest assignments and dead letters out."""
+    from streaming.cli.signals import stop_on_signals
+
+    stop = stop_on_signals()
+    from streaming.config import load
+    from streaming.spark.job import StreamOptions, run
+    from streaming.spark.session import SessionOptions
+
+    log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
+    run(
+        load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix),
+        StreamOptions(
+            checkpoint=checkpoint,
+            available_now=available_now,
+            max_offsets_per_trigger=max_offsets_per_trigger,
+            trigger_interval=trigger_interval,
+            buckets=buckets,
+            session=SessionOptions(master=master, log_file=log_file, verbose=verbose),
+        ),
+        stop,
+    )

@@ -1,0 +1,146 @@
+"""The bytes of a bucket's state: ``KRMB``, one version byte, msgpack.
+
+A bucket holds many groups and a batch touches few, so each group stays packed until it is asked for, and only
+touched groups are packed again. A group is a :class:`Tracked`; every type in it is written as an array.
+
+**Versions.** The checkpoint of an older release is read and migrated (:data:`MIGRATIONS`), and written in the
+current version when its bucket next changes. A version from the future is refused: going back to an older
+release needs a checkpoint of that release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from assignors.errors import BadInput
+from streaming.monitor.state import GroupState
+
+MAGIC = b"KRMB"
+VERSION = 1
+_HEADER = len(MAGIC) + 1
+
+#: ``{version: bytes of that version's msgpack → bytes of the next version's}``.
+MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {}
+
+
+class CorruptState(BadInput):
+    """The checkpoint's state is not what this program writes."""
+
+
+class StateFromTheFuture(BadInput):
+    """The checkpoint was written by a newer release of this program."""
+
+
+class Heard(Struct, array_like=True):
+    """When a member that sends heartbeats was last heard.
+
+    Attributes:
+        timestamp: the last event's own, ms: what a fence is checked against when it is read back.
+        deadline: when the session ends, ms on the clock of the job: batch time at arrival + session timeout.
+            The only thing in the state that is not decided by the log; it decides no diff.
+    """
+
+    timestamp: int
+    deadline: int
+
+
+class Tracked(Struct, array_like=True):
+    """One group in its bucket: its state, and the members that send heartbeats."""
+
+    state: GroupState | None = None
+    heard: dict[str, Heard] = field(default_factory=dict)
+    #: When an empty group is forgotten, ms on the clock of the job; 0: it is not empty.
+    forget_at: int = 0
+
+
+class _Packed(Struct, array_like=True):
+    groups: dict[str, Raw]
+    #: ``{group: its earliest deadline}``, for groups that have one.
+    due: dict[str, int] = field(default_factory=dict)
+
+
+_packed = msgspec.msgpack.Decoder(_Packed)
+_tracked = msgspec.msgpack.Decoder(Tracked)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Bucket:
+    """The groups of one bucket, unpacked on demand. A group is changed by :meth:`put`."""
+
+    def __init__(self, blob: bytes | None = None) -> None:
+        packed = _Packed({}) if blob is None else _unpack(blob)
+        self._groups = packed.groups
+        self.due = packed.due
+        self._open: dict[str, Tracked] = {}
+        self._changed: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._groups.keys() | self._changed)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._groups.keys() | self._changed))
+
+    def __contains__(self, group_id: object) -> bool:
+        return group_id in self._groups or group_id in self._changed
+
+    def get(self, group_id: str) -> Tracked:
+        """The group; an empty one when nothing is known of it."""
+        tracked = self._open.get(group_id)
+        if tracked is None:
+            raw = self._groups.get(group_id)
+            tracked = Tracked() if raw is None else _tracked.decode(raw)
+            self._open[group_id] = tracked
+        return tracked
+
+    def put(self, group_id: str) -> None:
+        """Mark a group that :meth:`get` gave as changed."""
+        self._changed.add(group_id)
+
+    @property
+    def changed(self) -> bool:
+        """Whether :meth:`pack` would give other bytes than those that were read."""
+        return bool(self._changed)
+
+    def pack(self) -> bytes:
+        """The bytes of all groups; a group without state is dropped."""
+        for group_id in sorted(self._changed):
+            tracked = self._open[group_id]
+            if tracked.state is None:
+                self._groups.pop(group_id, None)
+                self.due.pop(group_id, None)
+                continue
+            self._groups[group_id] = Raw(_encoder.encode(tracked))
+            deadlines = [heard.deadline for heard in tracked.heard.values()]
+            if tracked.forget_at:
+                deadlines.append(tracked.forget_at)
+            if deadlines:
+                self.due[group_id] = min(deadlines)
+            else:
+                self.due.pop(group_id, None)
+        self._changed.clear()
+        return MAGIC + bytes([VERSION]) + _encoder.encode(_Packed(self._groups, self.due))
+
+    def size(self, group_id: str) -> int:
+        """Bytes of one group as last packed."""
+        return len(bytes(self._groups[group_id]))
+
+
+def _unpack(blob: bytes) -> _Packed:
+    version = blob[_HEADER - 1] if blob[: _HEADER - 1] == MAGIC and len(blob) > _HEADER else None
+    if version is None:
+        raise CorruptState(f"state: {blob[:_HEADER].hex()}… is no bucket of this program")
+    if version > VERSION:
+        raise StateFromTheFuture(
+            f"state: version {version}, this release reads up to {VERSION}; "
+            "run the release that wrote the checkpoint, or start with a new one"
+        )
+    body = blob[_HEADER:]
+    for step in range(version, VERSION):
+        body = MIGRATIONS[step](body)
+    try:
+        return _packed.decode(body)
+    except msgspec.MsgspecError as error:
+        raise CorruptState(f"state of version {version}: {error}") from error

@@ -1,0 +1,168 @@
+"""What the stream does with one bucket of groups in one batch: plain rows in, plain rows and a blob out.
+
+This is the whole job without Spark: the Spark operator, the benchmark's plain loop and the tests all call
+:func:`process` and :func:`expire`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from assignors.partitioner import partition_for_key
+from streaming import codec
+from streaming.dead_letters import dead_letter_headers
+from streaming.events import (
+    AssignmentAcknowledged,
+    Event,
+    MemberFenced,
+    MemberHeartbeat,
+    MemberJoined,
+    SubscriptionChanged,
+)
+from streaming.monitor import liveness
+from streaming.monitor.apply import apply
+from streaming.monitor.blob import Bucket, Tracked
+from streaming.monitor.state import DiffOutput, Output
+
+#: ``ce_source`` of everything the stream writes from events.
+SOURCE = "rebalance-monitor/stream"
+DIFF_TYPE = "rebalance.diff"
+ASSIGNMENT_TYPE = "rebalance.assignment"
+
+RecordHeaders = Sequence[tuple[str, bytes | None]]
+
+
+class Record(NamedTuple):
+    """A record of the membership topic. ``type``, ``id`` and ``source`` are the ``ce_*`` headers' bytes.
+
+    ``headers`` gives all headers when a dead letter needs them.
+    """
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    type: bytes | None
+    id: bytes | None
+    source: bytes | None
+    headers: Callable[[], RecordHeaders]
+
+
+class Write(NamedTuple):
+    """A record to write. ``partition`` None: the producer decides (there is no key)."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders
+    partition: int | None
+
+
+class Sinks(NamedTuple):
+    """Where outputs go: topic names and their partition counts."""
+
+    membership: str
+    diffs: str
+    assignments: str
+    dead_letters: str
+    partitions: dict[str, int]
+
+
+def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
+    """Apply one batch's records of a bucket.
+
+    Args:
+        bucket: is changed.
+        records: in the order of (partition, offset): Kafka's own order within a group.
+        now_ms: the batch's time; it moves deadlines and nothing else.
+        sinks: where outputs go.
+
+    Returns:
+        What to write, in order. A record that can't be used gives a dead letter and changes nothing.
+    """
+    writes: list[Write] = []
+    for record in records:
+        try:
+            writes += _apply(bucket, record, now_ms, sinks)
+        except Exception as error:  # noqa: BLE001 - poison never stops the job: it is in the dead letter whole
+            writes.append(_dead_letter(record, error, sinks))
+    return writes
+
+
+def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
+    """Fences and forgetting that are due, to write back to the membership log."""
+    writes: list[Write] = []
+    for group_id in sorted(group for group, deadline in bucket.due.items() if deadline <= now_ms):
+        tracked = bucket.get(group_id)
+        for event in liveness.due(group_id, tracked, now_ms):
+            key, value, headers = codec.encode_event(event)
+            writes.append(_keyed(sinks.membership, key, value, headers, sinks))
+        bucket.put(group_id)
+    return writes
+
+
+def _apply(bucket: Bucket, record: Record, now_ms: int, sinks: Sinks) -> Sequence[Write]:
+    event = codec.decode_event(record.key, record.value, _attributes(record))
+    data = event.data
+    tracked = bucket.get(data.group_id)
+    if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
+        if liveness.hear(tracked, data.member_id, data.timestamp, now_ms, heartbeat=True):
+            bucket.put(data.group_id)
+        return ()
+    if isinstance(data, MemberFenced) and liveness.is_stale(tracked, data):
+        return ()
+    before = tracked.state
+    state, outputs = apply(before, event)
+    if state is before:
+        return ()
+    writes = [_write(output, sinks) for output in outputs]  # what can fail comes before the first change
+    tracked.state = state
+    _keep_alive(tracked, event, now_ms)
+    bucket.put(data.group_id)
+    return writes
+
+
+def _keep_alive(tracked: Tracked, event: Event, now_ms: int) -> None:
+    """Deadlines after a change of the group."""
+    data = event.data
+    if isinstance(data, MemberJoined | SubscriptionChanged):
+        liveness.hear(tracked, data.member_id, data.timestamp, now_ms, heartbeat=False)
+    liveness.drop_gone(tracked)
+    if tracked.state is not None and not tracked.state.members:
+        tracked.forget_at = tracked.forget_at or now_ms + liveness.FORGET_AFTER_MS
+    else:
+        tracked.forget_at = 0
+
+
+def _attributes(record: Record) -> dict[str, str]:
+    found = {}
+    for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
+        if value is not None:
+            try:
+                found[name] = value.decode()
+            except UnicodeDecodeError as error:
+                raise codec.MalformedEvent(f"header ce_{name}: not UTF-8") from error
+    return found
+
+
+def _write(output: Output, sinks: Sinks) -> Write:
+    if isinstance(output, DiffOutput):
+        diff = output.diff
+        headers = codec.headers(DIFF_TYPE, SOURCE, output.id, diff.timestamp)
+        return _keyed(sinks.diffs, diff.group_id.encode(), codec.encode(diff), headers, sinks)
+    value = None if output.assignment is None else codec.encode(output.assignment)
+    headers = codec.headers(ASSIGNMENT_TYPE, SOURCE, output.id, output.timestamp)
+    return _keyed(sinks.assignments, output.group_id.encode(), value, headers, sinks)
+
+
+def _dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
+    headers = dead_letter_headers(
+        record.headers(), error, topic=sinks.membership, partition=record.partition, offset=record.offset
+    )
+    return _keyed(sinks.dead_letters, record.key, record.value, headers, sinks)
+
+
+def _keyed(topic: str, key: bytes | None, value: bytes | None, headers: RecordHeaders, sinks: Sinks) -> Write:
+    partition = None if key is None else partition_for_key(key, sinks.partitions[topic])
+    return Write(topic, key, value, headers, partition)

@@ -1,0 +1,101 @@
+"""Session timeouts of members that send heartbeats, as events in the log.
+
+A member is tracked from its first heartbeat on, if it named its session timeout. Each sign of life moves its
+deadline to *batch time + session timeout*; no clock of any client is read. A timer that finds a deadline in
+the past changes nothing itself: it gives a ``member.fenced`` to write to the membership log, which is applied
+when it is read back. A replay of the log therefore needs no timer.
+
+Two guards keep a paused or late job, or skewed clocks, from fencing members that live:
+
+* The fence says up to which event of the member it had read (``lastHeard``). If the log holds a later sign
+  of life before the fence, as it does when the job was behind, the fence is stale and changes nothing.
+* A timer that comes more than :data:`LATE_MS` after its deadline shows that no batch ran then, so nobody
+  listened: the deadline starts again.
+"""
+
+from __future__ import annotations
+
+from streaming.events import Event, GroupDeleted, MemberFenced
+from streaming.monitor.blob import Heard, Tracked
+
+#: Name of the timer in ``ce_source`` of what it writes.
+SOURCE = "rebalance-monitor/timer"
+REASON = "session timeout: no heartbeat"
+#: A timer that is later than this (ms) is not trusted: batches run at least about once a second.
+LATE_MS = 10_000
+#: How long an empty group is remembered, ms.
+FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
+
+
+def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int, *, heartbeat: bool) -> bool:
+    """Take note of a sign of life; False when the member is not tracked."""
+    heard = tracked.heard.get(member_id)
+    if heard is None and not heartbeat:
+        return False
+    member = tracked.state.member(member_id) if tracked.state is not None else None
+    if member is None or not member.session_timeout_ms:
+        return False
+    tracked.heard[member_id] = Heard(timestamp, now_ms + member.session_timeout_ms)
+    return True
+
+
+def is_stale(tracked: Tracked, fence: MemberFenced) -> bool:
+    """Whether a fence by the timer is older than what the log says of its member."""
+    if fence.last_heard is None:
+        return False
+    heard = tracked.heard.get(fence.member_id)
+    return heard is None or heard.timestamp != fence.last_heard
+
+
+def drop_gone(tracked: Tracked) -> None:
+    """Forget the deadlines of members that are not in the group any more."""
+    if tracked.heard:
+        present = (
+            {member.member_id for member in tracked.state.members} if tracked.state is not None else set()
+        )
+        tracked.heard = {
+            member_id: heard for member_id, heard in tracked.heard.items() if member_id in present
+        }
+
+
+def due(group_id: str, tracked: Tracked, now_ms: int) -> list[Event]:
+    """The events that the timer writes for one group, ids a function of what it had read; deadlines move on.
+
+    An event that is lost between here and the log is written again one session timeout later, with the same id.
+    """
+    events: list[Event] = []
+    for member_id, heard in tracked.heard.items():
+        if heard.deadline > now_ms:
+            continue
+        member = tracked.state.member(member_id) if tracked.state is not None else None
+        timeout = (member.session_timeout_ms if member is not None else None) or 0
+        late = now_ms - heard.deadline > LATE_MS
+        heard.deadline = now_ms + max(timeout, 1000)
+        if late:
+            continue
+        events.append(
+            Event(
+                SOURCE,
+                f"{group_id}/{member_id}/{heard.timestamp}",
+                MemberFenced(
+                    group_id=group_id,
+                    # A function of the log as well: when the session would have ended on the member's own clock.
+                    timestamp=heard.timestamp + timeout,
+                    member_id=member_id,
+                    reason=REASON,
+                    last_heard=heard.timestamp,
+                ),
+            )
+        )
+    if tracked.forget_at and tracked.forget_at <= now_ms and tracked.state is not None:
+        tracked.forget_at = now_ms + FORGET_AFTER_MS
+        events.append(
+            Event(
+                SOURCE,
+                f"{group_id}/forget/{tracked.state.generation}/{tracked.state.timestamp}",
+                GroupDeleted(
+                    group_id=group_id, timestamp=tracked.state.timestamp, reason="empty for long", forget=True
+                ),
+            )
+        )
+    return events

@@ -1,0 +1,218 @@
+"""Observed groups: a collector read the assignment; what is computed is the difference and the cause.
+
+Each new generation (consumer protocol: each new epoch, and each step of members towards its target) is one
+round. `owned` before a round is what the group's last observed round left. The cause comes from comparing
+the generation with the one before and from evidence; where both are silent the kind is ``group.observed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec import structs
+
+from assignors.errors import BadInput
+from streaming.events import Cause, Event, Evidence, GroupObserved, ObservedMember, Partitions
+from streaming.monitor.rounds import latest, minus_others, play
+from streaming.monitor.state import Applied, GroupState, MemberState
+
+#: Under these a member gives everything up before it joins, so no round follows from another.
+EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
+#: Where evidence comes from the comparison of two generations.
+COMPARISON = "comparison"
+#: What can start a rebalance, in the order in which it names the cause when there is more than one.
+KINDS = (
+    "member.joined",
+    "member.fenced",
+    "member.left",
+    "member.subscription_changed",
+    "topic.partitions_changed",
+)
+
+
+class MissingGeneration(BadInput):
+    """group.observed: `generation` (classic) or `groupEpoch` (consumer) is missing."""
+
+
+class _Seen(NamedTuple):
+    """Who differs from the generation before."""
+
+    joined: list[str]
+    gone: list[str]
+    resubscribed: list[str]
+
+
+def observe(state: GroupState | None, event: Event, data: GroupObserved) -> Applied:
+    """The group after one observed generation.
+
+    A generation at or below the known one changes nothing, except that a static member may have come back
+    under a new member id (no rebalance: Kafka keeps the generation), and except that a generation that starts
+    over with none of the known members is a new life of the group: its deletion was missed.
+
+    Raises:
+        MissingGeneration: the number of the generation is not in the event.
+    """
+    consumer = data.group_protocol == "consumer"
+    number = data.group_epoch if consumer else data.generation
+    if number is None:
+        raise MissingGeneration
+    state = state or GroupState()
+    first = not state.observed
+    renames = _renames(state, data)
+    state = rename(state, renames) if renames else state
+    members = tuple(_member(member) for member in data.members)
+    if not first and number <= state.generation:
+        known = {member.member_id for member in state.members}
+        if number == state.generation:
+            if not (consumer and _ownership(members) != _ownership(state.members)):
+                return (state, (latest(state, event),)) if renames else (state, ())
+        elif not members or not known or known & {member.member_id for member in members}:
+            return state, ()
+        else:
+            first = True
+    before = _ownership(state.members)
+    for member in data.members:
+        if member.member_id not in before:
+            before[member.member_id] = minus_others(member.owned, member.member_id, before)
+    seen = _compare(state, members)
+    followed = not first and _follows(state, seen, data, number)
+    cause = (state.cause if followed else None) or _cause(state, seen, data, first=first, number=number)
+    state = structs.replace(
+        state,
+        observed=True,
+        generation=number,
+        protocol=data.group_protocol,
+        assignor=data.protocol,
+        members=members,
+        timestamp=data.timestamp,
+        round=state.round + 1 if followed else 1,
+        cause=cause,
+        hints=(),
+    )
+    state, output = play(state, event, before)
+    return state, (output, latest(state, event))
+
+
+def hint(state: GroupState, kind: str, reason: str, member_ids: list[str], source: str) -> GroupState:
+    """An observed group's member event: evidence for the cause of the next generation."""
+    return structs.replace(
+        state,
+        hints=(*state.hints[-15:], Evidence(source=source, reason=reason, member_ids=member_ids, kind=kind)),
+    )
+
+
+def _renames(state: GroupState, data: GroupObserved) -> dict[str, str]:
+    """Old to new ids of static members that came back under the same instance id."""
+    present = {member.member_id for member in data.members}
+    new_ids = {
+        member.group_instance_id: member.member_id
+        for member in data.members
+        if member.group_instance_id is not None
+    }
+    return {
+        member.member_id: new_ids[member.instance_id]
+        for member in state.members
+        if member.instance_id in new_ids and member.member_id not in present
+    }
+
+
+def rename(state: GroupState, renames: Mapping[str, str]) -> GroupState:
+    """The group with members under new ids: a static member's replacement, for the past as well."""
+    return structs.replace(
+        state,
+        members=tuple(
+            structs.replace(member, member_id=renames[member.member_id])
+            if member.member_id in renames
+            else member
+            for member in state.members
+        ),
+        last_owners={
+            topic: {p: renames.get(owner, owner) for p, owner in owners.items()}
+            for topic, owners in state.last_owners.items()
+        },
+    )
+
+
+def _member(member: ObservedMember) -> MemberState:
+    return MemberState(
+        member_id=member.member_id,
+        topics=member.topics,
+        instance_id=member.group_instance_id,
+        rack_id=member.rack_id,
+        session_timeout_ms=member.session_timeout_ms,
+        owned={
+            topic: sorted(member.assigned[topic])
+            for topic in sorted(member.assigned)
+            if member.assigned[topic]
+        },
+    )
+
+
+def _ownership(members: tuple[MemberState, ...]) -> dict[str, Partitions]:
+    return {member.member_id: member.owned for member in members}
+
+
+def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Seen:
+    known = {member.member_id: member for member in state.members}
+    now = {member.member_id for member in members}
+    return _Seen(
+        joined=[member.member_id for member in members if member.member_id not in known],
+        gone=[member_id for member_id in known if member_id not in now],
+        resubscribed=[
+            member.member_id
+            for member in members
+            if member.member_id in known and set(member.topics) != set(known[member.member_id].topics)
+        ],
+    )
+
+
+def _follows(state: GroupState, seen: _Seen, data: GroupObserved, number: int) -> bool:
+    """Whether this round is the consequence of the one before rather than of something new."""
+    if any(seen) or any(hint.kind == "topic.partitions_changed" for hint in state.hints):
+        return False
+    if any(evidence.kind in KINDS for evidence in data.evidence):
+        return False
+    if data.group_protocol == "consumer":
+        return number == state.generation
+    return state.revoked and data.protocol not in EAGER_ASSIGNORS
+
+
+def _cause(state: GroupState, seen: _Seen, data: GroupObserved, *, first: bool, number: int) -> Cause:
+    """The first kind, in the order of :data:`KINDS`, that evidence names; else that the comparison shows."""
+    evidence = [*data.evidence, *state.hints]
+    fenced = {member_id for item in evidence if item.kind == "member.fenced" for member_id in item.member_ids}
+    shown: dict[str, list[str]] = {
+        "member.joined": seen.joined,
+        "member.fenced": [member_id for member_id in seen.gone if member_id in fenced],
+        "member.left": [member_id for member_id in seen.gone if member_id not in fenced],
+        "member.subscription_changed": seen.resubscribed,
+    }
+    shown = {kind: ids for kind, ids in shown.items() if ids}
+    named = [kind for kind in KINDS if any(item.kind == kind for item in evidence)]
+    kind = next(iter([*named, *shown]), "group.observed")
+    member_ids = shown.get(kind) or [
+        member_id for item in evidence if item.kind == kind for member_id in item.member_ids
+    ]
+    evidence.extend(
+        Evidence(source=COMPARISON, reason=_SHOWN[other], member_ids=ids, kind=other)
+        for other, ids in shown.items()
+        if other != kind
+    )
+    if first and number > 1:
+        evidence.append(Evidence(source=COMPARISON, reason=f"first observation, at generation {number}"))
+    elif not first and number > state.generation + 1:
+        evidence.append(
+            Evidence(
+                source=COMPARISON, reason=f"generations {state.generation + 1} to {number - 1} were not seen"
+            )
+        )
+    return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
+
+
+_SHOWN = {
+    "member.joined": "not in the generation before",
+    "member.fenced": "gone since the generation before, its session ended",
+    "member.left": "gone since the generation before",
+    "member.subscription_changed": "subscribes to other topics than in the generation before",
+}

@@ -1,0 +1,97 @@
+"""What the monitor knows of one group, and what an event gives.
+
+Written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.blob`): fields are only ever added, at
+the end and with a default; any other change is a new version of the blob.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from streaming.events import Cause, Diff, Evidence, LatestAssignment, Partitions
+
+
+class MemberState(Struct, frozen=True, array_like=True):
+    """A member after the last event. ``owned`` is what it owns after the last round."""
+
+    member_id: str
+    topics: list[str]
+    assignors: list[str] = field(default_factory=list)
+    instance_id: str | None = None
+    rack_id: str | None = None
+    group_protocol: str = "classic"
+    session_timeout_ms: int | None = None
+    owned: Partitions = field(default_factory=dict)
+
+
+class TopicState(Struct, frozen=True, array_like=True):
+    """A topic as the group's last ``topic.partitions_changed`` shows it; 0 partitions: no metadata."""
+
+    partitions: int
+    racks: list[list[str]] | None = None
+    topic_id: str | None = None
+
+
+class GroupState(Struct, frozen=True, array_like=True):
+    """One group. A function of the log alone: no arrival times, no deadlines.
+
+    Attributes:
+        observed: a collector has been seen; member events are only evidence from then on.
+        generation: the last generation (classic) or group epoch (consumer).
+        protocol: ``classic`` or ``consumer``.
+        assignor: what the last round was assigned with.
+        members: in the order of joining, which stands for the order of the JoinGroup response.
+        topics: partition counts by topic.
+        last_owners: ``{topic: {partition: member}}`` of the partitions that nobody owns now.
+        applied: fingerprints of the events applied, oldest first (:mod:`streaming.monitor.applied`).
+        timestamp: of the last event that changed something, ms.
+        round: the last round's number within its rebalance.
+        cause: why the last rebalance happened: its follow-up rounds have the same cause.
+        revoked: whether the last round revoked partitions from members that stayed.
+        hints: evidence heard since the last observed generation.
+    """
+
+    observed: bool = False
+    generation: int = 0
+    protocol: str = "classic"
+    assignor: str | None = None
+    members: tuple[MemberState, ...] = ()
+    topics: dict[str, TopicState] = field(default_factory=dict)
+    last_owners: dict[str, dict[int, str]] = field(default_factory=dict)
+    applied: bytes = b""
+    timestamp: int = 0
+    round: int = 0
+    cause: Cause | None = None
+    revoked: bool = False
+    hints: tuple[Evidence, ...] = ()
+
+    def member(self, member_id: str) -> MemberState | None:
+        """The member of this id."""
+        return next((member for member in self.members if member.member_id == member_id), None)
+
+    def static_member(self, instance_id: str | None) -> MemberState | None:
+        """The member of this instance id."""
+        if instance_id is None:
+            return None
+        return next((member for member in self.members if member.instance_id == instance_id), None)
+
+
+class DiffOutput(Struct, frozen=True):
+    """A diff to write, and its ``ce_id``."""
+
+    id: str
+    diff: Diff
+
+
+class AssignmentOutput(Struct, frozen=True):
+    """The latest assignment of a group to write; None is a tombstone: the group is gone."""
+
+    id: str
+    group_id: str
+    timestamp: int
+    assignment: LatestAssignment | None
+
+
+Output = DiffOutput | AssignmentOutput
+#: What ``apply`` gives.
+Applied = tuple[GroupState | None, tuple[Output, ...]]

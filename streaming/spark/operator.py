@@ -1,0 +1,115 @@
+"""The stateful function of the query: one bucket of groups, its rows of one batch, its state.
+
+Runs in Spark's Python workers. Columns become :class:`~streaming.monitor.bucket.Record`, ``process`` and
+``expire`` do the work, and what they give becomes rows again. No clock is read: the batch has one time, kept in
+Spark's offset log and so the same when the batch is run again.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from streaming import codec
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import Record, Sinks, Write, expire, process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Columns that the operator gets, in this order (:mod:`streaming.spark.plan` makes them).
+INPUT = (
+    "partition",
+    "offset",
+    "key",
+    "value",
+    "ce_type",
+    "ce_id",
+    "ce_source",
+    "ce_time",
+    "other_headers",
+)
+OUTPUT_SCHEMA = (
+    "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>, partition int"
+)
+STATE_SCHEMA = "blob binary"
+
+Operator = Callable[[tuple[Any, ...], "Iterator[pd.DataFrame]", Any], "Iterator[pd.DataFrame]"]
+
+
+def operator(sinks: Sinks) -> Operator:
+    """The function to hand to ``applyInPandasWithState``."""
+    return partial(_bucket_batch, sinks)
+
+
+def _bucket_batch(
+    sinks: Sinks, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+) -> Iterator[pd.DataFrame]:
+    del key
+    bucket = Bucket(bytes(state.get[0]) if state.exists else None)
+    now_ms = state.getCurrentProcessingTimeMs()
+    writes = [] if state.hasTimedOut else process(bucket, records(frames), now_ms, sinks)
+    writes += expire(bucket, now_ms, sinks)
+    if bucket.changed:
+        state.update((bucket.pack(),))
+    if bucket.due:
+        # A deadline in the past is not allowed; the next batch is at least a millisecond later.
+        state.setTimeoutDuration(max(1, min(bucket.due.values()) - now_ms))
+    if writes:
+        yield frame(writes)
+
+
+def records(frames: Iterable[pd.DataFrame]) -> Iterator[Record]:
+    """A bucket's rows in the order of (partition, offset); Spark hands them over in any order."""
+    columns: list[list[Any]] = [[] for _ in INPUT]
+    for part in frames:
+        for column, name in zip(columns, INPUT, strict=True):
+            column.extend(part[name].tolist())
+    rows = list(zip(*columns, strict=True))
+    rows.sort(key=_place)
+    for partition, offset, key, value, ce_type, ce_id, ce_source, ce_time, other in rows:
+        headers = partial(original_headers, ce_type, ce_id, ce_source, ce_time, other)
+        yield Record(partition, offset, key, value, ce_type, ce_id, ce_source, headers)
+
+
+def _place(row: tuple[Any, ...]) -> tuple[int, int]:
+    return row[0], row[1]
+
+
+def original_headers(
+    ce_type: bytes, ce_id: bytes, ce_source: bytes, ce_time: bytes, other: str | None
+) -> list[tuple[str, bytes | None]]:
+    """A record's headers as they were: the usual six from their columns, any others from ``other``."""
+    if other is None:
+        return [
+            ("ce_specversion", codec.SPEC_VERSION),
+            ("ce_type", ce_type),
+            ("ce_id", ce_id),
+            ("ce_source", ce_source),
+            ("ce_time", ce_time),
+            ("content-type", codec.CONTENT_TYPE),
+        ]
+    found: list[tuple[str, bytes | None]] = []
+    for part in other.split(",") if other else ():
+        name, _, value = part.partition(":")
+        found.append((b64decode(name).decode(), None if value == "-" else b64decode(value)))
+    return found
+
+
+def frame(writes: list[Write]) -> pd.DataFrame:
+    """Rows for the sink."""
+    topic, key, value, headers, partition = zip(*writes, strict=True)
+    return pd.DataFrame(
+        {
+            "topic": topic,
+            "key": key,
+            "value": value,
+            "headers": [[{"key": name, "value": data} for name, data in row] for row in headers],
+            # Nullable: a float column would not survive Arrow's conversion to int.
+            "partition": pd.array(partition, dtype="Int32"),
+        }
+    )

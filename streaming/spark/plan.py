@@ -1,0 +1,85 @@
+"""The query: Kafka source → slim columns → stateful operator by bucket → Kafka sink.
+
+Only the JVM touches what Python does not need. Headers arrive as an array of structs, which is slow to carry to
+Python; nearly all records have exactly the six headers that our codec writes, so those travel as plain columns
+and any other set as one string, for dead letters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.spark.operator import INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streaming.monitor.bucket import Sinks
+
+_USUAL = (
+    "headers.key = array('ce_specversion', 'ce_type', 'ce_id', 'ce_source', 'ce_time', 'content-type')"
+    " AND get(headers, 0).value = encode('1.0', 'UTF-8')"
+    " AND get(headers, 5).value = encode('application/json', 'UTF-8')"
+    # A null value must come back as a null value.
+    " AND get(headers, 1).value IS NOT NULL AND get(headers, 2).value IS NOT NULL"
+    " AND get(headers, 3).value IS NOT NULL AND get(headers, 4).value IS NOT NULL"
+)
+_PACKED = (
+    "array_join(transform(headers, h -> concat(base64(encode(h.key, 'UTF-8')), ':',"
+    " CASE WHEN h.value IS NULL THEN '-' ELSE base64(h.value) END)), ',')"
+)
+
+
+def _attribute(name: str, place: int) -> str:
+    # The last of several counts, as in codec.ce_attributes.
+    return (
+        f"CASE WHEN usual THEN get(headers, {place}).value"
+        f" ELSE try_element_at(filter(headers, h -> h.key = 'ce_{name}'), -1).value END AS ce_{name}"
+    )
+
+
+def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    """The membership topic as a stream. ``options`` are those of Spark's Kafka source."""
+    return spark.readStream.format("kafka").options(includeHeaders="true", **options).load()
+
+
+def slim(records: DataFrame, buckets: int) -> DataFrame:
+    """``bucket`` and the operator's :data:`~streaming.spark.operator.INPUT`; ``headers`` null counts as none.
+
+    A group's bucket is the CRC-32 of its key: the same in every version of Spark and Python. A record without a
+    key carries no state; it goes to a bucket by its partition, only to be dead-lettered.
+    """
+    return (
+        records.selectExpr(
+            "partition",
+            "offset",
+            "key",
+            "value",
+            "coalesce(headers, array()) AS headers",
+            f"({_USUAL}) AS usual",
+        )
+        .selectExpr(
+            f"CAST(pmod(coalesce(crc32(key), partition), {buckets}) AS int) AS bucket",
+            "partition",
+            "offset",
+            "key",
+            "value",
+            _attribute("type", 1),
+            _attribute("id", 2),
+            _attribute("source", 3),
+            "CASE WHEN usual THEN get(headers, 4).value END AS ce_time",
+            f"CASE WHEN usual THEN NULL ELSE {_PACKED} END AS other_headers",
+        )
+        .select("bucket", *INPUT)
+    )
+
+
+def writes(records: DataFrame, buckets: int, sinks: Sinks) -> DataFrame:
+    """Rows for the sink: topic, key, value, headers, partition."""
+    return (
+        slim(records, buckets)
+        .groupBy("bucket")
+        .applyInPandasWithState(
+            operator(sinks), OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout"
+        )
+    )

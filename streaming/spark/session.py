@@ -1,0 +1,153 @@
+"""The JVM: started with a quiet console, in a session of its own, gone when this process is.
+
+Ctrl-C in a terminal goes to every process of the foreground group; a JVM among them dies first and takes the
+query down with a stack trace. In a session of its own it only hears from us. It ends with this process all the
+same: it watches its standard input.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assignors.errors import OutsideFailure
+from streaming.kafka.jars import fetch, spark_connector
+from streaming.kafka.java import java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Already in pyspark's own jars, where a second copy would only cost start-up time.
+_SHIPPED = (
+    "hadoop-client-",
+    "scala-library-",
+    "slf4j-api-",
+    "lz4-java-",
+    "snappy-java-",
+    "scala-parallel-",
+    "jsr305-",
+)
+
+
+class SparkUnavailable(OutsideFailure):
+    """Spark did not start."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How Spark runs.
+
+    Attributes:
+        master: Spark's master URL.
+        log_file: where the JVM and the Python workers write; a temporary file when None.
+        shuffle_partitions: tasks of the stateful stage. Kept in the checkpoint from its first batch on.
+        verbose: log level INFO in place of WARN.
+        conf: Spark properties that go before this module's.
+    """
+
+    master: str = "local[2]"
+    log_file: Path | None = None
+    shuffle_partitions: int = 2
+    verbose: bool = False
+    conf: tuple[tuple[str, str], ...] = ()
+
+
+def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
+    """Spark's properties. Each that is not about quiet or place has its reason beside it."""
+    local = options.master.startswith("local")
+    java_options = f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xshare:auto"
+    return {
+        "spark.master": options.master,
+        "spark.app.name": "kafka-rebalance-monitor",
+        "spark.jars": ",".join(str(jar) for jar in jars if not jar.name.startswith(_SHIPPED)),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.ui.enabled": "false",
+        # A cluster's drivers must be reachable; on one machine nothing listens beyond loopback.
+        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
+        "spark.driver.extraJavaOptions": java_options,
+        "spark.python.daemon.module": "streaming.spark.worker",
+        "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
+        # Whole buckets go to Python; splitting them there only to join them again costs.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        # The default manager forks `chmod` and `ls` for every checkpoint file where Hadoop's native library is not.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+        ),
+        # Timers run on the ticks of the plan; without this an idle query would run empty batches without pause.
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.minBatchesToRetain": "20",
+        "spark.sql.streaming.stopTimeout": "30s",
+        # Adaptive execution is off for stateful queries anyway.
+        "spark.sql.adaptive.enabled": "false",
+        **dict(options.conf),
+    }
+
+
+def start(options: SessionOptions) -> SparkSession:
+    """A Spark session in a new JVM.
+
+    Raises:
+        NoJava: there is none.
+        DownloadFailed: the Kafka connector could not be fetched.
+        SparkUnavailable: the JVM ended while starting; the message names its log.
+    """
+    java()
+    import pyspark
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    jars = fetch([spark_connector(pyspark.__version__)])
+    log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    log4j = _log4j(log_file.parent, "info" if options.verbose else "warn")
+    # pyspark logs every captured error once more, whole, to the console; ours names its cause.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    if options.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # The workers import this package wherever the command was started.
+    root = str(Path(__file__).parents[2])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
+    conf = SparkConf(loadDefaults=False).setAll(list(configuration(options, jars, log4j).items()))
+    with log_file.open("a") as log:
+        popen: dict[str, Any] = {"stdout": log, "stderr": log, "start_new_session": True}
+        try:
+            gateway = launch_gateway(conf, popen)
+            context = SparkContext(conf=conf, gateway=gateway)
+        except (PySparkException, OSError) as error:
+            raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
+    return SparkSession(context)
+
+
+def _log4j(folder: Path, level: str) -> Path:
+    """Console is the log file; noise that no one can act on is off."""
+    path = folder / "log4j2.properties"
+    path.write_text(
+        f"""rootLogger.level = {level}
+rootLogger.appenderRef.stdout.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{yy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+logger.kafka.name = org.apache.kafka.clients.admin.AdminClientConfig
+logger.kafka.level = error
+logger.consumer.name = org.apache.kafka.clients.consumer.ConsumerConfig
+logger.consumer.level = error
+logger.producer.name = org.apache.kafka.clients.producer.ProducerConfig
+logger.producer.level = error
+logger.nativecode.name = org.apache.hadoop.util.NativeCodeLoader
+logger.nativecode.level = error
+"""
+    )
+    return path
