@@ -1,0 +1,345 @@
+"""What every assignment must satisfy, in one set: for tests, benchmarks, ``check`` and the stream's violations.
+
+================ =====================================================================================
+rule             holds when
+================ =====================================================================================
+valid            every partition of a subscribed topic has one owner, a subscriber; nothing else is given out
+balanced         no partition can move to a subscriber that holds two fewer (KIP-54); for range, by topic
+sticky           no partition left a member that still wants it for one that ends with more
+cooperative-safe no partition goes to another member before its owner let go of it (KIP-429)
+rack-aligned     no partition is read across racks while a subscriber in its rack holds fewer (KIP-881)
+================ =====================================================================================
+
+:func:`rules_for` names those that an assignor promises; :func:`check` applies them. All are linear in what the
+group holds and subscribes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from assignors.model import Member, Share, Topic
+
+#: ``{member id (zookeeper: thread id): share}``.
+Observed = Mapping[str, Share]
+
+VALID = "valid"
+BALANCED = "balanced"
+STICKY = "sticky"
+COOPERATIVE_SAFE = "cooperative-safe"
+RACK_ALIGNED = "rack-aligned"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that does not hold, for the members and the partitions of one topic that show it."""
+
+    rule: str
+    message: str
+    member_ids: tuple[str, ...] = ()
+    topic: str | None = None
+    partitions: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group and its assignment, with what the rules look up. Zookeeper members are expanded to threads."""
+
+    topics: Mapping[str, Topic]
+    members: Sequence[Member]
+    assignment: Observed
+    #: Partitions that wait for their owner's next round may have no owner now (cooperative-sticky).
+    withholds: bool = False
+    by_topic: bool = False
+    _empty: Share = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def wants(self) -> dict[str, frozenset[str]]:
+        """Member → the topics it subscribes to."""
+        return {member.member_id: frozenset(member.topics) for member in self.members}
+
+    @cached_property
+    def subscribers(self) -> dict[str, list[str]]:
+        """Topic with metadata → its subscribers."""
+        found: dict[str, list[str]] = {}
+        for member, names in self.wants.items():
+            for name in names:
+                if self.count(name):
+                    found.setdefault(name, []).append(member)
+        return found
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Member → how many partitions it holds."""
+        return {member: sum(map(len, self.share(member).values())) for member in self.wants}
+
+    @cached_property
+    def owners(self) -> dict[str, dict[int, str]]:
+        """Topic → partition → owner after."""
+        found: dict[str, dict[int, str]] = {}
+        for member, share in self.assignment.items():
+            for name, partitions in share.items():
+                found.setdefault(name, {}).update(dict.fromkeys(partitions, member))
+        return found
+
+    @cached_property
+    def claims(self) -> dict[str, dict[int, list[str]]]:
+        """Topic → partition → who owned it before, by the highest generation that claims it."""
+        generations = {member.member_id: member.generation for member in self.members}
+        found: dict[str, dict[int, list[str]]] = {}
+        for member in self.members:
+            for name, partitions in member.owned.items():
+                by_partition = found.setdefault(name, {})
+                for partition in partitions:
+                    rivals = by_partition.setdefault(partition, [])
+                    if rivals and generations[rivals[0]] < member.generation:
+                        rivals.clear()
+                    if not rivals or generations[rivals[0]] == member.generation:
+                        rivals.append(member.member_id)
+        return found
+
+    @cached_property
+    def equal_subscriptions(self) -> bool:
+        """All members subscribe to the same topics."""
+        return len(set(self.wants.values())) <= 1
+
+    @cached_property
+    def racks_matter(self) -> bool:
+        """Some member and some partition have a rack."""
+        return any(member.rack_id for member in self.members) and any(
+            any(topic.racks or ()) for topic in self.topics.values()
+        )
+
+    def share(self, member: str) -> Share:
+        """What a member holds after."""
+        return self.assignment.get(member, self._empty)
+
+    def count(self, name: str) -> int:
+        """Partitions of a topic, 0 without metadata."""
+        topic = self.topics.get(name)
+        return topic.partitions if topic else 0
+
+
+def group(
+    protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
+) -> Group:
+    """The group as the rules see it under this protocol and assignor."""
+    return Group(
+        topics,
+        _threads(members) if protocol == "zookeeper" else members,
+        assignment,
+        withholds=assignor == "cooperative-sticky",
+        by_topic=assignor == "range",
+    )
+
+
+def _threads(members: Sequence[Member]) -> list[Member]:
+    """Consumers of the zookeeper era as one member a thread, ``consumerId-n``."""
+    threads = []
+    for member in members:
+        streams = member.streams or {}
+        for number in range(max(streams.values(), default=0)):
+            topics = tuple(name for name, count in streams.items() if number < count)
+            threads.append(Member(f"{member.member_id}-{number}", topics))
+    return threads
+
+
+def valid(found: Group) -> list[Violation]:
+    """Every partition of a subscribed topic has one owner, a subscriber; nothing else is given out."""
+    problems = [
+        Violation(VALID, f"{member} holds partitions but is no member", (member,))
+        for member, share in found.assignment.items()
+        if member not in found.wants and any(share.values())
+    ]
+    owners: dict[str, dict[int, str]] = {}
+    for member, share in found.assignment.items():
+        for name, partitions in share.items():
+            if partitions:
+                problems += _misplaced(found, member, name, partitions)
+                problems += _twice(owners.setdefault(name, {}), member, name, partitions)
+    return problems + _left_over(found, owners)
+
+
+def _twice(owners: dict[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
+    """Partitions of a topic given to a member again, or to another member too; notes the owners it meets."""
+    problems = []
+    once = partitions if isinstance(partitions, range) else dict.fromkeys(partitions)
+    if len(once) != len(partitions):
+        again = tuple(sorted({p for p in partitions if list(partitions).count(p) > 1}))
+        message = f"{member} is given {_name(name, again)} twice"
+        problems.append(Violation(VALID, message, (member,), name, again))
+    shared: dict[str, list[int]] = {}
+    for partition in once:
+        other = owners.setdefault(partition, member)
+        if other != member:
+            shared.setdefault(other, []).append(partition)
+    for other, both in shared.items():
+        message = f"{_name(name, both)} given to {other} and to {member}"
+        problems.append(Violation(VALID, message, (other, member), name, tuple(both)))
+    return problems
+
+
+def _misplaced(found: Group, member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
+    problems = []
+    if member in found.wants and name not in found.wants[member]:
+        message = f"{member} is given {_name(name, partitions)} without subscribing to {name}"
+        problems.append(Violation(VALID, message, (member,), name, tuple(partitions)))
+    count = found.count(name)
+    missing = tuple(partition for partition in partitions if not 0 <= partition < count)
+    if missing:
+        message = f"{member} is given {_name(name, missing)}, but {name} has {count} partitions"
+        problems.append(Violation(VALID, message, (member,), name, missing))
+    return problems
+
+
+def _left_over(found: Group, owners: Mapping[str, Mapping[int, str]]) -> list[Violation]:
+    problems = []
+    for name in found.subscribers:
+        given = owners.get(name, {})
+        before = found.claims.get(name, {}) if found.withholds else {}
+        missing = tuple(p for p in range(found.count(name)) if p not in given and p not in before)
+        if missing:
+            problems.append(Violation(VALID, f"{_name(name, missing)} given to nobody", (), name, missing))
+    return problems
+
+
+def balanced(found: Group) -> list[Violation]:
+    """No partition can move to a subscriber that holds at least two fewer; for range, of the same topic."""
+    if found.withholds and _withheld(found):
+        return []  # balance comes with the next round
+    problems: dict[tuple[str, str], Violation] = {}  # by pair: one topic that shows it is enough
+    for name, subscribers in found.subscribers.items():
+        sizes = {member: len(found.share(member).get(name, ())) for member in subscribers}
+        loads = sizes if found.by_topic else found.sizes
+        holders = [member for member in subscribers if sizes[member]]
+        if not holders:
+            continue
+        most = max(holders, key=loads.__getitem__)
+        least = min(subscribers, key=loads.__getitem__)
+        if loads[most] - loads[least] > 1:
+            of = f" of {name}" if found.by_topic else ""
+            message = (
+                f"{most} holds {loads[most]} partitions{of}, {least} {loads[least]}; "
+                f"a partition of {name} could move"
+            )
+            problems.setdefault((most, least), Violation(BALANCED, message, (most, least), name))
+    return list(problems.values())
+
+
+def _withheld(found: Group) -> bool:
+    return any(
+        partition not in found.owners.get(name, {})
+        for name in found.subscribers
+        for partition in range(found.count(name))
+    )
+
+
+def sticky(found: Group) -> list[Violation]:
+    """No partition left a member that still wants it for one that ends with more partitions."""
+    problems = []
+    for name, by_partition in found.claims.items():
+        for partition, rivals in by_partition.items():
+            if len(rivals) != 1 or partition >= found.count(name):
+                continue
+            before, after = rivals[0], found.owners.get(name, {}).get(partition)
+            if after is None or after == before or name not in found.wants.get(before, ()):
+                continue
+            if found.sizes.get(after, 0) > found.sizes[before]:
+                message = (
+                    f"{name}-{partition} moved from {before}, which holds {found.sizes[before]}, "
+                    f"to {after}, which holds {found.sizes.get(after, 0)}"
+                )
+                problems.append(Violation(STICKY, message, (before, after), name, (partition,)))
+    return problems
+
+
+def cooperative_safe(found: Group) -> list[Violation]:
+    """Nobody is given what another member still owns: its owner revokes it first, in an earlier round."""
+    problems = []
+    for name, by_partition in found.claims.items():
+        early: dict[tuple[str, str], list[int]] = {}
+        for partition, rivals in by_partition.items():
+            after = found.owners.get(name, {}).get(partition)
+            if after is not None and after not in rivals and partition < found.count(name):
+                early.setdefault((rivals[0], after), []).append(partition)
+        for (before, after), partitions in early.items():
+            message = f"{_name(name, partitions)} given to {after} while {before} still owns it"
+            problems.append(
+                Violation(COOPERATIVE_SAFE, message, (before, after), name, tuple(sorted(partitions)))
+            )
+    return problems
+
+
+def rack_aligned(found: Group) -> list[Violation]:
+    """No partition crosses racks while a subscriber in one of its racks holds fewer partitions."""
+    if not found.racks_matter:
+        return []
+    racks = {member.member_id: member.rack_id for member in found.members}
+    problems = []
+    for name, subscribers in found.subscribers.items():
+        topic = found.topics[name]
+        for partition, member in found.owners.get(name, {}).items():
+            here = topic.racks[partition] if topic.racks and partition < len(topic.racks) else ()
+            if not here or not racks.get(member) or racks[member] in here:
+                continue
+            near = [other for other in subscribers if racks[other] in here]
+            fewer = [other for other in near if found.sizes[other] + 1 <= found.sizes.get(member, 0) - 1]
+            if fewer:
+                message = (
+                    f"{name}-{partition} is read by {member} in rack {racks[member]}, "
+                    f"{fewer[0]} in rack {racks[fewer[0]]} holds fewer"
+                )
+                problems.append(Violation(RACK_ALIGNED, message, (member, fewer[0]), name, (partition,)))
+    return problems
+
+
+RULES: dict[str, Callable[[Group], list[Violation]]] = {
+    VALID: valid,
+    BALANCED: balanced,
+    STICKY: sticky,
+    COOPERATIVE_SAFE: cooperative_safe,
+    RACK_ALIGNED: rack_aligned,
+}
+
+
+def rules_for(protocol: str, assignor: str, found: Group) -> list[str]:
+    """The rules an assignor promises for this group; an assignor that is not known promises ``valid``."""
+    rules = [VALID]
+    if assignor == "range" and not found.racks_matter:
+        rules.append(BALANCED)
+    elif protocol == "zookeeper" or assignor in {"roundrobin", "uniform"}:
+        if found.equal_subscriptions:
+            rules.append(BALANCED)
+    elif assignor in {"sticky", "cooperative-sticky"}:
+        rules.append(BALANCED)
+        if found.equal_subscriptions and not found.racks_matter:
+            rules.append(STICKY)
+    if found.withholds:
+        rules.append(COOPERATIVE_SAFE)
+    return rules
+
+
+def check(
+    protocol: str,
+    assignor: str,
+    topics: Mapping[str, Topic],
+    members: Sequence[Member],
+    assignment: Observed,
+    *,
+    rules: Sequence[str] | None = None,
+) -> list[Violation]:
+    """Every violation of ``rules`` (None: of those the assignor promises)."""
+    found = group(protocol, assignor, topics, members, assignment)
+    asked = rules_for(protocol, assignor, found) if rules is None else rules
+    return [violation for rule in asked for violation in RULES[rule](found)]
+
+
+def _name(topic: str, partitions: Sequence[int]) -> str:
+    """``t0-3`` or ``t0-1,2,3`` or ``t0-1,2,3… (90)``."""
+    shown = ",".join(map(str, partitions[:10]))
+    return f"{topic}-{shown}" + (f"… ({len(partitions)})" if len(partitions) > 10 else "")  # noqa: PLR2004

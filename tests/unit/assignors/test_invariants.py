@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+
+from assignors.invariants import RULES, Violation, check, group, rules_for
+from assignors.model import Assignment, Member, Topic
+
+T = {"t": Topic("t", 4), "u": Topic("u", 2), "gone": Topic("gone", 0)}
+A, B = Member("a", ("t", "u")), Member("b", ("t", "u"))
+
+
+def rule(name: str, members: list[Member], assignment: Assignment, assignor: str = "sticky") -> list[str]:
+    return [str(v) for v in RULES[name](group("classic", assignor, T, members, assignment))]
+
+
+def test_a_valid_assignment() -> None:
+    assert rule("valid", [A, B], {"a": {"t": range(4)}, "b": {"u": [0, 1]}}) == []
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        (
+            {"a": {"t": [0, 1, 2]}, "b": {"t": [2, 3], "u": [0, 1]}},
+            ["valid: t-2 given to a and to b"],
+        ),
+        ({"a": {"t": [0, 1, 1, 2, 3]}, "b": {"u": [0, 1]}}, ["valid: a is given t-1 twice"]),
+        ({"a": {"t": range(4)}, "b": {"u": [1]}}, ["valid: u-0 given to nobody"]),
+        (
+            {"a": {"t": range(5)}, "b": {"u": range(2)}},
+            ["valid: a is given t-4, but t has 4 partitions"],
+        ),
+        (
+            {"a": {"t": range(4)}, "b": {"u": range(2)}, "c": {"t": []}, "d": {"t": [0]}},
+            ["valid: d holds partitions but is no member", "valid: t-0 given to a and to d"],
+        ),
+        (
+            {"a": {"t": range(4), "gone": [0]}, "b": {"u": range(2)}},
+            [
+                "valid: a is given gone-0 without subscribing to gone",
+                "valid: a is given gone-0, but gone has 0 partitions",
+            ],
+        ),
+    ],
+)
+def test_invalid_assignments(assignment: Assignment, expected: list[str]) -> None:
+    assert rule("valid", [A, B], assignment) == expected
+
+
+def test_a_violation_carries_what_a_program_needs() -> None:
+    found = check("classic", "sticky", T, [A, B], {"a": {"t": range(4)}, "b": {"u": [1]}}, rules=["valid"])
+    assert found == [Violation("valid", "u-0 given to nobody", (), "u", (0,))]
+
+
+def test_withheld_partitions_need_an_owner_before() -> None:
+    owner = Member("a", ("t",), owned={"t": [0, 1, 2]})
+    after: Assignment = {"a": {"t": [0, 1]}, "b": {}}
+    members = [owner, Member("b", ("t",))]
+    assert rule("valid", members, after, "cooperative-sticky") == ["valid: t-3 given to nobody"]
+    assert rule("valid", members, after) == ["valid: t-2,3 given to nobody"]
+    assert rule("balanced", members, after, "cooperative-sticky") == []
+
+
+def test_balanced_across_topics() -> None:
+    after: Assignment = {"a": {"t": range(4)}, "b": {"u": range(2)}}
+    assert rule("balanced", [A, B], after) == [
+        "balanced: a holds 4 partitions, b 2; a partition of t could move"
+    ]
+
+
+def test_balanced_as_far_as_subscriptions_allow() -> None:
+    after: Assignment = {"a": {"t": range(4)}, "b": {"u": range(2)}}
+    assert rule("balanced", [Member("a", ("t", "u")), Member("b", ("u",))], after) == []
+
+
+def test_range_is_balanced_by_topic() -> None:
+    after: Assignment = {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2, 3]}}
+    assert rule("balanced", [A, B], after, "range") == [
+        "balanced: a holds 2 partitions of u, b 0; a partition of u could move"
+    ]
+
+
+def test_sticky() -> None:
+    owner = Member("a", ("t",), owned={"t": [0, 1]}, generation=3)
+    stale = Member("b", ("t",), owned={"t": [1, 2]}, generation=2)
+    assert rule("sticky", [owner, stale], {"a": {"t": [0]}, "b": {"t": [1, 2, 3]}}) == [
+        "sticky: t-1 moved from a, which holds 1, to b, which holds 3"
+    ]
+    assert rule("sticky", [owner, stale], {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}) == []
+
+
+def test_cooperative_safe() -> None:
+    members = [Member("a", ("t",), owned={"t": [0, 1]}), Member("b", ("t",))]
+    assert rule("cooperative-safe", members, {"a": {"t": [0]}, "b": {"t": [1, 2]}}) == [
+        "cooperative-safe: t-1 given to b while a still owns it"
+    ]
+    assert rule("cooperative-safe", members, {"a": {"t": [0]}, "b": {"t": [2]}}) == []
+
+
+def test_rack_aligned() -> None:
+    topics = {"t": Topic("t", 2, (("x",), ("y",)))}
+    members = [Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y")]
+    found = check("classic", "range", topics, members, {"a": {"t": [0, 1]}, "b": {}}, rules=["rack-aligned"])
+    assert [str(v) for v in found] == ["rack-aligned: t-1 is read by a in rack x, b in rack y holds fewer"]
+    crossed: Assignment = {"a": {"t": [1]}, "b": {"t": [0]}}
+    assert check("classic", "range", topics, members, crossed, rules=["rack-aligned"]) == []
+
+
+def test_zookeeper_members_are_threads() -> None:
+    members = [Member("c", streams={"t": 2, "u": 1})]
+    after: Assignment = {"c-0": {"t": [0, 1], "u": [0, 1]}, "c-1": {"t": [2, 3]}}
+    assert check("zookeeper", "range", T, members, after) == []
+    assert [str(v) for v in check("zookeeper", "range", T, members, {"c-0": {"t": range(4), "u": [0]}})] == [
+        "valid: u-1 given to nobody",
+        "balanced: c-0 holds 4 partitions of t, c-1 0; a partition of t could move",
+    ]
+
+
+def test_what_an_assignor_promises() -> None:
+    def promised(protocol: str, assignor: str, members: list[Member]) -> list[str]:
+        return rules_for(protocol, assignor, group(protocol, assignor, T, members, {}))
+
+    unequal = [A, Member("c", ("t",))]
+    assert promised("classic", "range", unequal) == ["valid", "balanced"]
+    assert promised("classic", "roundrobin", unequal) == ["valid"]
+    assert promised("classic", "roundrobin", [A, B]) == ["valid", "balanced"]
+    assert promised("classic", "sticky", unequal) == ["valid", "balanced"]
+    assert promised("classic", "sticky", [A, B]) == ["valid", "balanced", "sticky"]
+    assert promised("classic", "cooperative-sticky", unequal) == ["valid", "balanced", "cooperative-safe"]
+    assert promised("consumer", "uniform", [A, B]) == ["valid", "balanced"]
+    assert promised("x", "unheard-of", [A, B]) == ["valid"]
