@@ -17,7 +17,7 @@ from streaming.config import Settings
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import Sinks
-from streaming.spark.session import SessionOptions, start
+from streaming.spark.session import SessionOptions, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,11 +83,9 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
     )
     if stop.is_set():
         return
-    spark = start(options.session)
-    try:
-        _follow(_query(spark, settings, options, sinks), stop)
-    finally:
-        spark.stop()
+    with session(options.session) as spark:
+        if not stop.is_set():
+            _follow(_query(spark, settings, options, sinks), stop)
 
 
 def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks) -> StreamingQuery:
@@ -101,7 +99,7 @@ def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sink
     if options.max_offsets_per_trigger is not None:
         source["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
     writer = (
-        plan.writes(plan.source(spark, source), options.buckets, sinks)
+        plan.writes(plan.source(spark, source), plan.ticks(spark), options.buckets, sinks)
         .writeStream.format("kafka")
         .options(includeHeaders="true", **spark_options(settings.kafka, {"linger.ms": "0"}))
         .option("checkpointLocation", options.checkpoint)

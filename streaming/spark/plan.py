@@ -1,4 +1,7 @@
-"""The query: Kafka source → slim columns → stateful operator by bucket → Kafka sink.
+"""The query: Kafka source + ticks → slim columns → stateful operator by bucket → Kafka sink.
+
+A tick a second makes a batch run when nothing arrives, so that session timeouts are found on time; Spark's own
+way (no-data batches) would run empty batches without pause.
 
 Only the JVM touches what Python does not need. Headers arrive as an array of structs, which is slow to carry to
 Python; nearly all records have exactly the six headers that our codec writes, so those travel as plain columns
@@ -43,6 +46,17 @@ def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     return spark.readStream.format("kafka").options(includeHeaders="true", **options).load()
 
 
+def ticks(spark: SparkSession) -> DataFrame:
+    """No rows, but a batch a second; the columns of :func:`slim`."""
+    nothing = ("int", "int", "bigint", *["binary"] * 6, "string")
+    columns = [
+        f"CAST(NULL AS {kind}) AS {name}" for kind, name in zip(nothing, ("bucket", *INPUT), strict=True)
+    ]
+    rate = spark.readStream.format("rate").options(rowsPerSecond="1", numPartitions="1").load()
+    # Not `false`: the optimizer would cut the source out of the batch.
+    return rate.where("value < 0").selectExpr(*columns)
+
+
 def slim(records: DataFrame, buckets: int) -> DataFrame:
     """``bucket`` and the operator's :data:`~streaming.spark.operator.INPUT`; ``headers`` null counts as none.
 
@@ -74,10 +88,11 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
     )
 
 
-def writes(records: DataFrame, buckets: int, sinks: Sinks) -> DataFrame:
+def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks) -> DataFrame:
     """Rows for the sink: topic, key, value, headers, partition."""
     return (
         slim(records, buckets)
+        .unionAll(ticking)
         .groupBy("bucket")
         .applyInPandasWithState(
             operator(sinks), OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout"

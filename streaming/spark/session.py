@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +35,7 @@ _SHIPPED = (
     "scala-parallel-",
     "jsr305-",
 )
+_END_SECONDS = 10.0
 
 
 class SparkUnavailable(OutsideFailure):
@@ -89,8 +93,9 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
     }
 
 
-def start(options: SessionOptions) -> SparkSession:
-    """A Spark session in a new JVM.
+@contextmanager
+def session(options: SessionOptions) -> Iterator[SparkSession]:
+    """A Spark session in a new JVM, which is gone when the context is left.
 
     Raises:
         NoJava: there is none.
@@ -126,7 +131,24 @@ def start(options: SessionOptions) -> SparkSession:
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, OSError) as error:
             raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
-    return SparkSession(context)
+    try:
+        yield SparkSession(context)
+    finally:
+        context.stop()
+        _end(gateway)
+
+
+def _end(gateway: Any) -> None:
+    """Close the JVM's standard input, which ends it, and wait until it has."""
+    process: subprocess.Popen[bytes] = gateway.proc
+    gateway.shutdown()
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _log4j(folder: Path, level: str) -> Path:
