@@ -20,3 +20,12 @@ TopicPrefix = Annotated[
 LogFormat = Annotated[str, typer.Option("--log-format", metavar="text|json", help="Format of log lines.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log more, and show tracebacks.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON Lines for programs.")]
+MetricsHost = Annotated[
+    str, typer.Option("--metrics-host", help="Address of the metrics; loopback unless told.")
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port", min=0, max=65535, help="Serve Prometheus metrics there.", show_default="none"
+    ),
+]

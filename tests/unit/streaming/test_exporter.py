@@ -1,0 +1,38 @@
+"""`/metrics` over real sockets on the loopback."""
+
+from __future__ import annotations
+
+import socket
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from streaming.exporter import MetricsPortUnusable, serve_metrics
+
+
+def registry() -> CollectorRegistry:
+    made = CollectorRegistry()
+    Counter("things", "Things.", registry=made).inc(3)
+    return made
+
+
+def test_no_port_serves_nothing() -> None:
+    assert serve_metrics(registry(), "127.0.0.1", None) is None
+
+
+def test_the_registry_is_served_at_metrics() -> None:
+    port = serve_metrics(registry(), "127.0.0.1", 0)
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:  # noqa: S310 - our own address
+        assert "things_total 3.0" in answer.read().decode()
+
+
+def test_a_taken_port_is_one_clear_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            MetricsPortUnusable, match=f"--metrics-port {port} on 127.0.0.1: Address already in use"
+        ):
+            serve_metrics(registry(), "127.0.0.1", port)
