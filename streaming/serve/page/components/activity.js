@@ -1,0 +1,43 @@
+// The newest rounds of all groups, as they land.
+import { h } from "../core/dom.js";
+import { ago, causeGlyph, causeText, number } from "../core/format.js";
+
+const SHOWN = 60;
+
+function line(summary, fresh) {
+  const what = summary.moved ? `${number(summary.moved)} moved` : "nothing moved";
+  const note = summary.unassigned ? `${what}, ${number(summary.unassigned)} without owner` : what;
+  return h("li", { class: fresh ? "fresh" : "" },
+    h("a", { href: `/groups/${encodeURIComponent(summary.groupId)}?round=${summary.seq}`, "data-link": true },
+      h("span", { class: "cause", "data-cause": summary.cause.kind }, h("i", { "aria-hidden": "true" }, causeGlyph(summary.cause.kind))),
+      h("b", {}, summary.groupId),
+      h("time", { "data-at": summary.timestamp }, ago(summary.timestamp)),
+      h("small", { title: summary.cause.evidence.map((evidence) => evidence.reason).join("; ") }, `${causeText(summary.cause)} · ${note}`),
+    ),
+  );
+}
+
+export class Activity {
+  constructor() {
+    this.list = h("ol", { "aria-label": "Latest rounds", "aria-live": "off" });
+    this.element = h("div", { class: "card activity" }, h("header", {}, h("h2", {}, "Latest rounds")), this.list);
+    this.clock = setInterval(() => this.tick(), 5000);
+  }
+
+  close() {
+    clearInterval(this.clock);
+  }
+
+  fill(rounds) {
+    this.list.replaceChildren(...rounds.slice(0, SHOWN).map(({ seq, summary }) => line({ ...summary, seq }, false)));
+  }
+
+  add({ seq, summary }) {
+    this.list.prepend(line({ ...summary, seq }, true));
+    while (this.list.childElementCount > SHOWN) this.list.lastElementChild.remove();
+  }
+
+  tick() {
+    for (const time of this.list.querySelectorAll("time")) time.textContent = ago(Number(time.dataset.at));
+  }
+}

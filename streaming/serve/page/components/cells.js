@@ -1,0 +1,41 @@
+// Small parts that views share: a state with its dot, a cause with its glyph.
+import { h, setAttribute, setText } from "../core/dom.js";
+import { causeGlyph, causeText, stateText, stateTone } from "../core/format.js";
+
+export function stateCell() {
+  const text = h("span");
+  const element = h("span", { class: "state" }, h("i"), text);
+  return {
+    element,
+    set(state) {
+      setAttribute(element, "data-tone", stateTone(state));
+      setText(text, stateText(state));
+    },
+  };
+}
+
+export function causeCell() {
+  const glyph = h("i", { "aria-hidden": "true" });
+  const text = h("span");
+  const element = h("span", { class: "cause" }, glyph, text);
+  return {
+    element,
+    set(cause) {
+      setAttribute(element, "data-cause", cause?.kind ?? null);
+      glyph.hidden = !cause;
+      setText(glyph, cause ? causeGlyph(cause.kind) : "");
+      setText(text, causeText(cause));
+      setAttribute(element, "title", cause?.evidence.map((evidence) => evidence.reason).join("; ") || null);
+    },
+  };
+}
+
+// Keeps one part a DOM cell, however often the cell is filled with another item.
+export function once(cell, make) {
+  cell.held ??= (() => {
+    const part = make();
+    cell.replaceChildren(part.element);
+    return part;
+  })();
+  return cell.held;
+}

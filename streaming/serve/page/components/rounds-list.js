@@ -1,0 +1,151 @@
+// The rounds of a group as readable diffs, newest first; one opened shows owned, revoked, assigned, kept.
+import { get, groupPath } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { causeGlyph, causeText, clock, countOf, day, member, number, ranges } from "../core/format.js";
+
+const STEP = 60;
+const CHIPS = 7;
+
+// Who gained and lost how many, from what changed hands: {member: {plus, minus}}.
+function balance(model, index) {
+  const found = new Map();
+  const ids = [...model.owners.index.keys()];
+  const of = (owner) => found.get(owner) ?? found.set(owner, { plus: 0, minus: 0 }).get(owner);
+  for (const [taker, topic, numbers] of model.rounds[index].changes) {
+    for (const one of numbers) {
+      const partition = model.byKey.get(`${topic}/${one}`);
+      const at = partition ? model.stretch(partition, index - 1) : -1;
+      const before = at >= 0 ? partition.owners[at] : -1;
+      if (before >= 0 && ids[before] !== taker) of(ids[before]).minus += 1;
+      if (taker !== null && (before < 0 || ids[before] !== taker)) of(taker).plus += 1;
+    }
+  }
+  return found;
+}
+
+function partitionsCell(partitions, kind) {
+  const lines = Object.entries(partitions).map(([topic, numbers]) => h("div", {}, h("span", { class: "topic" }, `${topic} `), h("b", {}, ranges(numbers))));
+  return h("td", { class: kind }, lines.length ? lines : h("span", { class: "muted" }, "–"));
+}
+
+export function diffTable(diff, owners) {
+  const weight = (one) => countOf(one.revoked) + countOf(one.assigned);
+  const members = Object.entries(diff.members).sort(([, a], [, b]) => weight(b) - weight(a));
+  const rows = members.map(([id, one]) =>
+    h("tr", {},
+      h("td", { title: id }, h("span", { class: "chip" }, h("i", { style: { background: owners.colorOf(id) } }), member(id))),
+      partitionsCell(one.owned, "owned"), partitionsCell(one.revoked, "revoked"), partitionsCell(one.assigned, "assigned"), partitionsCell(one.kept, "kept")));
+  const heads = ["Member", "Owned before", "Revoked", "Assigned", "Kept"].map((title) => h("th", { scope: "col" }, title));
+  const notes = diff.cause.evidence.map(({ source, reason }) => h("p", { class: "note" }, `${reason} `, h("span", { class: "muted" }, `(${source})`)));
+  if (Object.keys(diff.unassigned).length) {
+    const text = Object.entries(diff.unassigned).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; ");
+    notes.push(h("p", { class: "note" }, h("span", { class: "flag" }, "Without owner after this round: "), h("span", { class: "mono" }, text)));
+  }
+  for (const violation of diff.violations) notes.push(h("p", { class: "note flag" }, violation));
+  return h("div", { class: "diff" }, notes, h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
+}
+
+export class RoundsList {
+  // onSelect(seq), onOlder()
+  constructor({ group, model, owners, onSelect, onOlder }) {
+    Object.assign(this, { group, model, owners, onSelect, onOlder });
+    this.list = h("ol", { "aria-label": "Rounds, newest first" });
+    this.more = h("button", { class: "more", type: "button", onclick: () => this.grow() }, "Show more");
+    this.count = h("span", { class: "muted num" });
+    this.element = h("section", { class: "card rounds", "aria-label": "Rounds" }, h("header", {}, h("h2", {}, "Rounds"), this.count), this.list, this.more);
+    this.shown = STEP;
+    this.selected = null;
+    this.items = new Map();
+    this.open = new Set();
+    this.diffs = new Map();
+  }
+
+  grow() {
+    this.shown += STEP;
+    if (this.shown > this.model.rounds.length && this.model.next) this.onOlder();
+    this.render();
+  }
+
+  render() {
+    const { rounds } = this.model;
+    const from = Math.max(0, rounds.length - this.shown);
+    const wanted = [];
+    for (let index = rounds.length - 1; index >= from; index -= 1) {
+      const { seq } = rounds[index];
+      if (!this.items.has(seq)) this.items.set(seq, this.item(rounds[index], index));
+      wanted.push(this.items.get(seq));
+    }
+    if (wanted.length !== this.list.childElementCount || wanted[0] !== this.list.firstElementChild || wanted.at(-1) !== this.list.lastElementChild) {
+      if (this.list.firstElementChild && wanted.length === this.list.childElementCount + 1 && wanted[1] === this.list.firstElementChild) this.list.prepend(wanted[0]);
+      else this.list.replaceChildren(...wanted);
+    }
+    this.more.hidden = from === 0 && !this.model.next;
+    this.count.textContent = `${number(rounds.length)}${this.model.next ? " loaded" : ""}`;
+  }
+
+  clear() {
+    this.items.clear();
+    this.list.replaceChildren();
+  }
+
+  item({ seq, summary }, index) {
+    const changed = balance(this.model, index);
+    const chips = [...changed].slice(0, CHIPS).map(([id, { plus, minus }]) =>
+      h("span", { class: "chip", title: id }, h("i", { style: { background: this.owners.colorOf(id) } }), member(id),
+        minus ? h("span", { class: "minus" }, `−${minus}`) : null, plus ? h("span", { class: "plus" }, `+${plus}`) : null));
+    if (changed.size > CHIPS) chips.push(h("span", { class: "chip muted" }, `${changed.size - CHIPS} more`));
+    if (!chips.length) chips.push(h("span", { class: "muted" }, "nothing changed hands"));
+    const generation = summary.groupEpoch === null ? `gen ${summary.generation ?? "–"}` : `epoch ${summary.groupEpoch}`;
+    const item = h("li", { class: "round", "data-seq": String(seq) });
+    const button = h("button", { type: "button", "aria-expanded": "false", onclick: () => this.toggle(seq) },
+      h("span", { class: "turn", "aria-hidden": "true" }, "▶"),
+      h("span", { class: "when", title: new Date(summary.timestamp).toISOString() }, `${day(summary.timestamp)} ${clock(summary.timestamp, { millis: true })}`),
+      h("span", { class: "why" }, h("span", { class: "cause", "data-cause": summary.cause.kind, title: summary.cause.memberIds.join(", ") },
+        h("i", { "aria-hidden": "true" }, causeGlyph(summary.cause.kind)), h("span", {}, causeText(summary.cause)))),
+      h("span", { class: "who" }, chips),
+      h("span", { class: "end gen" }, `${generation}${summary.round > 1 ? ` · round ${summary.round}` : ""}`),
+      h("span", { class: "end" }, summary.violations.length ? h("span", { class: "flag" }, `${summary.violations.length} violated`)
+        : summary.unassigned ? h("span", { class: "flag", title: "partitions without an owner after this round" }, `${number(summary.unassigned)} unowned`) : summary.moved ? `${number(summary.moved)} moved` : "–"));
+    item.append(button);
+    return item;
+  }
+
+  toggle(seq) {
+    if (this.open.has(seq)) this.fold(seq);
+    else this.unfold(seq);
+    this.onSelect(seq);
+  }
+
+  fold(seq) {
+    this.open.delete(seq);
+    const item = this.items.get(seq);
+    item?.querySelector(".diff")?.remove();
+    item?.firstElementChild.setAttribute("aria-expanded", "false");
+  }
+
+  async unfold(seq) {
+    const item = this.items.get(seq);
+    if (!item || this.open.has(seq)) return;
+    this.open.add(seq);
+    item.firstElementChild.setAttribute("aria-expanded", "true");
+    const diff = this.diffs.get(seq) ?? (await get(`${groupPath(this.group)}/rounds/${seq}`)).diff;
+    this.diffs.set(seq, diff);
+    if (this.open.has(seq) && !item.querySelector(".diff")) item.append(diffTable(diff, this.owners));
+  }
+
+  // Mark a round and bring it into sight; `open` shows its diff.
+  select(seq, { open = false, scroll = true } = {}) {
+    this.items.get(this.selected)?.removeAttribute("data-selected");
+    this.selected = seq;
+    const place = this.model.rounds.findIndex((round) => round.seq === seq);
+    if (place < 0) return;
+    if (this.model.rounds.length - place > this.shown) {
+      this.shown = this.model.rounds.length - place + STEP / 2;
+      this.render();
+    }
+    const item = this.items.get(seq);
+    item.setAttribute("data-selected", "");
+    if (open) this.unfold(seq);
+    if (scroll) item.scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  }
+}

@@ -1,0 +1,242 @@
+// Drawing: rows of ownership, marks of rounds, axis. Nothing here listens or remembers.
+import { causeGlyph, clock, day, member } from "../../core/format.js";
+import { token } from "../../core/theme.js";
+
+export const TOP = 26;
+export const BOTTOM = 22;
+
+const tones = {
+  "member.joined": "--joined",
+  "member.left": "--left",
+  "member.fenced": "--fenced",
+  "member.subscription_changed": "--subscription",
+  "topic.partitions_changed": "--partitions",
+};
+export const toneOf = (kind) => token(tones[kind] ?? "--observed");
+
+export function palette() {
+  const names = ["surface", "sunken", "line", "line-strong", "ink", "ink-2", "ink-3", "bad", "accent", "owner-ink", "font"];
+  return Object.fromEntries(names.map((name) => [name, token(`--${name}`)]));
+}
+
+const hatches = new WeakMap();
+function hatch(context, color) {
+  const cached = hatches.get(context.canvas);
+  if (cached?.color === color) return cached.pattern;
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = color;
+  pen.lineWidth = 1.6;
+  pen.beginPath();
+  for (const offset of [-8, 0, 8]) {
+    pen.moveTo(offset, 8);
+    pen.lineTo(offset + 8, 0);
+  }
+  pen.stroke();
+  const pattern = context.createPattern(tile, "repeat");
+  hatches.set(context.canvas, { color, pattern });
+  return pattern;
+}
+
+// frame: {model, owners, axis, from, to, gutter, width, height, scroll, row, x(position), dim, names}
+export function paintRows(context, frame, colors) {
+  const { model, gutter, width, height, scroll, row } = frame;
+  const first = Math.max(0, Math.floor(scroll / row));
+  const last = Math.min(model.partitions.length, Math.ceil((scroll + height - TOP - BOTTOM) / row) + 1);
+  context.save();
+  context.beginPath();
+  context.rect(gutter, TOP, width - gutter, height - TOP - BOTTOM);
+  context.clip();
+  const gap = row >= 9 ? 2 : row >= 5 ? 1 : 0;
+  for (let index = first; index < last; index += 1) {
+    paintRow(context, frame, colors, model.partitions[index], TOP + index * row - scroll, row - gap);
+  }
+  context.restore();
+  paintLabels(context, frame, colors, first, last);
+}
+
+function paintRow(context, frame, colors, partition, y, height) {
+  const { model, owners, axis, gutter, width, x } = frame;
+  const begin = Math.max(0, model.stretch(partition, model.roundAt(frame.from, axis)));
+  const cut = height >= 4 ? 1 : 0;
+  for (let index = begin; index < partition.starts.length; index += 1) {
+    const left = Math.max(gutter, x(model.position(partition.starts[index], axis)));
+    if (left > width) break;
+    const next = index + 1 < partition.starts.length ? model.position(partition.starts[index + 1], axis) : model.end(axis);
+    const right = Math.min(width, x(next));
+    const owner = partition.owners[index];
+    const span = Math.max(right - left - cut, right > left ? 0.6 : 0);
+    if (span <= 0) continue;
+    const dimmed = frame.dim !== null && frame.dim !== owner;
+    context.globalAlpha = dimmed ? 0.16 : 1;
+    if (owner < 0) {
+      context.globalAlpha = dimmed ? 0.1 : 0.16;
+      context.fillStyle = colors.bad;
+      context.fillRect(left, y, span, height);
+      context.globalAlpha = dimmed ? 0.2 : 0.7;
+      context.fillStyle = hatch(context, colors.bad);
+    } else context.fillStyle = owners.color(owner);
+    context.fillRect(left, y, span, height);
+    context.globalAlpha = dimmed ? 0.25 : 1;
+    if (owner >= 0 && height >= 13 && span > 46) {
+      context.fillStyle = colors["owner-ink"];
+      context.font = `500 10.5px ${colors.font}`;
+      context.textBaseline = "middle";
+      const text = frame.names[owner];
+      if (context.measureText(text).width < span - 12) context.fillText(text, left + 6, y + height / 2 + 0.5);
+    }
+    context.globalAlpha = 1;
+  }
+}
+
+function paintLabels(context, frame, colors, first, last) {
+  const { model, gutter, height, scroll, row } = frame;
+  context.save();
+  context.beginPath();
+  context.rect(0, TOP, gutter, height - TOP - BOTTOM);
+  context.clip();
+  context.textBaseline = "middle";
+  const step = Math.max(1, Math.ceil(11 / row));
+  for (let index = first; index < last; index += 1) {
+    const partition = model.partitions[index];
+    const heads = index === 0 || model.partitions[index - 1].topic !== partition.topic;
+    const y = TOP + index * row - scroll + row / 2;
+    if (heads || partition.number % step === 0) {
+      context.font = `10.5px ${colors.font}`;
+      context.fillStyle = colors["ink-3"];
+      context.textAlign = "right";
+      context.fillText(partition.number, gutter - 8, y);
+    }
+    if (heads || index === first) {
+      context.font = `500 11px ${colors.font}`;
+      context.fillStyle = colors["ink-2"];
+      context.textAlign = "left";
+      context.fillText(fitted(context, partition.topic, gutter - 42), 12, Math.max(y, TOP + 7));
+    }
+    if (heads && index > 0) {
+      context.fillStyle = colors.line;
+      context.fillRect(0, TOP + index * row - scroll - 1, gutter, 1);
+    }
+  }
+  context.restore();
+}
+
+function fitted(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let cut = text.length;
+  while (cut > 1 && context.measureText(`…${text.slice(-cut)}`).width > width) cut -= 1;
+  return `…${text.slice(-cut)}`;
+}
+
+// Marks of rounds: one glyph a round while there is room, one with a count where they stand close.
+// Gives the marks back for hit tests: [{x, from, to}] as round indexes.
+export function paintMarks(context, frame, colors) {
+  const { model, axis, gutter, width, height, x } = frame;
+  context.fillStyle = colors.surface;
+  context.fillRect(0, 0, width, TOP);
+  const first = Math.max(0, model.roundAt(frame.from, axis) + (axis === "rounds" ? 0 : 1));
+  const marks = [];
+  for (let index = first; index < model.rounds.length; index += 1) {
+    const at = x(model.position(index, axis));
+    if (at > width + 8) break;
+    if (at < gutter - 8) continue;
+    const near = marks.at(-1);
+    if (near && at - near.x < 17) near.to = index;
+    else marks.push({ x: at, from: index, to: index });
+  }
+  for (const mark of marks) {
+    const kinds = new Set(model.rounds.slice(mark.from, mark.to + 1).map((round) => round.summary.cause.kind));
+    const kind = kinds.has("member.fenced") ? "member.fenced" : model.rounds[mark.from].summary.cause.kind;
+    const chosen = frame.selected >= mark.from && frame.selected <= mark.to;
+    paintMark(context, mark, toneOf(kind), causeGlyph(kind), chosen, { colors, height, gutter });
+  }
+  context.fillStyle = colors.line;
+  context.fillRect(0, TOP - 0.5, width, 1);
+  return marks;
+}
+
+function paintMark(context, mark, color, glyph, chosen, { colors, height, gutter }) {
+  const at = Math.max(mark.x, gutter);
+  context.globalAlpha = chosen ? 0.95 : 0.32;
+  context.fillStyle = chosen ? colors.accent : color;
+  context.fillRect(Math.round(at) - 0.5, TOP - 6, chosen ? 2 : 1, height - TOP - BOTTOM + 6);
+  context.globalAlpha = 1;
+  const count = mark.to - mark.from + 1;
+  const text = count > 1 ? (count > 99 ? "99" : String(count)) : glyph;
+  const half = 7;
+  context.beginPath();
+  context.roundRect(at - half, 5, half * 2, 14, 4);
+  context.fillStyle = chosen ? colors.accent : colors.surface;
+  context.fill();
+  if (!chosen) {
+    context.globalAlpha = 0.18;
+    context.fillStyle = color;
+    context.fill();
+    context.globalAlpha = 1;
+  }
+  context.fillStyle = chosen ? colors.surface : color;
+  context.font = `700 ${count > 9 ? 8.5 : 10}px ${colors.font}`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillText(text, at, 12.5);
+  context.textAlign = "left";
+}
+
+const STEPS = [100, 250, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5];
+
+export function paintAxis(context, frame, colors) {
+  const { axis, from, to, gutter, width, height, x } = frame;
+  const y = height - BOTTOM;
+  context.fillStyle = colors.surface;
+  context.fillRect(0, y, width, BOTTOM);
+  context.fillStyle = colors.line;
+  context.fillRect(0, y, width, 1);
+  context.font = `10.5px ${colors.font}`;
+  context.textBaseline = "middle";
+  context.textAlign = "center";
+  const room = Math.max(1, Math.floor((width - gutter) / 96));
+  const step = axis === "rounds"
+    ? Math.max(1, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((one) => (to - from) / one <= room) ?? 1000)
+    : (STEPS.find((one) => (to - from) / one <= room) ?? STEPS.at(-1));
+  const offset = axis === "time" ? new Date(from).getTimezoneOffset() * 60_000 : 0;
+  for (let at = Math.ceil((from - offset) / step) * step + offset; at <= to; at += step) {
+    const px = x(at);
+    if (px < gutter + 18 || px > width - 22) continue;
+    if (axis === "rounds" && (at < 0 || at >= frame.model.rounds.length)) continue;
+    context.fillStyle = colors["line-strong"];
+    context.fillRect(Math.round(px), y, 1, 4);
+    context.fillStyle = colors["ink-3"];
+    const text = axis === "rounds" ? roundLabel(frame.model.rounds[at]) : step >= 864e5 ? day(at) : clock(at, { seconds: step < 6e4, millis: step < 1e3 });
+    context.fillText(text, px, y + 13);
+  }
+  context.textAlign = "left";
+}
+
+const roundLabel = ({ summary }) => `${summary.generation ?? summary.groupEpoch ?? ""}${summary.round > 1 ? `·${summary.round}` : ""}`;
+
+export function paintCrosshair(context, frame, colors, hover) {
+  if (!hover) return;
+  const { gutter, width, height, row, scroll } = frame;
+  context.fillStyle = colors.ink;
+  context.globalAlpha = 0.35;
+  context.fillRect(Math.round(hover.x), TOP, 1, height - TOP - BOTTOM);
+  if (hover.partition !== null) {
+    context.globalAlpha = 0.9;
+    context.strokeStyle = colors.ink;
+    context.lineWidth = 1;
+    const y = TOP + hover.partition * row - scroll;
+    context.strokeRect(Math.max(gutter, hover.left) + 0.5, y + 0.5, Math.min(width, hover.right) - Math.max(gutter, hover.left) - 1, Math.max(2, row - 2));
+  }
+  context.globalAlpha = 1;
+}
+
+export function paintBand(context, frame, colors, band) {
+  if (!band) return;
+  context.fillStyle = colors.accent;
+  context.globalAlpha = 0.16;
+  context.fillRect(Math.min(band.a, band.b), TOP, Math.abs(band.a - band.b), frame.height - TOP - BOTTOM);
+  context.globalAlpha = 1;
+}
+
+export const nameOf = (id) => member(id);

@@ -1,0 +1,300 @@
+// Ownership over time: a row a partition, a colour an owner, a mark a round; zoom, pan, hover, keys.
+import { h, paced, sized } from "../../core/dom.js";
+import { causeText, clock, duration, member, moment } from "../../core/format.js";
+import { onTheme } from "../../core/theme.js";
+import { Minimap } from "./minimap.js";
+import { BOTTOM, TOP, nameOf, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
+
+const MOST_HEIGHT = 470;
+const SHORTEST = { time: 200, rounds: 2 };
+
+export class Timeline {
+  // onSelect(round index), onRange({axis, from, to, follow}), onOlder()
+  constructor({ model, owners, onSelect, onRange, onOlder }) {
+    Object.assign(this, { model, owners, onSelect, onRange, onOlder });
+    this.axis = "time";
+    this.view = { from: 0, to: 1, follow: true };
+    this.selected = -1;
+    this.dim = null;
+    this.hover = null;
+    this.band = null;
+    this.marks = [];
+    this.canvas = h("canvas", {
+      tabindex: "0", role: "img",
+      "aria-label": "Ownership of partitions over time. Left and right choose a round, plus and minus zoom, Enter opens the round. The list below holds the same rounds as text.",
+    });
+    this.spacer = h("div", { style: { width: "1px" } });
+    this.stage = h("div", { class: "stage" }, this.canvas, this.spacer);
+    this.tip = h("div", { class: "tip", hidden: true, role: "presentation" });
+    this.minimap = new Minimap(this);
+    this.paint = paced(() => this.draw());
+    this.forget = onTheme(() => {
+      this.paint();
+      this.minimap.paint();
+    });
+    this.observer = new ResizeObserver(this.paint);
+    this.observer.observe(this.stage);
+    this.clock = setInterval(() => this.tick(), 1000);
+    document.body.append(this.tip);
+    this.listen();
+  }
+
+  close() {
+    clearInterval(this.clock);
+    this.forget();
+    this.observer.disconnect();
+    this.tip.remove();
+  }
+
+  tick() {
+    if (this.view.follow && this.axis === "time") this.followEnd();
+    this.minimap.paint();
+  }
+
+  // The newest stretch that reads well: the last 40 rounds, or all there are.
+  fit() {
+    const { model, axis } = this;
+    const first = Math.max(0, model.rounds.length - 40);
+    const end = model.end(axis);
+    const start = model.rounds.length ? model.position(first, axis) : model.start(axis);
+    const room = axis === "rounds" ? 0.5 : Math.max(2000, (end - start) * 0.02);
+    this.view = { from: start - room, to: axis === "rounds" ? Math.max(end, start + 6) : end + room * 0.6, follow: true };
+    this.changed();
+  }
+
+  setAxis(axis) {
+    this.axis = axis;
+    this.fit();
+  }
+
+  show(from, to, { follow = false } = {}) {
+    const least = SHORTEST[this.axis];
+    const end = this.model.end(this.axis);
+    const start = this.model.start(this.axis);
+    const span = Math.max(least, Math.min(to - from, (end - start) * 1.1 + least));
+    const middle = (from + to) / 2;
+    let left = middle - span / 2;
+    left = Math.min(left, end - span * 0.1);
+    left = Math.max(left, start - span * 0.6);
+    this.view = { from: left, to: left + span, follow: follow || left + span >= end };
+    this.changed();
+    if (left < start && this.model.next) this.onOlder();
+  }
+
+  zoom(factor, at = null) {
+    const { from, to, follow } = this.view;
+    const fixed = at ?? (follow ? to : (from + to) / 2);
+    this.show(fixed - (fixed - from) * factor, fixed + (to - fixed) * factor);
+  }
+
+  pan(share) {
+    const span = this.view.to - this.view.from;
+    this.show(this.view.from + span * share, this.view.to + span * share);
+  }
+
+  followEnd() {
+    const span = this.view.to - this.view.from;
+    const end = this.model.end(this.axis);
+    const to = this.axis === "rounds" ? Math.max(end, this.view.to) : end + span * 0.012;
+    this.view = { from: to - span, to, follow: true };
+    this.paint();
+  }
+
+  changed() {
+    this.onRange({ axis: this.axis, ...this.view });
+    this.paint();
+    this.minimap.paint();
+  }
+
+  // A round came: keep the end in sight when it was.
+  grown() {
+    if (this.view.follow) this.followEnd();
+    this.paint();
+    this.minimap.paint();
+  }
+
+  select(index, { reveal = false } = {}) {
+    this.selected = index;
+    if (reveal && index >= 0) {
+      const at = this.model.position(index, this.axis);
+      const { from, to } = this.view;
+      if (at < from || at > to) this.show(at - (to - from) / 2, at + (to - from) / 2);
+    }
+    this.paint();
+  }
+
+  geometry() {
+    const width = this.stage.clientWidth;
+    const count = Math.max(1, this.model.partitions.length);
+    const row = Math.max(5, Math.min(20, Math.floor((MOST_HEIGHT - TOP - BOTTOM) / count)));
+    const full = TOP + BOTTOM + count * row;
+    const longest = this.model.partitions.reduce((most, one) => Math.max(most, one.topic.length), 4);
+    const gutter = Math.min(190, 48 + longest * 6);
+    return { width, row, full, height: Math.min(full, MOST_HEIGHT), gutter };
+  }
+
+  frame() {
+    const { width, row, full, height, gutter } = this.geometry();
+    const { from, to } = this.view;
+    const scale = (width - gutter) / (to - from);
+    return {
+      model: this.model, owners: this.owners, axis: this.axis, from, to, gutter, width, height, row, full,
+      scroll: this.stage.scrollTop, selected: this.selected, dim: this.dim,
+      names: [...this.owners.index.keys()].map(nameOf),
+      x: (position) => (position === -Infinity ? -Infinity : gutter + (position - from) * scale),
+      at: (x) => from + (x - gutter) / scale,
+    };
+  }
+
+  draw() {
+    const frame = this.frame();
+    if (!frame.width) return;
+    this.spacer.style.height = `${frame.full - frame.height}px`;
+    this.stage.style.height = `${frame.height}px`;
+    const context = sized(this.canvas, frame.width, frame.height);
+    const colors = palette();
+    context.fillStyle = colors.surface;
+    context.fillRect(0, 0, frame.width, frame.height);
+    if (!this.model.rounds.length) return;
+    paintRows(context, frame, colors);
+    paintBand(context, frame, colors, this.band);
+    paintCrosshair(context, frame, colors, this.hover);
+    this.marks = paintMarks(context, frame, colors);
+    paintAxis(context, frame, colors);
+    this.last = frame;
+  }
+
+  listen() {
+    const { canvas } = this;
+    this.stage.addEventListener("scroll", this.paint, { passive: true });
+    canvas.addEventListener("pointerdown", (event) => this.press(event));
+    canvas.addEventListener("pointermove", (event) => this.point(event));
+    canvas.addEventListener("pointerleave", () => this.leave());
+    canvas.addEventListener("dblclick", () => this.fit());
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+  }
+
+  wheel(event) {
+    if (event.ctrlKey || event.metaKey) {
+      event.preventDefault();
+      this.zoom(1.0018 ** event.deltaY, this.frame().at(event.offsetX));
+    } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      event.preventDefault();
+      this.pan((event.deltaX || event.deltaY) / this.stage.clientWidth);
+    }
+  }
+
+  press(event) {
+    if (event.button !== 0) return;
+    const mark = event.offsetY < TOP ? this.marks.find((one) => Math.abs(one.x - event.offsetX) < 9) : null;
+    if (mark) {
+      const next = this.selected >= mark.from && this.selected < mark.to ? this.selected + 1 : mark.from;
+      this.onSelect(next);
+      return;
+    }
+    const begin = event.offsetX;
+    this.canvas.setPointerCapture(event.pointerId);
+    const move = ({ offsetX }) => {
+      this.band = Math.abs(offsetX - begin) > 4 ? { a: begin, b: offsetX } : null;
+      this.paint();
+    };
+    const release = ({ offsetX, offsetY }) => {
+      this.canvas.removeEventListener("pointermove", move);
+      const { band } = this;
+      this.band = null;
+      const frame = this.frame();
+      if (band) this.show(frame.at(Math.min(band.a, band.b)), frame.at(Math.max(band.a, band.b)));
+      else this.click(frame, offsetX, offsetY);
+    };
+    this.canvas.addEventListener("pointermove", move);
+    this.canvas.addEventListener("pointerup", release, { once: true });
+  }
+
+  click(frame, x, y) {
+    if (x < frame.gutter || y < TOP) return;
+    const hit = this.hit(frame, x, y);
+    if (hit && hit.round >= 0) this.onSelect(hit.round);
+  }
+
+  // What is under a point: the partition, its stretch of one owner, and the round that began it.
+  hit(frame, x, y) {
+    const { model, axis } = this;
+    const index = Math.floor((y - TOP + frame.scroll) / frame.row);
+    if (x < frame.gutter || y < TOP || y > frame.height - BOTTOM || index >= model.partitions.length) return null;
+    const partition = model.partitions[index];
+    const stretch = Math.max(0, model.stretch(partition, model.roundAt(frame.at(x), axis)));
+    const begin = partition.starts[stretch];
+    const end = stretch + 1 < partition.starts.length ? partition.starts[stretch + 1] : null;
+    return {
+      x, index, partition, round: begin, until: end, owner: partition.owners[stretch],
+      left: frame.x(model.position(begin, axis)), right: frame.x(end === null ? model.end(axis) : model.position(end, axis)),
+    };
+  }
+
+  point(event) {
+    const frame = this.frame();
+    const mark = event.offsetY < TOP ? this.marks.find((one) => Math.abs(one.x - event.offsetX) < 9) : null;
+    this.canvas.style.cursor = mark ? "pointer" : "crosshair";
+    const hit = mark ? null : this.hit(frame, event.offsetX, event.offsetY);
+    this.hover = hit ? { ...hit, partition: hit.index } : null;
+    if (mark) this.explain(event, this.markLines(mark));
+    else if (hit) this.explain(event, this.hitLines(hit));
+    else this.tip.hidden = true;
+    this.paint();
+  }
+
+  leave() {
+    this.hover = null;
+    this.tip.hidden = true;
+    this.paint();
+  }
+
+  markLines({ from, to }) {
+    const rounds = this.model.rounds.slice(from, to + 1).slice(0, 6);
+    const lines = rounds.map(({ summary }) => h("div", {}, h("b", {}, causeText(summary.cause)), `${moment(summary.timestamp)} · ${summary.moved} moved${summary.unassigned ? `, ${summary.unassigned} without owner` : ""}`));
+    if (to - from >= 6) lines.push(h("div", { class: "muted" }, `and ${to - from - 5} more`));
+    return lines;
+  }
+
+  hitLines({ partition, owner, round, until }) {
+    const ids = [...this.owners.index.keys()];
+    const begin = round >= 0 ? this.model.rounds[round] : null;
+    const end = until === null ? null : this.model.rounds[until];
+    const color = owner < 0 ? "transparent" : this.owners.color(owner);
+    const lines = [
+      h("b", {}, `${partition.topic} / ${partition.number}`),
+      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner < 0 ? "no owner" : member(ids[owner])),
+    ];
+    const since = begin ? `since ${clock(begin.at)}` : "since before the first round shown";
+    const length = begin ? ` · ${duration((end ? end.at : Date.now()) - begin.at)}` : "";
+    lines.push(h("div", { class: "muted" }, `${since}${end ? ` until ${clock(end.at)}` : ""}${length}`));
+    if (begin) lines.push(h("div", { class: "muted" }, causeText(begin.summary.cause)));
+    return lines;
+  }
+
+  explain(event, lines) {
+    this.tip.replaceChildren(...lines);
+    this.tip.hidden = false;
+    const { width, height } = this.tip.getBoundingClientRect();
+    this.tip.style.left = `${Math.min(event.clientX + 14, innerWidth - width - 8)}px`;
+    this.tip.style.top = `${event.clientY + 16 + height > innerHeight ? event.clientY - height - 12 : event.clientY + 16}px`;
+  }
+
+  key(event) {
+    const moves = {
+      ArrowLeft: () => this.onSelect(Math.max(0, (this.selected < 0 ? this.model.rounds.length : this.selected) - 1)),
+      ArrowRight: () => this.onSelect(Math.min(this.model.rounds.length - 1, this.selected + 1)),
+      Home: () => this.onSelect(0),
+      End: () => this.onSelect(this.model.rounds.length - 1),
+      "+": () => this.zoom(0.6),
+      "=": () => this.zoom(0.6),
+      "-": () => this.zoom(1 / 0.6),
+      0: () => this.fit(),
+      Enter: () => this.onSelect(this.selected, { open: true }),
+    };
+    if (!moves[event.key] || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    moves[event.key]();
+  }
+}

@@ -1,0 +1,57 @@
+// The one way elements are made here: text is always text, never markup.
+export function h(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(element.style, value);
+    else if (name in element && name !== "list" && typeof value !== "string") element[name] = value;
+    else element.setAttribute(name === "className" ? "class" : name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function setText(element, text) {
+  const value = String(text);
+  if (element.textContent !== value) element.textContent = value;
+}
+
+export function setAttribute(element, name, value) {
+  if (value === null || value === undefined) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+// At most one call a frame, and not more often than `every` ms.
+export function paced(work, every = 0) {
+  let due = false;
+  let last = 0;
+  return () => {
+    if (due) return;
+    due = true;
+    const run = () => requestAnimationFrame(() => {
+      due = false;
+      last = performance.now();
+      work();
+    });
+    const wait = every - (performance.now() - last);
+    if (wait > 0) setTimeout(run, wait);
+    else run();
+  };
+}
+
+// A canvas at the screen's resolution: its context, ready for CSS pixels.
+export function sized(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const w = Math.round(width * ratio);
+  const hgt = Math.round(height * ratio);
+  if (canvas.width !== w || canvas.height !== hgt) {
+    canvas.width = w;
+    canvas.height = hgt;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}

@@ -1,0 +1,95 @@
+// How things read: numbers, times, members, partitions, causes.
+const whole = new Intl.NumberFormat("en");
+export const number = (value) => whole.format(value);
+
+export function ago(timestamp, now = Date.now()) {
+  const seconds = Math.max(0, Math.round((now - timestamp) / 1000));
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} d`;
+}
+
+export function duration(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
+}
+
+const two = (value) => String(value).padStart(2, "0");
+export function clock(timestamp, { seconds = true, millis = false } = {}) {
+  const time = new Date(timestamp);
+  const base = `${two(time.getHours())}:${two(time.getMinutes())}`;
+  if (!seconds) return base;
+  return `${base}:${two(time.getSeconds())}${millis ? `.${String(time.getMilliseconds()).padStart(3, "0")}` : ""}`;
+}
+
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+export function day(timestamp) {
+  const time = new Date(timestamp);
+  return `${time.getDate()} ${months[time.getMonth()]}`;
+}
+
+export function moment(timestamp) {
+  const same = new Date().toDateString() === new Date(timestamp).toDateString();
+  return same ? clock(timestamp) : `${day(timestamp)} ${clock(timestamp)}`;
+}
+
+// `orders-consumer-1-0a3b52c7-…` → `orders-consumer-1·0a3b`: Kafka's clients put a UUID behind the client id.
+const uuid = /^(.*?)[-.]?([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+export function member(id) {
+  const match = uuid.exec(id);
+  if (match) return `${match[1] ? `${match[1]}·` : ""}${match[2].slice(0, 4)}`;
+  return /^[A-Za-z0-9_-]{22}$/.test(id) ? id.slice(0, 6) : id;
+}
+
+// [0, 1, 2, 5] → "0–2, 5"
+export function ranges(numbers) {
+  const parts = [];
+  for (let i = 0; i < numbers.length; ) {
+    let j = i;
+    while (j + 1 < numbers.length && numbers[j + 1] === numbers[j] + 1) j += 1;
+    parts.push(j === i ? `${numbers[i]}` : j === i + 1 ? `${numbers[i]}, ${numbers[j]}` : `${numbers[i]}–${numbers[j]}`);
+    i = j + 1;
+  }
+  return parts.join(", ");
+}
+
+export const countOf = (partitions) => Object.values(partitions).reduce((sum, list) => sum + list.length, 0);
+
+const causes = {
+  "member.joined": ["+", "joined"],
+  "member.left": ["−", "left"],
+  "member.fenced": ["×", "fenced"],
+  "member.subscription_changed": ["~", "changed its subscription"],
+  "member.assignment_acknowledged": ["✓", "acknowledged"],
+  "topic.partitions_changed": ["#", "partitions changed"],
+  "group.observed": ["•", "observed"],
+  "group.deleted": ["∅", "group deleted"],
+};
+export const causeGlyph = (kind) => causes[kind]?.[0] ?? "•";
+
+export function causeText(cause) {
+  if (!cause) return "—";
+  const verb = causes[cause.kind]?.[1] ?? cause.kind.replace(/^.*\./, "").replaceAll("_", " ");
+  const ids = cause.memberIds;
+  if (!ids.length) return verb;
+  const who = ids.length > 2 ? `${member(ids[0])} and ${ids.length - 1} more` : ids.map(member).join(", ");
+  return `${who} ${verb}`;
+}
+
+export function stateTone(state) {
+  if (state === "Stable") return "good";
+  if (state === "Empty" || state === "Dead") return "off";
+  return "warn";
+}
+
+const states = {
+  PreparingRebalance: "Preparing",
+  CompletingRebalance: "Completing",
+};
+export const stateText = (state) => states[state] ?? state;

@@ -1,0 +1,52 @@
+// Addresses are the state of a view: what a person sees is what a link they send shows.
+const routes = [];
+let current = null;
+let outlet = null;
+
+export function route(pattern, open) {
+  routes.push({ pattern, open });
+}
+
+export const query = () => new URLSearchParams(location.search);
+
+// Change the query in place; `push` makes a step that Back undoes.
+export function setQuery(changes, { push = false } = {}) {
+  const params = query();
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "") params.delete(name);
+    else params.set(name, value);
+  }
+  const text = params.toString();
+  const url = `${location.pathname}${text ? `?${text}` : ""}`;
+  if (url !== location.pathname + location.search) history[push ? "pushState" : "replaceState"](null, "", url);
+}
+
+export function go(url) {
+  history.pushState(null, "", url);
+  render();
+}
+
+function render() {
+  current?.close?.();
+  outlet.replaceChildren();
+  for (const { pattern, open } of routes) {
+    const match = pattern.exec(location.pathname);
+    if (match) {
+      current = open(outlet, ...match.slice(1).map(decodeURIComponent));
+      return;
+    }
+  }
+  go("/");
+}
+
+export function start(element) {
+  outlet = element;
+  addEventListener("popstate", render);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[data-link]");
+    if (!link || event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+    event.preventDefault();
+    go(link.getAttribute("href"));
+  });
+  render();
+}

@@ -1,0 +1,70 @@
+// What the page knows: groups as they stand, the newest rounds, and how fresh that is.
+import { Stream } from "./stream.js";
+
+const KEPT = 400;
+
+class Store extends EventTarget {
+  groups = new Map();
+  rounds = []; // newest last: {seq, summary, diff}
+  state = "connecting";
+  caughtUp = false;
+  seq = 0;
+
+  connect() {
+    this.stream = new Stream("/api/stream", {
+      onEvent: (event, data) => this.take(event, data),
+      onState: (state) => this.become(state),
+    });
+  }
+
+  become(state) {
+    this.state = state;
+    this.tell("state");
+  }
+
+  tell(name, detail = null) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+
+  take(event, data) {
+    if (event === "snapshot") this.snapshot(data);
+    else if (event === "round") this.round(data);
+    else if (event === "group") {
+      this.groups.set(data.groupId, data);
+      this.tell("groups");
+    } else if (event === "reset") this.rounds = [];
+    if ("caughtUp" in data) this.caughtUp = data.caughtUp;
+    const state = this.caughtUp ? "live" : "behind";
+    if (state !== this.state) this.become(state);
+  }
+
+  snapshot({ seq, groups }) {
+    this.groups = new Map(groups.map((group) => [group.groupId, group]));
+    this.seq = seq;
+    this.tell("groups");
+    this.tell("snapshot");
+  }
+
+  round(round) {
+    if (round.seq <= this.seq) return;
+    this.seq = round.seq;
+    const { summary } = round;
+    const before = this.groups.get(summary.groupId);
+    const causes = { ...before?.causes };
+    causes[summary.cause.kind] = (causes[summary.cause.kind] ?? 0) + 1;
+    this.groups.set(summary.groupId, {
+      ...before,
+      ...summary,
+      seq: round.seq,
+      rounds: (before?.rounds ?? 0) + 1,
+      movedTotal: (before?.movedTotal ?? 0) + summary.moved,
+      causes,
+    });
+    this.rounds.push(round);
+    if (this.rounds.length > KEPT) this.rounds.splice(0, KEPT / 4);
+    this.tell("groups");
+    this.tell("round", round);
+  }
+}
+
+export const store = new Store();

@@ -1,0 +1,33 @@
+// Light or dark; canvases repaint when it changes.
+const listeners = new Set();
+
+export const theme = () => document.documentElement.dataset.theme;
+
+export function onTheme(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function set(value, keep) {
+  document.documentElement.dataset.theme = value;
+  if (keep) {
+    try {
+      localStorage.setItem("theme", value);
+    } catch {
+      // Storage can be switched off: the choice then lasts as long as the page.
+    }
+  }
+  for (const listener of listeners) listener();
+}
+
+export function installTheme(button) {
+  button.addEventListener("click", () => set(theme() === "dark" ? "light" : "dark", true));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
+    if (!localStorage.getItem("theme")) set(event.matches ? "dark" : "light", false);
+  });
+}
+
+// The computed value of a token, for canvases.
+export function token(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}

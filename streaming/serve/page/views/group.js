@@ -1,0 +1,250 @@
+// One group: how it stands, ownership over time, and its rounds.
+import { stateCell } from "../components/cells.js";
+import { RoundsList } from "../components/rounds-list.js";
+import { Timeline } from "../components/timeline/timeline.js";
+import { Ownership } from "../components/timeline/model.js";
+import { ApiError, get, groupPath } from "../core/api.js";
+import { h, paced, setAttribute, setText } from "../core/dom.js";
+import { clock, day, duration, member, number } from "../core/format.js";
+import { Owners } from "../core/owners.js";
+import { query, setQuery } from "../core/router.js";
+import { store } from "../core/store.js";
+import { onTheme } from "../core/theme.js";
+
+const PAGE = 300;
+const LEGEND = 24;
+
+function fact(label, className = "") {
+  const value = h("dd", { class: className }, "–");
+  return { value, element: h("div", { class: "tile" }, h("dt", {}, label), value) };
+}
+
+class GroupView {
+  constructor(outlet, group) {
+    this.group = group;
+    this.owners = new Owners();
+    this.model = new Ownership(this.owners);
+    this.loading = false;
+    this.closed = false;
+    this.list = new RoundsList({ group, model: this.model, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older() });
+    this.timeline = new Timeline({
+      model: this.model, owners: this.owners,
+      onSelect: (index, options) => this.model.rounds[index] && this.choose(this.model.rounds[index].seq, { open: true, ...options }),
+      onRange: (range) => this.ranged(range),
+      onOlder: () => this.older(),
+    });
+    this.build(outlet);
+    this.refresh = paced(() => this.update(), 120);
+    this.listeners = { round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load() };
+    for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
+    this.forget = onTheme(() => this.recolor());
+    this.load();
+  }
+
+  build(outlet) {
+    this.state = stateCell();
+    this.facts = {
+      protocol: fact("Protocol", "text"), assignor: fact("Assignor", "text"), generation: fact("Generation"), members: fact("Members"), partitions: fact("Partitions"),
+      unowned: fact("Unowned"), rounds: fact("Rounds"), moved: fact("Moved in all"), away: fact("Without owner"),
+    };
+    const axes = ["time", "rounds"].map((axis) => h("button", { type: "button", "data-axis": axis, "aria-pressed": String(axis === "time"), onclick: () => this.axis(axis) }, axis === "time" ? "Time" : "Rounds"));
+    this.axes = axes;
+    this.range = h("span", { class: "range" });
+    this.legend = h("div", { class: "legend", "aria-label": "Owners" });
+    const zoom = h("span", { class: "segmented", role: "group", "aria-label": "Zoom" },
+      h("button", { type: "button", "aria-label": "Zoom out", title: "Zoom out (−)", onclick: () => this.timeline.zoom(1 / 0.6) }, "−"),
+      h("button", { type: "button", "aria-label": "Zoom in", title: "Zoom in (+)", onclick: () => this.timeline.zoom(0.6) }, "+"),
+      h("button", { type: "button", title: "The newest rounds (0, or double click)", onclick: () => this.timeline.fit() }, "Newest"));
+    this.chart = h("section", { class: "card timeline", "aria-label": "Ownership over time" },
+      h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom,
+        h("span", { class: "muted" }, "drag to zoom · ctrl + wheel · shift + wheel to move"), this.range),
+      this.timeline.stage, this.timeline.minimap.element, this.legend);
+    this.said = h("p", { class: "visually-hidden", role: "status" });
+    this.page = h("div", { class: "detail" },
+      h("div", { class: "headline" }, h("h1", {}, this.group), h("span", { class: "badge" }, this.state.element)),
+      h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
+      this.chart, this.list.element, this.said);
+    outlet.append(this.page);
+  }
+
+  close() {
+    this.closed = true;
+    for (const [name, listener] of Object.entries(this.listeners)) store.removeEventListener(name, listener);
+    this.forget();
+    this.timeline.close();
+  }
+
+  async load() {
+    if (this.loading) return;
+    this.loading = true;
+    let page = null;
+    try {
+      page = await get(`${groupPath(this.group)}/timeline`, { limit: PAGE });
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    } finally {
+      this.loading = false;
+    }
+    if (this.closed) return;
+    if (page === null) return this.missing();
+    const known = this.model.last;
+    this.model.clear();
+    this.list.clear();
+    this.model.load(page);
+    for (const round of store.rounds) if (round.summary.groupId === this.group) this.model.append(round);
+    this.absent?.remove();
+    await this.reach(Number(query().get("round")));
+    this.list.render();
+    if (known) this.timeline.grown();
+    else this.restore();
+    this.update();
+  }
+
+  missing() {
+    this.absent ??= h("div", { class: "card empty" }, h("b", {}, "No such group yet"), "It shows up here with its first round.");
+    this.page.append(this.absent);
+    this.update();
+  }
+
+  // A link may name a round older than the first page.
+  async reach(seq) {
+    while (seq && this.model.next && this.model.rounds.length && this.model.rounds[0].seq > seq && this.model.rounds.length < 4000) await this.older();
+  }
+
+  async older() {
+    if (this.loading || !this.model.next) return;
+    this.loading = true;
+    const page = await get(`${groupPath(this.group)}/timeline`, { limit: PAGE * 3, cursor: this.model.next });
+    this.loading = false;
+    if (this.closed) return;
+    const before = this.model.rounds.length;
+    this.model.load(page);
+    const added = this.model.rounds.length - before;
+    if (this.timeline.axis === "rounds") {
+      const { from, to } = this.timeline.view;
+      this.timeline.view = { ...this.timeline.view, from: from + added, to: to + added };
+    }
+    if (this.timeline.selected >= 0) this.timeline.selected += added;
+    this.list.render();
+    this.timeline.changed();
+    this.legends();
+  }
+
+  restore() {
+    const params = query();
+    const axis = params.get("axis") === "rounds" ? "rounds" : "time";
+    this.timeline.axis = axis;
+    this.pressed(axis);
+    const from = Number(params.get("from"));
+    const to = Number(params.get("to"));
+    if (params.has("from") && to > from) this.timeline.show(from, to);
+    else this.timeline.fit();
+    const seq = Number(params.get("round"));
+    if (seq) this.choose(seq, { open: true, reveal: true });
+  }
+
+  pressed(axis) {
+    for (const button of this.axes) setAttribute(button, "aria-pressed", String(button.dataset.axis === axis));
+  }
+
+  axis(axis) {
+    this.pressed(axis);
+    this.timeline.setAxis(axis);
+    setQuery({ axis: axis === "rounds" ? axis : null });
+  }
+
+  ranged({ axis, from, to, follow }) {
+    clearTimeout(this.settle);
+    this.settle = setTimeout(() => !this.closed && setQuery({ from: follow ? null : Math.round(from), to: follow ? null : Math.round(to) }), 250);
+    this.describe(axis, from, to);
+  }
+
+  describe(axis, from, to) {
+    if (axis === "rounds") {
+      const last = Math.min(this.model.rounds.length, Math.ceil(to));
+      setText(this.range, `${number(Math.max(0, last - Math.max(0, Math.floor(from))))} rounds`);
+    } else {
+      const end = Math.min(to, this.model.end("time"));
+      setText(this.range, `${day(from)} ${clock(from)} – ${day(from) === day(end) ? "" : `${day(end)} `}${clock(end)} · ${duration(Math.max(0, end - from))}`);
+    }
+  }
+
+  round(round) {
+    if (round.summary.groupId !== this.group || this.loading) return;
+    if (!this.model.rounds.length) {
+      this.load();
+      return;
+    }
+    this.model.append(round);
+    this.list.diffs.set(round.seq, round.diff);
+    this.list.render();
+    this.timeline.grown();
+    this.refresh();
+  }
+
+  choose(seq, { open = false, reveal = true, scroll = true } = {}) {
+    const index = this.model.rounds.findIndex((round) => round.seq === seq);
+    if (index < 0) return;
+    this.timeline.select(index, { reveal });
+    this.list.select(seq, { open, scroll });
+    setQuery({ round: seq });
+    const { summary } = this.model.rounds[index];
+    setText(this.said, `Round of ${clock(summary.timestamp)}: ${member(summary.cause.memberIds[0] ?? "")} ${summary.cause.kind}, ${summary.moved} moved, ${summary.unassigned} without owner`);
+  }
+
+  update() {
+    const group = store.groups.get(this.group);
+    if (!group) return;
+    this.state.set(group.state);
+    setText(this.facts.protocol.value, group.protocol);
+    setText(this.facts.assignor.value, group.assignor ?? "–");
+    setText(this.facts.generation.element.firstElementChild, group.groupEpoch === null ? "Generation" : "Group epoch");
+    setText(this.facts.generation.value, group.groupEpoch ?? group.generation ?? "–");
+    setText(this.facts.members.value, number(group.members));
+    setText(this.facts.partitions.value, number(group.partitions));
+    setText(this.facts.unowned.value, number(group.unassigned));
+    setAttribute(this.facts.unowned.value, "data-tone", group.unassigned ? "bad" : null);
+    setText(this.facts.rounds.value, number(group.rounds));
+    setText(this.facts.moved.value, number(group.movedTotal));
+    setText(this.facts.away.value, group.unavailableMs ? duration(group.unavailableMs) : "–");
+    setAttribute(this.facts.away.element, "title", "Time without an owner between rounds, summed over partitions");
+    this.legends();
+  }
+
+  legends() {
+    const held = new Map();
+    let unowned = 0;
+    const ids = [...this.owners.index.keys()];
+    for (const { owners } of this.model.partitions) {
+      const owner = owners.at(-1);
+      if (owner < 0) unowned += 1;
+      else held.set(owner, (held.get(owner) ?? 0) + 1);
+    }
+    const order = [...held.keys(), ...ids.keys().filter((index) => !held.has(index)).toArray().reverse()].slice(0, LEGEND);
+    const entries = order.map((index) =>
+      h("button", { type: "button", title: ids[index], "data-gone": !held.has(index), "aria-pressed": String(this.timeline.dim === index), onclick: () => this.only(index) },
+        h("i", { style: { background: this.owners.color(index) } }), h("span", {}, member(ids[index])), h("span", { class: "muted num" }, held.get(index) ?? "")));
+    const text = `${order.join()}/${[...held].join()}/${unowned}/${this.timeline.dim}`;
+    if (this.legendText === text) return;
+    this.legendText = text;
+    const none = h("button", { type: "button", class: "none", "aria-pressed": String(this.timeline.dim === -1), onclick: () => this.only(-1) }, h("i"), h("span", {}, "no owner"), h("span", { class: "muted num" }, unowned || ""));
+    const gone = entries.slice(held.size);
+    this.legend.replaceChildren(...entries.slice(0, held.size), none, ...(gone.length ? [h("span", { class: "then" }, "earlier"), ...gone] : []));
+  }
+
+  only(index) {
+    this.timeline.dim = this.timeline.dim === index ? null : index;
+    this.timeline.paint();
+    this.legends();
+  }
+
+  recolor() {
+    this.legendText = null;
+    this.list.clear();
+    this.list.open.clear();
+    this.list.render();
+    this.legends();
+  }
+}
+
+export const openGroup = (outlet, group) => new GroupView(outlet, group);

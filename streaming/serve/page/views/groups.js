@@ -1,0 +1,213 @@
+// All groups: totals, filters, the table, and what happens right now.
+import { Activity } from "../components/activity.js";
+import { causeCell, once, stateCell } from "../components/cells.js";
+import { Pulse } from "../components/pulse.js";
+import { VirtualTable } from "../components/virtual-table.js";
+import { get } from "../core/api.js";
+import { h, paced, setAttribute, setText } from "../core/dom.js";
+import { ago, number, stateTone } from "../core/format.js";
+import { query, setQuery } from "../core/router.js";
+import { store } from "../core/store.js";
+
+const FRESH_MS = 2400;
+
+function counted(key, { alert = false } = {}) {
+  return (cell, group) => {
+    const value = group[key] ?? 0;
+    setText(cell, value ? number(value) : "–");
+    setAttribute(cell, "class", `end ${value ? (alert ? "alert" : "") : "quiet"}`);
+  };
+}
+
+let mostMoved = 1;
+const columns = [
+  {
+    key: "group", title: "Group", value: (group) => group.groupId, className: "name",
+    render(cell, group, row) {
+      cell.held ??= cell.appendChild(h("a", { "data-link": true }));
+      setText(cell.held, group.groupId);
+      setAttribute(cell.held, "href", `/groups/${encodeURIComponent(group.groupId)}`);
+      setAttribute(cell.held, "title", group.groupId);
+      row.classList.toggle("fresh", Date.now() - (group.seenAt ?? 0) < FRESH_MS);
+    },
+  },
+  {
+    key: "state", title: "State", value: (group) => `${stateTone(group.state) === "warn" ? 0 : 1}${group.state}`,
+    render: (cell, group) => once(cell, stateCell).set(group.state),
+  },
+  {
+    key: "protocol", title: "Protocol", value: (group) => `${group.protocol} ${group.assignor ?? ""}`,
+    render(cell, group) {
+      const text = group.assignor && !group.assignor.startsWith(group.protocol) ? `${group.protocol} · ${group.assignor}` : (group.assignor ?? group.protocol);
+      setText(cell, text);
+      setAttribute(cell, "title", `${group.protocol}, ${group.assignor ?? "no assignor"}`);
+    },
+  },
+  { key: "members", title: "Members", value: (group) => group.members, className: "end", number: true, render: counted("members") },
+  { key: "partitions", title: "Partitions", value: (group) => group.partitions, className: "end", number: true, render: counted("partitions") },
+  { key: "unowned", title: "Unowned", value: (group) => group.unassigned, className: "end", number: true, render: counted("unassigned", { alert: true }) },
+  {
+    key: "cause", title: "Last cause", value: (group) => group.cause?.kind ?? "",
+    render: (cell, group) => once(cell, causeCell).set(group.cause),
+  },
+  {
+    key: "moved", title: "Moved", value: (group) => group.moved, className: "end", number: true,
+    render(cell, group) {
+      cell.held ??= (() => {
+        const bar = h("i");
+        const text = h("span");
+        cell.append(h("span", { class: "moved" }, bar, text));
+        return { bar, text };
+      })();
+      cell.held.bar.style.width = `${Math.round((36 * group.moved) / mostMoved)}px`;
+      setText(cell.held.text, group.moved ? number(group.moved) : "–");
+      setAttribute(cell, "title", `${number(group.movedTotal ?? 0)} moved in all recorded rounds`);
+    },
+  },
+  { key: "rounds", title: "Rounds", value: (group) => group.rounds, className: "end", number: true, render: counted("rounds") },
+  {
+    key: "when", title: "Last", value: (group) => group.timestamp, className: "end", number: true,
+    render(cell, group) {
+      setText(cell, ago(group.timestamp));
+      setAttribute(cell, "title", new Date(group.timestamp).toISOString());
+    },
+  },
+];
+
+function tile(label) {
+  const value = h("dd", {}, "–");
+  return { value, element: h("div", { class: "tile" }, h("dt", {}, label), value) };
+}
+
+class GroupsView {
+  constructor(outlet) {
+    this.tiles = { groups: tile("Groups"), busy: tile("Rebalancing"), unowned: tile("Unowned partitions"), members: tile("Members") };
+    this.hour = h("dd", {}, "–");
+    this.pulse = new Pulse();
+    this.activity = new Activity();
+    this.table = new VirtualTable({ columns, rowHeight: 34, label: "Consumer groups", onSort: (key) => this.sortBy(key) });
+    this.search = h("input", { class: "field", type: "search", placeholder: "Filter groups", "aria-label": "Filter groups by name or member", oninput: () => this.filter({ q: this.search.value }) });
+    this.selects = Object.fromEntries(["state", "protocol", "cause"].map((name) => [name, this.select(name)]));
+    this.count = h("span", { class: "count", role: "status" });
+    const table = h("div", { class: "card table" },
+      h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.table.element);
+    const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element),
+      h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), this.hour, this.pulse.element));
+    outlet.append(h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), tiles, table), h("aside", {}, this.activity.element)));
+    this.refresh = paced(() => this.update(), 250);
+    this.listeners = { groups: this.refresh, round: (event) => this.round(event.detail), snapshot: () => this.load() };
+    for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
+    this.clock = setInterval(this.refresh, 5000);
+    this.restore();
+    if (store.seq) this.load();
+    this.update();
+  }
+
+  select(name) {
+    const label = { state: "All states", protocol: "All protocols", cause: "All causes" }[name];
+    const select = h("select", { class: "field", "aria-label": label, onchange: () => this.filter({ [name]: select.value }) }, h("option", { value: "" }, label));
+    return select;
+  }
+
+  close() {
+    for (const [name, listener] of Object.entries(this.listeners)) store.removeEventListener(name, listener);
+    clearInterval(this.clock);
+    this.pulse.close();
+    this.activity.close();
+    this.table.close();
+  }
+
+  restore() {
+    const params = query();
+    const sort = params.get("sort") ?? "-when";
+    this.descending = sort.startsWith("-");
+    this.sort = sort.replace(/^-/, "");
+    if (!columns.some((column) => column.key === this.sort)) this.sort = "when";
+    this.search.value = params.get("q") ?? "";
+    this.wanted = { q: this.search.value, state: params.get("state") ?? "", protocol: params.get("protocol") ?? "", cause: params.get("cause") ?? "" };
+  }
+
+  filter(changes) {
+    Object.assign(this.wanted, changes);
+    setQuery(changes);
+    this.table.body.scrollTop = 0;
+    this.update();
+  }
+
+  sortBy(key) {
+    const numeric = columns.find((column) => column.key === key).number ?? false;
+    this.descending = key === this.sort ? !this.descending : numeric;
+    this.sort = key;
+    setQuery({ sort: `${this.descending ? "-" : ""}${key}` });
+    this.update();
+  }
+
+  async load() {
+    const since = Date.now() - 3_600_000;
+    const { rounds } = await get("rounds", { view: "summary", limit: 2000, from: since });
+    const newest = rounds.length ? rounds : (await get("rounds", { view: "summary", limit: 60 })).rounds;
+    this.pulse.rounds = rounds.map(({ summary }) => ({ timestamp: summary.timestamp, kind: summary.cause.kind }));
+    this.pulse.paint();
+    this.activity.fill(newest);
+    setText(this.hour, number(this.pulse.count));
+  }
+
+  round(round) {
+    const group = store.groups.get(round.summary.groupId);
+    group.seenAt = Date.now();
+    this.activity.add(round);
+    this.pulse.add(round.summary.timestamp, round.summary.cause.kind);
+    setTimeout(this.refresh, FRESH_MS + 50);
+  }
+
+  passes(group) {
+    const { q, state, protocol, cause } = this.wanted;
+    if (state && group.state !== state) return false;
+    if (protocol && group.protocol !== protocol) return false;
+    if (cause && group.cause?.kind !== cause) return false;
+    if (!q) return true;
+    const text = q.toLowerCase();
+    return group.groupId.toLowerCase().includes(text) || (group.cause?.memberIds ?? []).some((id) => id.toLowerCase().includes(text));
+  }
+
+  update() {
+    const all = [...store.groups.values()];
+    this.options(all);
+    const { value } = columns.find((column) => column.key === this.sort);
+    const direction = this.descending ? -1 : 1;
+    const shown = all.filter((group) => this.passes(group)).map((group) => ({ group, by: value(group) }));
+    shown.sort((a, b) => (a.by < b.by ? -direction : a.by > b.by ? direction : a.group.groupId < b.group.groupId ? -1 : 1));
+    mostMoved = all.reduce((most, group) => Math.max(most, group.moved), 1);
+    this.table.sorted(this.sort, this.descending);
+    this.table.show(shown.map(({ group }) => group));
+    setText(this.count, shown.length === all.length ? `${number(all.length)} groups` : `${number(shown.length)} of ${number(all.length)} groups`);
+    const sum = (key) => all.reduce((total, group) => total + group[key], 0);
+    const busy = all.filter((group) => stateTone(group.state) === "warn").length;
+    setText(this.tiles.groups.value, number(all.length));
+    setText(this.tiles.busy.value, number(busy));
+    setAttribute(this.tiles.busy.value, "data-tone", busy ? "warn" : null);
+    const unowned = sum("unassigned");
+    setText(this.tiles.unowned.value, number(unowned));
+    setAttribute(this.tiles.unowned.value, "data-tone", unowned ? "bad" : null);
+    setText(this.tiles.members.value, number(sum("members")));
+    setText(this.hour, number(this.pulse.count));
+  }
+
+  options(all) {
+    const found = {
+      state: new Set(all.map((group) => group.state)),
+      protocol: new Set(all.map((group) => group.protocol)),
+      cause: new Set(all.map((group) => group.cause?.kind).filter(Boolean)),
+    };
+    for (const [name, select] of Object.entries(this.selects)) {
+      if (this.wanted[name]) found[name].add(this.wanted[name]);
+      const values = [...found[name]].sort();
+      if (select.known === values.join()) continue;
+      select.known = values.join();
+      select.replaceChildren(select.firstElementChild, ...values.map((one) => h("option", { value: one }, one)));
+      select.value = this.wanted[name];
+    }
+  }
+}
+
+export const openGroups = (outlet) => new GroupsView(outlet);
