@@ -34,6 +34,12 @@ class Assignor(Protocol):
 _MODULES: dict[tuple[str, str], str] = {
     ("classic", "range"): "assignors.classic.range",
     ("classic", "roundrobin"): "assignors.classic.round_robin",
+    ("classic", "sticky"): "assignors.classic.sticky",
+    ("classic", "cooperative-sticky"): "assignors.classic.cooperative",
+    ("consumer", "uniform"): "assignors.consumer.uniform",
+    ("consumer", "range"): "assignors.consumer.range",
+    ("zookeeper", "range"): "assignors.zookeeper.range",
+    ("zookeeper", "roundrobin"): "assignors.zookeeper.round_robin",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignors.errors import InvalidGroup
-from assignors.java import hash_order, string_hash
+from assignors.java import hash_order, string_hash, string_key
 from assignors.model import Member, Topic
 
 
@@ -59,7 +59,18 @@ def distinct_subscriptions(members: Iterable[Member]) -> Collection[tuple[str, .
     return dict.fromkeys({id(member.topics): member.topics for member in members}.values())
 
 
-def in_map_order(members: Sequence[Member]) -> list[Member]:
-    """The members as the leader's ``HashMap<memberId, Subscription>``, filled in the given order, iterates."""
+def map_order(members: Sequence[Member]) -> list[int]:
+    """Places of the members as a ``HashMap<memberId, …>``, filled in the given order, iterates."""
     ids = [member.member_id for member in members]
-    return [members[position] for position in hash_order(list(map(string_hash, ids)), keys=ids)]
+    return hash_order(list(map(string_hash, ids)), keys=ids)
+
+
+def in_map_order(members: Sequence[Member]) -> list[Member]:
+    """The members as the leader's map of subscriptions iterates."""
+    return [members[place] for place in map_order(members)]
+
+
+def id_keys(members: Sequence[Member]) -> Sequence[str] | Sequence[bytes]:
+    """What sorts members by id as Java does, by place."""
+    ids = [member.member_id for member in members]
+    return ids if all(map(str.isascii, ids)) else list(map(string_key, ids))

@@ -1,0 +1,116 @@
+"""The dense middle of the general sticky path: members are their rank by id, partitions index lists of owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assignors.classic.group import Group, id_keys
+from assignors.classic.owned import Owned
+from assignors.classic.racks import Racks, racks_of
+from assignors.classic.subscribers import Subscribers
+from assignors.java import string_key
+from assignors.model import Member, Share
+
+NO_ONE = -1
+
+
+@dataclass(slots=True)
+class State:
+    """Who has which partition, by rank of the member.
+
+    Attributes:
+        places: the member's place in map order, by rank.
+        loads: how many partitions each has.
+        owners: of each topic, the owner of each partition. Topics stand in the order in which Java works: fewest
+            subscribers first, then by name.
+        subscribers: of each topic, who subscribes; topics alike share one list.
+        potential: of each topic, how many subscribe, a member that lists it twice counted twice.
+        revoked: someone owned what it doesn't subscribe to any more, or a partition outside its rack.
+    """
+
+    group: Group
+    places: list[int]
+    loads: list[int]
+    owners: dict[str, list[int]]
+    subscribers: dict[str, list[int]]
+    potential: dict[str, int]
+    racks: Racks | None
+    revoked: bool = False
+
+    def free(self) -> dict[str, list[int]]:
+        """The partitions without an owner, of each topic that has some."""
+        return {
+            name: [partition for partition, owner in enumerate(owners) if owner == NO_ONE]
+            for name, owners in self.owners.items()
+            if NO_ONE in owners
+        }
+
+    def shares(self, members: Sequence[Member], withhold: Owned | None) -> list[dict[str, Sequence[int]]]:
+        """The shares by place, less what someone else claims when ``withhold`` tells who owns what."""
+        shares: list[dict[str, Sequence[int]]] = [{} for _ in members]
+        by_rank = [shares[place] for place in self.places]
+        for name, owners in self.owners.items():
+            skip = _to_revoke(self, name, members, withhold) if withhold is not None else ()
+            given: dict[int, list[int]] = {}
+            for partition, owner in enumerate(owners):
+                if partition not in skip:
+                    if owner in given:
+                        given[owner].append(partition)
+                    else:
+                        given[owner] = [partition]
+            for owner, partitions in given.items():
+                by_rank[owner][name] = partitions
+        return shares
+
+
+def _to_revoke(state: State, name: str, members: Sequence[Member], owned: Owned) -> set[int]:
+    """The partitions of a topic that someone claims, and whoever has them now did not."""
+    claimed = owned.partitions[name]
+    contested = owned.contested.get(name, {})
+    if not claimed and not contested:
+        return set()
+    owners = state.owners[name]
+    skip = {*claimed, *contested}
+    for place, member in enumerate(members):
+        del place
+        for partition in member.owned.get(name, ()):
+            if partition in skip and members[state.places[owners[partition]]] is member:
+                skip.discard(partition)
+    return skip
+
+
+def read_state(group: Group, members: Sequence[Member], owned: Owned) -> State:
+    """What everyone keeps: owned partitions of topics still subscribed to, in matching racks."""
+    keys = id_keys(members)
+    places = sorted(range(len(members)), key=keys.__getitem__)
+    ranked = [members[place] for place in places]
+    subscribers = Subscribers(ranked)
+    of_topic = {name: subscribers.of(name) for name in group.counts}
+    potential = {name: len(places) for name, places in of_topic.items()}
+    for member in ranked:
+        if len(set(member.topics)) != len(member.topics):
+            for name in set(member.topics) & potential.keys():
+                potential[name] += member.topics.count(name) - 1
+    order = sorted(group.counts, key=lambda name: (potential[name], string_key(name)))
+    owners = {name: [NO_ONE] * group.counts[name] for name in order}
+    state = State(group, places, [0] * len(members), owners, of_topic, potential, racks_of(group, members))
+    for rank, place in enumerate(places):
+        _keep(state, rank, ranked[rank], owned.shares[place])
+    return state
+
+
+def _keep(state: State, rank: int, member: Member, share: Share) -> None:
+    place = state.places[rank]
+    topics = set(member.topics) if share else ()
+    for name, partitions in share.items():
+        if name not in topics:
+            state.revoked = True
+            continue
+        owners = state.owners[name]
+        for partition in partitions:
+            if state.racks is not None and state.racks.mismatch(place, name, partition):
+                state.revoked = True
+            else:
+                owners[partition] = rank
+                state.loads[rank] += 1

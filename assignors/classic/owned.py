@@ -1,0 +1,132 @@
+"""What members claim to own, as ``AbstractStickyAssignor.allSubscriptionsEqual`` reads it.
+
+Claims on topics that no one subscribes to, or without metadata, are dropped. A partition claimed twice belongs to
+the claim of the higher generation; two claims of one generation leave it without an owner and marked doubly claimed
+(a third claim of a higher generation still takes it). Claims are read in the map order of the members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import lt
+
+from assignors.classic.group import Group
+from assignors.errors import InvalidGroup
+from assignors.model import Member, Share
+
+
+@dataclass(slots=True)
+class Owned:
+    """Who owns what, every partition at most once; the caller must not change the shares, they may be the input's.
+
+    Attributes:
+        shares: by place of the member.
+        sizes: how many partitions each share has.
+        partitions: of each topic, all that are owned, in no order.
+        contested: of each topic, who claims the partitions that several claims name (places, in map order).
+        doubly: ``(topic, partition)`` claimed twice in one generation.
+    """
+
+    shares: list[Share]
+    sizes: list[int]
+    partitions: dict[str, list[int]]
+    contested: dict[str, dict[int, list[int]]] = field(default_factory=dict)
+    doubly: set[tuple[str, int]] = field(default_factory=set)
+
+    def take(self, place: int, name: str, partitions: Container[int]) -> None:
+        """Take partitions of a topic from a share; ``self.partitions`` stays as it was read."""
+        share = dict(self.shares[place])
+        had = share.pop(name)
+        left = [partition for partition in had if partition not in partitions]
+        if left:
+            share[name] = left
+        self.shares[place] = share
+        self.sizes[place] -= len(had) - len(left)
+
+
+def read_owned(group: Group, members: Sequence[Member]) -> Owned:
+    """The claims of ``members`` (in map order), settled; O(owned).
+
+    Raises:
+        InvalidGroup: a claimed partition does not exist.
+    """
+    partitions: dict[str, list[int]] = {name: [] for name in group.counts}
+    shares: list[Share] = []
+    sizes: list[int] = []
+    for member in members:
+        size = 0
+        clean = True
+        for name, claimed in member.owned.items():
+            known = partitions.get(name)
+            if known is None or not claimed:
+                clean = False
+                continue
+            known.extend(claimed)
+            count = len(claimed)
+            size += count
+            if count > 1 and not _ascending(claimed):
+                clean = False
+        shares.append(member.owned if clean else _cleaned(member.owned, partitions))
+        sizes.append(size)
+    owned = Owned(shares, sizes, partitions)
+    for name, claims in partitions.items():
+        if not claims:
+            continue
+        if min(claims) < 0 or max(claims) >= group.counts[name]:
+            raise _no_such_partition(group, name)
+        if len(set(claims)) != len(claims):
+            _settle(owned, name, members)
+    return owned
+
+
+def _ascending(claimed: Sequence[int]) -> bool:
+    if isinstance(claimed, range):
+        return claimed.step > 0
+    return all(map(lt, claimed, claimed[1:]))
+
+
+def _cleaned(owned: Share, known: Mapping[str, object]) -> Share:
+    return {name: sorted(claimed) for name, claimed in owned.items() if claimed and name in known}
+
+
+def _no_such_partition(group: Group, name: str) -> InvalidGroup:
+    count = group.counts[name]
+    member, partition = next(
+        (member.member_id, partition)
+        for member in group.members
+        for partition in member.owned.get(name, ())
+        if not 0 <= partition < count
+    )
+    return InvalidGroup(
+        f"members.{member}.owned.{name}: partition {partition} does not exist; {name} has {count} partitions"
+    )
+
+
+def _settle(owned: Owned, name: str, members: Sequence[Member]) -> None:
+    """Give each partition of ``name`` that several claims name to one of them, or to no one."""
+    claimants: dict[int, list[int]] = {}
+    for place, share in enumerate(owned.shares):
+        for partition in share.get(name, ()):
+            claimants.setdefault(partition, []).append(place)
+    contested = {partition: places for partition, places in claimants.items() if len(places) > 1}
+    winners: dict[int, int] = {}
+    for partition, places in contested.items():
+        rival, holds = places[0], True
+        for place in places[1:]:
+            if members[place].generation == members[rival].generation:
+                owned.doubly.add((name, partition))
+                rival, holds = place, False
+            elif members[place].generation > members[rival].generation:
+                rival, holds = place, True
+        if holds:
+            winners[partition] = rival
+    for place in {place for places in contested.values() for place in places}:
+        share = dict(owned.shares[place])
+        left = [p for p in share.pop(name) if p not in contested or winners.get(p) == place]
+        if left:
+            share[name] = left
+        owned.shares[place] = share
+        owned.sizes[place] = sum(map(len, share.values()))
+    owned.contested[name] = contested
+    owned.partitions[name] = [p for p in claimants if p not in contested or p in winners]
