@@ -1,0 +1,186 @@
+"""Why generations began: the lines a group coordinator logs, read one by one. No file, no clock.
+
+Reasons come first, the generation (or epoch) they lead to afterwards: ``Preparing to rebalance group G in state
+S with old generation N (reason: R)`` … ``Stabilized group G generation N+1``; for consumer groups ``[GroupId G]
+Member M left the consumer group`` … ``[GroupId G] Bumped group epoch to N``. Lines as in 4.3.1
+(GroupMetadataManager); those of the Scala coordinator before 4.0 differ by a partition in brackets only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+
+from streaming.events import Evidence
+
+SOURCE = "coordinator-log"
+#: Generations remembered: a line stays until its generation's record is read, moments later.
+_REMEMBERED = 50_000
+#: Lines between two generations of one group that are kept.
+_PENDING = 1000
+
+_JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
+_PARTITIONS_CHANGED = "topic.partitions_changed"
+
+#: Kafka's usual log layout ends with the logger's name.
+_LOGGER = re.compile(r" \([\w.$]+\)$")
+_PREPARING = re.compile(
+    r"Preparing to rebalance group (?P<group>.+) in state \w+ with old generation (?P<old>-?\d+)"
+    r"(?: \([^()]*\))? \(reason: (?P<reason>.*)\)\.?$"
+)
+_GENERATION = re.compile(
+    r"Stabilized group (?P<group>.+) generation (?P<number>\d+)(?: \([^()]*\))? with \d+ members"
+    r"|Group (?P<empty>.+) with generation (?P<at>\d+)(?: \([^()]*\))? is now empty"
+)
+_EPOCH = re.compile(r"\[GroupId (?P<group>.+?)\] Bumped group epoch to (?P<number>\d+)")
+
+#: Lines without a generation → the kind they stand for. Groups: group, member (one id or several), why.
+_LINES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"Member (?P<member>\S+) in group (?P<group>.+) (?P<why>has failed, .*)"), _FENCED),
+    (
+        re.compile(
+            r"\[Group (?P<group>.+?)\] (?:Static m|M)ember (?P<member>\S+) .*?"
+            r"left group through (?P<why>explicit `LeaveGroup` request.*)"
+        ),
+        _LEFT,
+    ),
+    (
+        re.compile(
+            r"Group (?P<group>.+) removed dynamic members who haven't joined: (?:Set)?[\[(](?P<member>.*?)[\])]"
+        ),
+        _FENCED,
+    ),
+    (
+        re.compile(
+            r"\[GroupId (?P<group>.+?)\] (?:Static m|M)ember (?P<member>\S+)(?: with instance id \S+)? "
+            r"(?P<why>joins the consumer group.*)"
+        ),
+        _JOINED,
+    ),
+    (
+        re.compile(
+            r"\[GroupId (?P<group>.+?)\] Member (?P<member>\S+) (?P<why>fenced from the group because.*)"
+        ),
+        _FENCED,
+    ),
+    (
+        re.compile(
+            r"\[GroupId (?P<group>.+?)\] (?:Static m|M)ember (?P<member>\S+)(?: with instance id \S+)? "
+            r"(?P<why>(?:has )?left the (?:consumer )?group.*)"
+        ),
+        _LEFT,
+    ),
+)
+
+#: A reason of a classic rebalance → kind, and where the member ids stand in it.
+_REASONS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"Adding new member (?P<member>\S+) with group instance id"), _JOINED),
+    (re.compile(r"removing member (?P<member>\S+) on heartbeat expiration"), _FENCED),
+    (re.compile(r"explicit `LeaveGroup` request for \((?P<member>.*)\) members"), _LEFT),
+    (re.compile(r"Removing .*?[\[(](?P<member>.*?)[\])] on pending sync request expiration"), _FENCED),
+    (re.compile(r"Leader (?P<member>\S+) re-joining .*cached metadata has changed"), _PARTITIONS_CHANGED),
+)
+_MEMBER = re.compile(r"(?:Updating metadata for (?:static )?member|Leader) (\S+)")
+
+
+class CoordinatorLog:
+    """Remembers what each generation's lines said. Feed it lines in order; ask for a generation."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, list[Evidence]] = {}
+        self._known: OrderedDict[tuple[str, int], list[Evidence]] = OrderedDict()
+
+    def feed(self, line: str) -> None:
+        """One line; lines that say nothing of groups are passed over."""
+        if "group" not in line and "Group" not in line:
+            return
+        said = _LOGGER.sub("", line.rstrip())
+        for reading in _READINGS:
+            if reading(self, said):
+                return
+
+    def evidence(self, group_id: str, number: int) -> list[Evidence]:
+        """What was logged about the change that led to this generation or epoch."""
+        return list(self._known.get((group_id, number), ()))
+
+    def _preparing(self, line: str) -> bool:
+        match = _PREPARING.search(line)
+        if match is None:
+            return False
+        self._note(match["group"], _classic_reason(match["reason"]))
+        # Bound at once as well: the line of the new generation may be out of our sight, the record may not.
+        self._bind(match["group"], int(match["old"]) + 1, keep=True)
+        return True
+
+    def _generation(self, line: str) -> bool:
+        match = _GENERATION.search(line)
+        if match is None:
+            return False
+        self._bind(match["group"] or match["empty"], int(match["number"] or match["at"]))
+        return True
+
+    def _epoch(self, line: str) -> bool:
+        match = _EPOCH.search(line)
+        if match is None:
+            return False
+        self._bind(match["group"], int(match["number"]))
+        return True
+
+    def _other(self, line: str) -> bool:
+        for pattern, kind in _LINES:
+            match = pattern.search(line)
+            if match is not None:
+                why = match.groupdict().get("why") or "did not join again in time"
+                self._note(match["group"], _evidence(why, match["member"], kind))
+                return True
+        return False
+
+    def _note(self, group_id: str, item: Evidence) -> None:
+        """Remember a reason. Some ends are logged twice: of a fence the second line gives Kafka's reason, of a
+        leave the first has the client's own reason too.
+        """
+        noted = self._pending.setdefault(group_id, [])
+        for index, other in enumerate(noted):
+            if item.kind is not None and (other.kind, other.member_ids) == (item.kind, item.member_ids):
+                if item.kind == _FENCED:
+                    noted[index] = item
+                return
+        told = {(other.kind, member) for other in noted for member in other.member_ids}
+        if (
+            item.kind is None
+            or not item.member_ids
+            or any((item.kind, m) not in told for m in item.member_ids)
+        ):
+            noted.append(item)
+            del noted[:-_PENDING]
+
+    def _bind(self, group_id: str, number: int, *, keep: bool = False) -> None:
+        noted = self._pending.get(group_id, []) if keep else self._pending.pop(group_id, [])
+        if noted:
+            self._known[group_id, number] = list(noted)
+            self._known.move_to_end((group_id, number))
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+
+
+_READINGS: tuple[Callable[[CoordinatorLog, str], bool], ...] = (
+    CoordinatorLog._preparing,  # noqa: SLF001 - the class's own table of line kinds
+    CoordinatorLog._generation,  # noqa: SLF001
+    CoordinatorLog._epoch,  # noqa: SLF001
+    CoordinatorLog._other,  # noqa: SLF001
+)
+
+
+def _classic_reason(reason: str) -> Evidence:
+    for pattern, kind in _REASONS:
+        match = pattern.search(reason)
+        if match is not None:
+            return _evidence(reason, match["member"], kind)
+    who = _MEMBER.search(reason)
+    return _evidence(reason, who[1] if who else "", None)
+
+
+def _evidence(reason: str, members: str, kind: str | None) -> Evidence:
+    ids = [member for member in re.split(r"[,\s]+", members) if member]
+    return Evidence(source=SOURCE, reason=reason.strip(), member_ids=ids, kind=kind)

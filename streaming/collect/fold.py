@@ -1,0 +1,147 @@
+"""One partition of the offsets topic, folded into events. No client, no clock.
+
+The coordinator gives all records of one write one timestamp, and a join of a KIP-848 member is five to many
+records. So consecutive records with the same timestamp (a *run*) are taken together: each group in it is
+published once, as it is after the run, under the offset of its last record there. (Classic generations are one
+record each and all published.) What is published is a function of the partition's log alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from assignors.errors import MonitorError
+from streaming.collect.commits import Ownership, infer
+from streaming.collect.groups import Group, Names, apply, view
+from streaming.collect.records import ClassicGroup, OffsetCommit, Other, decode
+from streaming.events import Event, GroupDeleted, GroupObserved
+
+_GONE = Group()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record as it stands in the partition; ``timestamp`` in ms."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A record that could not be used, and why."""
+
+    row: Row
+    error: MonitorError
+
+
+@dataclass(slots=True)
+class _Known:
+    """A group between runs: its records folded, the last published view, and its commits."""
+
+    group: Group = _GONE
+    seen: GroupObserved | None = None
+    ownership: Ownership = field(default_factory=Ownership)
+
+
+class Fold:
+    """Folds one partition.
+
+    Args:
+        source: ``ce_source`` of its events.
+        partition: its number.
+        names: topic id → topic name.
+    """
+
+    def __init__(self, source: str, partition: int, names: Names) -> None:
+        self._source = source
+        self._partition = partition
+        self._names = names
+        self._known: dict[str, _Known] = {}
+        self._timestamp: int | None = None
+        self._touched: dict[str, Row] = {}
+        self._out: list[Event | Unusable] = []
+        #: Offset of the first record whose outcome is not handed out yet; None: there is none.
+        self.open_offset: int | None = None
+
+    def add(self, row: Row) -> list[Event | Unusable]:
+        """Take the next record; returns the outcome of the run that it ends, if it ends one."""
+        outcome = self.settle() if row.timestamp != self._timestamp else []
+        self._timestamp = row.timestamp
+        if self.open_offset is None:
+            self.open_offset = row.offset
+        try:
+            self._take(row)
+        except MonitorError as error:
+            self._out.append(Unusable(row, error))
+        return outcome
+
+    def settle(self) -> list[Event | Unusable]:
+        """The outcome of the run so far: nothing more of it is in the log."""
+        for group_id, row in self._touched.items():
+            self._publish(group_id, row)
+        outcome, self._out = self._out, []
+        self._touched = {}
+        self._timestamp = None
+        self.open_offset = None
+        return outcome
+
+    def subscriptions(self) -> dict[str, frozenset[str]]:
+        """The topics that each group's members subscribe to, as last published."""
+        return {
+            group_id: frozenset(topic for member in known.seen.members for topic in member.topics)
+            for group_id, known in self._known.items()
+            if known.seen is not None
+        }
+
+    def _take(self, row: Row) -> None:
+        record = decode(row.key, row.value)
+        if isinstance(record, Other):
+            return
+        group_id = record.group_id
+        known = self._known.get(group_id)
+        if known is None:
+            known = self._known[group_id] = _Known()
+        if isinstance(record, OffsetCommit):
+            known.ownership.commit(record.topic, record.partition, record.timestamp)
+            return
+        after = apply(known.group, record)
+        if isinstance(record, ClassicGroup):
+            if group_id in self._touched and known.group.classic is not None:
+                self._publish(group_id, self._touched.pop(group_id))
+            view(
+                group_id, after, row.timestamp, self._names
+            )  # refuse unreadable members before they are kept
+        known.group = after
+        self._touched[group_id] = row
+
+    def _publish(self, group_id: str, row: Row) -> None:
+        known = self._known[group_id]
+        before, now = known.seen, view(group_id, known.group, row.timestamp, self._names)
+        data: GroupObserved | GroupDeleted
+        if now is None:
+            if known.group == _GONE:
+                del self._known[group_id]
+            if before is None or known.group != _GONE:
+                return
+            data = GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone")
+        else:
+            if before is not None and _same(before, now):
+                return
+            data = _with_evidence(before, now, known.ownership)
+            known.ownership.observe(now)
+            known.seen = now
+        self._out.append(Event(self._source, f"{self._partition}:{row.offset}", data))
+
+
+def _same(before: GroupObserved, now: GroupObserved) -> bool:
+    """Whether a consumer group's records came again without a change; a classic record is a generation."""
+    return now.group_protocol == "consumer" and structs.replace(before, timestamp=now.timestamp) == now
+
+
+def _with_evidence(before: GroupObserved | None, now: GroupObserved, ownership: Ownership) -> GroupObserved:
+    return now if before is None else structs.replace(now, evidence=infer(before, now, ownership))
