@@ -1,0 +1,223 @@
+"""Plain rows in, plain rows and a blob out: the job without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import pytest
+
+from assignors.partitioner import partition_for_key
+from streaming import codec
+from streaming.events import Event, MemberFenced
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import Record, Sinks, Write, expire, process
+from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
+from tests.support.membership import Log
+
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
+
+
+def record(event: Event, offset: int = 0, partition: int = 1) -> Record:
+    key, value, headers = codec.encode_event(event)
+    ce = codec.ce_attributes(headers)
+    parts = (ce["type"].encode(), ce["id"].encode(), ce["source"].encode())
+    return Record(partition, offset, key, value, *parts, lambda: headers)
+
+
+def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0) -> list[Write]:
+    return process(bucket, [record(event, offset) for offset, event in enumerate(events)], now_ms, SINKS)
+
+
+def test_a_diff_and_the_latest_assignment_go_to_their_topics_by_murmur2() -> None:
+    log = Log("group")
+    diff, latest = run(Bucket(), [log.topics(t=1), log.join("c1")])
+    assert (diff.topic, diff.key, diff.partition) == ("d", b"group", partition_for_key(b"group", 5))
+    assert (latest.topic, latest.key, latest.partition) == ("a", b"group", partition_for_key(b"group", 3))
+    names = ["ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type"]
+    assert [name for name, _ in diff.headers] == names
+    headers = dict(diff.headers)
+    assert (headers["ce_type"], headers["ce_source"]) == (b"rebalance.diff", b"rebalance-monitor/stream")
+    assert headers["ce_time"] == b"1970-01-01T00:00:02.000Z"
+
+
+def bad(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:
+    return Record(2, 7, key, value, ce_type, b"1", b"s", lambda: [("x", None), ("dlt_topic", b"old")])
+
+
+JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
+
+
+@pytest.mark.parametrize(
+    ("poison", "kind", "message"),
+    [
+        (bad(None, b"{}"), b"MissingKey", b"no key"),
+        (bad(b"g", b"{"), b"MalformedEvent", b"truncated"),
+        (bad(b"g", None), b"MalformedEvent", b"null"),
+        (bad(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is none of"),
+        (bad(b"g", b"{}", None), b"MalformedEvent", b"header ce_type: missing"),
+        (bad(b"g", b"{}", b"\xff"), b"MalformedEvent", b"header ce_type: not UTF-8"),
+        (bad(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
+        (bad(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
+        (bad(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
+        (
+            bad(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'),
+            b"MalformedEvent",
+            b"$.timestamp",
+        ),
+    ],
+    ids=lambda value: value.decode()[:24] if isinstance(value, bytes) else None,
+)
+def test_poison_is_dead_lettered_whole_with_its_reason_and_changes_nothing(
+    poison: Record, kind: bytes, message: bytes
+) -> None:
+    bucket = Bucket()
+    (letter,) = process(bucket, [poison], 0, SINKS)
+    assert not bucket.changed
+    assert (letter.topic, letter.key, letter.value) == ("dlt", poison.key, poison.value)
+    assert letter.partition == (None if poison.key is None else partition_for_key(poison.key, 2))
+    headers = list(letter.headers)
+    assert headers[0] == ("x", None)
+    reason = dict(headers)
+    assert reason["dlt_exception"] == kind
+    assert message in (reason["dlt_message"] or b"")
+    assert headers[3:] == [("dlt_topic", b"m"), ("dlt_partition", b"2"), ("dlt_offset", b"7")]
+
+
+def test_a_bug_of_ours_is_a_dead_letter_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: object) -> None:
+        raise KeyError("boom")
+
+    monkeypatch.setattr("streaming.monitor.bucket.apply", explode)
+    (letter,) = run(Bucket(), [Log().join("c1")])
+    assert dict(letter.headers)["dlt_exception"] == b"KeyError"
+
+
+def batches(events: Sequence[Event], size: int) -> list[Write]:
+    blob, written = None, []
+    for start in range(0, len(events), size):
+        bucket = Bucket(blob)
+        written += run(bucket, events[start : start + size], now_ms=start)
+        blob = bucket.pack() if bucket.changed else blob
+    return written
+
+
+def test_batch_boundaries_change_no_byte() -> None:
+    log, other = Log("g"), Log("h")
+    events = [log.topics(t=7), other.topics(t=2)]
+    for number in range(6):
+        events += [
+            log.join(f"c{number}", assignors=["cooperative-sticky"]),
+            other.join("c1"),
+            other.leave("c1"),
+        ]
+    whole = batches(events, len(events))
+    assert batches(events, 1) == whole
+    assert batches(events, 5) == whole
+
+
+def beating(now_ms: int = 0) -> tuple[Log, Bucket]:
+    log, bucket = Log(), Bucket()
+    events = [log.topics(t=2), *(log.join(name, session_timeout_ms=10_000) for name in ("c1", "c2"))]
+    run(bucket, [*events, log.beat("c1"), log.beat("c2")], now_ms)
+    bucket = Bucket(bucket.pack())
+    return log, bucket
+
+
+def fences(writes: list[Write]) -> list[MemberFenced]:
+    return [msgspec.json.decode(write.value or b"", type=MemberFenced) for write in writes]
+
+
+def test_silence_past_the_session_timeout_writes_a_fence_with_a_fixed_id() -> None:
+    _, bucket = beating()
+    assert bucket.due == {"g": 10_000}
+    assert expire(bucket, 9_999, SINKS) == []
+    first = expire(bucket, 10_000, SINKS)
+    assert [(fence.member_id, fence.timestamp, fence.last_heard) for fence in fences(first)] == [
+        ("c1", 14_000, 4000),
+        ("c2", 15_000, 5000),
+    ]
+    assert {write.topic for write in first} == {"m"}
+    assert dict(first[0].headers)["ce_id"] == b"g/c1/4000"
+    assert dict(first[0].headers)["ce_source"] == SOURCE.encode()
+    bucket = Bucket(bucket.pack())
+    assert expire(bucket, 19_999, SINKS) == []
+    assert expire(bucket, 20_000, SINKS) == first
+
+
+def test_a_fence_is_applied_when_it_is_read_back_without_any_timer() -> None:
+    log, bucket = beating()
+    fence = fences(expire(bucket, 10_000, SINKS))[0]
+    writes = run(bucket, [Event(SOURCE, "f", fence)], now_ms=10_100)
+    assert [write.topic for write in writes] == ["d", "a"]
+    bucket.pack()
+    assert bucket.due == {"g": 20_000}
+    replayed, replay = Bucket(), Log()
+    events = [replay.topics(t=2), *(replay.join(name, session_timeout_ms=10_000) for name in ("c1", "c2"))]
+    events += [replay.beat("c1"), replay.beat("c2"), Event(SOURCE, "f", fence)]
+    assert run(replayed, events, now_ms=777_777)[-2:] == writes
+    del log
+
+
+def test_a_fence_of_a_late_job_is_stale_once_the_log_has_more_of_the_member() -> None:
+    """The job was paused; heartbeats that it had not read stand before the fence in the log."""
+    log, bucket = beating()
+    fence = fences(expire(bucket, 10_000, SINKS))[0]
+    assert run(bucket, [log.beat("c1"), Event(SOURCE, "f", fence)], now_ms=10_100) == []
+
+
+def test_a_timer_that_comes_too_late_is_not_trusted() -> None:
+    _, bucket = beating()
+    late = 10_000 + LATE_MS + 1
+    assert expire(bucket, late, SINKS) == []
+    assert len(expire(bucket, late + 10_000, SINKS)) == 2
+
+
+def test_clocks_of_members_are_not_read() -> None:
+    """A host a day ahead and a host a day behind: both live by when their heartbeats arrive."""
+    log, bucket = Log(), Bucket()
+    run(
+        bucket,
+        [
+            log.topics(t=2),
+            log.join("ahead", session_timeout_ms=10_000),
+            log.join("behind", session_timeout_ms=10_000),
+        ],
+    )
+    for now_ms in range(0, 60_000, 3_000):
+        log.count = now_ms + 86_400
+        ahead = log.beat("ahead")
+        log.count = 0
+        run(bucket, [ahead, log.beat("behind")], now_ms)
+        assert expire(bucket, now_ms + 2_999, SINKS) == []
+
+
+def test_members_that_never_sent_a_heartbeat_are_not_timed() -> None:
+    log, bucket = Log(), Bucket()
+    run(bucket, [log.topics(t=1), log.join("c1", session_timeout_ms=10), log.beat("unknown")])
+    bucket.pack()
+    assert bucket.due == {}
+
+
+def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
+    log, bucket = Log(), Bucket()
+    run(bucket, [log.topics(t=1), log.join("c1"), log.leave("c1")], now_ms=5)
+    bucket.pack()
+    assert bucket.due == {"g": 5 + FORGET_AFTER_MS}
+    (write,) = expire(bucket, 5 + FORGET_AFTER_MS, SINKS)
+    assert dict(write.headers)["ce_type"] == b"group.deleted"
+    back = Record(0, 9, write.key, write.value, b"group.deleted", b"1", b"s", list)
+    (tombstone,) = process(bucket, [back], 0, SINKS)
+    assert (tombstone.topic, tombstone.value) == ("a", None)
+    assert len(Bucket(bucket.pack())) == 0
+
+
+def test_a_batch_that_changes_nothing_leaves_the_blob_alone() -> None:
+    log, bucket = Log(), Bucket()
+    join = log.join("c1")
+    run(bucket, [log.topics(t=1), join])
+    blob = bucket.pack()
+    again = Bucket(blob)
+    run(again, [join])
+    assert not again.changed
+    assert again.pack() == blob

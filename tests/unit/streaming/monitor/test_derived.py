@@ -1,0 +1,311 @@
+"""Derived groups: one event that changes the group is one rebalance, by Kafka's own rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.events import Cause, Diff, Evidence
+from streaming.monitor.apply import apply
+from streaming.monitor.vote import InconsistentGroupProtocol
+from tests.support.membership import Log, assignments, change, diffs, holds, play
+
+COOPERATIVE = {"assignors": ["cooperative-sticky"]}
+
+
+def test_the_first_member_gets_everything() -> None:
+    log = Log()
+    state, outputs = play([log.topics(t=3), log.join("c1")])
+    assert diffs(outputs) == [
+        Diff(
+            group_id="g",
+            protocol="classic",
+            assignor="range",
+            generation=1,
+            group_epoch=None,
+            round=1,
+            cause=Cause(kind="member.joined", member_ids=["c1"]),
+            timestamp=2000,
+            members={"c1": change(assigned={"t": [0, 1, 2]})},
+            unassigned={},
+            moved=0,
+            violations=[],
+        )
+    ]
+    assert state is not None
+    assert state.generation == 1
+
+
+def test_an_eager_join_is_one_round_as_a_set_difference() -> None:
+    log = Log()
+    _, outputs = play([log.topics(t=5), log.join("c1"), log.join("c2")])
+    last = diffs(outputs)[-1]
+    assert last.members == {
+        "c1": change(owned={"t": [0, 1, 2, 3, 4]}, revoked={"t": [3, 4]}, kept={"t": [0, 1, 2]}),
+        "c2": change(assigned={"t": [3, 4]}),
+    }
+    assert (last.generation, last.round, last.moved) == (2, 1, 2)
+
+
+def test_a_leaver_stands_in_its_round_with_everything_revoked() -> None:
+    log = Log()
+    _, outputs = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.leave("c2", reason="closed")])
+    last = diffs(outputs)[-1]
+    assert last.members == {
+        "c1": change(owned={"t": [0]}, assigned={"t": [1]}, kept={"t": [0]}),
+        "c2": change(owned={"t": [1]}, revoked={"t": [1]}),
+    }
+    assert last.cause == Cause(
+        kind="member.left",
+        member_ids=["c2"],
+        evidence=[Evidence(source="test", reason="closed", member_ids=["c2"], kind="member.left")],
+    )
+
+
+def test_the_last_member_leaves_an_empty_group() -> None:
+    log = Log()
+    state, outputs = play([log.topics(t=2), log.join("c1"), log.leave("c1")])
+    last = diffs(outputs)[-1]
+    assert (last.generation, last.assignor, last.unassigned) == (2, None, {})
+    assert last.members == {"c1": change(owned={"t": [0, 1]}, revoked={"t": [0, 1]})}
+    assert assignments(outputs)[-1].assignment is not None
+    assert state is not None
+    assert state.members == ()
+
+
+def test_who_comes_back_to_an_empty_group_moves_what_another_had() -> None:
+    log = Log()
+    events = [log.topics(t=2), log.join("c1"), log.leave("c1"), log.join("c2")]
+    assert [diff.moved for diff in diffs(play(events)[1])] == [0, 0, 2]
+    assert [diff.moved for diff in diffs(play([*events[:3], log.join("c1")])[1])] == [0, 0, 0]
+
+
+def test_cooperative_rounds_follow_until_nobody_revokes() -> None:
+    """The walkthrough of p(6): consumer 3 joins two that hold three each."""
+    log = Log()
+    events = [log.topics(p=6), log.join("c1", "p", **COOPERATIVE), log.join("c2", "p", **COOPERATIVE)]
+    state, _ = play(events)
+    _, outputs = play([log.join("c3", "p", **COOPERATIVE)], state)
+    first, second = diffs(outputs)
+    assert holds(first) == {"c1": {"p": [0, 1]}, "c2": {"p": [3, 4]}, "c3": {}}
+    assert holds(second) == {"c1": {"p": [0, 1]}, "c2": {"p": [3, 4]}, "c3": {"p": [2, 5]}}
+    assert first.unassigned == {"p": [2, 5]}
+    assert second.unassigned == {}
+    assert (first.moved, second.moved) == (0, 2)
+    assert (first.generation, first.round, second.generation, second.round) == (4, 1, 5, 2)
+    assert second.cause == first.cause
+    assert outputs[0].id != outputs[1].id
+
+
+def test_an_eager_client_under_cooperative_sticky_gives_up_everything_first() -> None:
+    """[cooperative-sticky, range]: the client runs EAGER, so its JoinGroup names nothing as owned."""
+    mixed = {"assignors": ["cooperative-sticky", "range"]}
+    log = Log()
+    _, outputs = play([log.topics(t=4), log.join("c1", **mixed), log.join("c2", **mixed)])
+    assert [(diff.assignor, diff.round) for diff in diffs(outputs)] == [("cooperative-sticky", 1)] * 2
+    assert diffs(outputs)[-1].unassigned == {}
+
+
+def test_a_cooperative_member_that_unsubscribes_causes_no_second_round() -> None:
+    log = Log()
+    state, _ = play([log.topics(a=1, b=1), log.join("c1", "a", "b", **COOPERATIVE)])
+    _, outputs = play([log.subscribe("c1", "a")], state)
+    (only,) = diffs(outputs)
+    assert only.members == {"c1": change(owned={"a": [0], "b": [0]}, revoked={"b": [0]}, kept={"a": [0]})}
+
+
+def test_kip_848_releases_before_it_gives_within_one_epoch() -> None:
+    log = Log()
+    consumer = {"group_protocol": "consumer"}
+    state, _ = play([log.topics(t=4), log.join("c1", **consumer)])
+    _, outputs = play([log.join("c2", **consumer)], state)
+    first, second = diffs(outputs)
+    assert (first.protocol, first.assignor, first.generation) == ("consumer", "uniform", None)
+    assert (first.group_epoch, first.round, second.group_epoch, second.round) == (2, 1, 2, 2)
+    assert len(first.unassigned["t"]) == 2
+    assert first.members["c2"] == change()
+    assert second.members["c2"] == change(assigned=first.unassigned)
+    assert second.moved == 2
+
+
+def test_kip_848_gives_what_a_leaver_had_at_once() -> None:
+    log = Log()
+    consumer = {"group_protocol": "consumer", "assignors": ["range"]}
+    state, _ = play([log.topics(t=4), log.join("c1", **consumer), log.join("c2", **consumer)])
+    _, outputs = play([log.leave("c1")], state)
+    (only,) = diffs(outputs)
+    assert only.assignor == "range"
+    assert holds(only) == {"c2": {"t": [0, 1, 2, 3]}, "c1": {}}
+
+
+def test_a_classic_group_becomes_a_consumer_group_with_its_first_consumer_member() -> None:
+    log = Log()
+    _, outputs = play([log.topics(t=4), log.join("c1"), log.join("c2", group_protocol="consumer")])
+    kinds = [(diff.protocol, diff.generation, diff.group_epoch) for diff in diffs(outputs)]
+    assert kinds == [("classic", 1, None), ("consumer", None, 2), ("consumer", None, 2)]
+    state, _ = play([log.topics(t=4), log.join("c1"), log.join("c2", group_protocol="consumer")])
+    _, back = play([log.leave("c2")], state)
+    assert [(diff.protocol, diff.generation) for diff in diffs(back)] == [("classic", 3)]
+
+
+@pytest.mark.parametrize(
+    ("lists", "chosen"),
+    [
+        ([[], []], "range"),
+        ([["roundrobin"], ["roundrobin", "range"]], "roundrobin"),
+        ([["range", "roundrobin"], ["roundrobin", "range"], ["roundrobin", "range"]], "roundrobin"),
+        ([["sticky", "range"], ["range"], []], "range"),
+    ],
+)
+def test_the_assignor_is_voted(lists: list[list[str]], chosen: str) -> None:
+    log = Log()
+    events = [log.join(f"c{position}", assignors=names) for position, names in enumerate(lists)]
+    assert diffs(play([log.topics(t=1), *events])[1])[-1].assignor == chosen
+
+
+def test_a_member_without_a_common_assignor_is_refused_and_changes_nothing() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("c1", assignors=["range"])])
+    with pytest.raises(InconsistentGroupProtocol, match=r"c1: range; c2: sticky"):
+        apply(state, log.join("c2", assignors=["sticky"]))
+
+
+def test_a_repeated_join_with_the_same_metadata_changes_nothing() -> None:
+    log = Log()
+    state, _ = play([log.topics(a=1, b=1), log.join("c1", "a", "b", rack_id="r", assignors=["range"])])
+    _, outputs = play([log.join("c1", "b", "a", rack_id="r", assignors=["range"], generation=9)], state)
+    assert outputs == []
+
+
+@pytest.mark.parametrize("fields", [{"rack_id": "r2"}, {"assignors": ["roundrobin"]}])
+def test_a_join_with_other_metadata_is_a_rebalance(fields: dict[str, object]) -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("c1")])
+    (only,) = diffs(play([log.join("c1", **fields)], state)[1])
+    assert only.cause.kind == "member.joined"
+
+
+def test_a_static_member_comes_back_under_a_new_id_without_a_rebalance() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=2), log.join("a-1", group_instance_id="a"), log.join("c")])
+    state, outputs = play([log.join("a-2", group_instance_id="a")], state)
+    assert diffs(outputs) == []
+    (latest,) = assignments(outputs)
+    assert latest.assignment is not None
+    assert latest.assignment.members == {"a-2": {"t": [0]}, "c": {"t": [1]}}
+    assert latest.assignment.generation == 2
+    _, outputs = play([log.leave("a-2")], state)
+    assert diffs(outputs)[0].members["a-2"] == change(owned={"t": [0]}, revoked={"t": [0]})
+
+
+def test_a_static_member_with_other_topics_takes_its_place_and_rebalances() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=2, u=1), log.join("a-1", group_instance_id="a")])
+    _, outputs = play([log.join("a-2", "t", "u", group_instance_id="a")], state)
+    (only,) = diffs(outputs)
+    assert only.members == {"a-2": change(owned={"t": [0, 1]}, assigned={"u": [0]}, kept={"t": [0, 1]})}
+
+
+def test_a_static_member_leaves_by_its_instance_id() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("a-1", group_instance_id="a")])
+    _, outputs = play([log.leave("unknown", group_instance_id="a")], state)
+    assert diffs(outputs)[0].cause.member_ids == ["a-1"]
+
+
+def test_what_a_new_member_claims_counts_less_what_others_own() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=3), log.join("c1", owned={"t": [0, 1]}, generation=4)])
+    _, outputs = play([log.join("c2", owned={"t": [1, 2]}, generation=4)], state)
+    (only,) = diffs(outputs)
+    assert only.generation == 6
+    # c1 was given all three, so c2's claim is empty before the round.
+    assert only.members["c2"] == change(assigned={"t": [2]})
+
+
+def test_a_claim_reaches_the_sticky_assignor() -> None:
+    log = Log()
+    _, outputs = play(
+        [log.topics(t=2), log.join("c1", assignors=["sticky"], owned={"t": [1]}, generation=7)],
+    )
+    (only,) = diffs(outputs)
+    assert only.generation == 8
+    assert only.members == {"c1": change(owned={"t": [1]}, assigned={"t": [0]}, kept={"t": [1]})}
+
+
+def test_partition_counts_that_grow_and_shrink() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("c1"), log.join("c2")])
+    state, grown = play([log.topics(t=4, other=9)], state)
+    (diff,) = diffs(grown)
+    assert diff.cause == Cause(
+        kind="topic.partitions_changed",
+        evidence=[Evidence(source="test", reason="t: 1 → 4 partitions", kind="topic.partitions_changed")],
+    )
+    assert holds(diff) == {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}
+    state, shrunk = play([log.topics(t=1)], state)
+    (diff,) = diffs(shrunk)
+    assert holds(diff) == {"c1": {"t": [0]}, "c2": {}}
+    _, gone = play([log.topics(t=0)], state)
+    assert holds(diffs(gone)[0]) == {"c1": {}, "c2": {}}
+    assert diffs(gone)[0].unassigned == {}
+
+
+def test_partition_counts_of_topics_that_nobody_subscribes_to_change_nothing() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("c1")])
+    assert play([log.topics(t=1), log.topics(other=3)], state)[1] == []
+
+
+def test_what_changes_nothing_gives_nothing() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("c1")])
+    events = [
+        log.beat("c1"),
+        log.beat("nobody"),
+        log.acknowledge("c1", owned={"t": [0]}, generation=1),
+        log.leave("nobody"),
+        log.fence("nobody"),
+        log.subscribe("nobody", "t"),
+        log.subscribe("c1", "t"),
+    ]
+    after, outputs = play(events, state)
+    assert outputs == []
+    assert state is not None
+    assert after is not None
+    assert (after.members, after.generation) == (state.members, state.generation)
+
+
+def test_time_that_goes_back_decides_nothing() -> None:
+    log = Log()
+    events = [log.topics(t=2), log.join("c1"), log.join("c2")]
+    log.count = 0
+    late = log.leave("c1")
+    _, outputs = play([*events, type(late)(late.source, "late", late.data)])
+    assert [diff.timestamp for diff in diffs(outputs)] == [2000, 3000, 1000]
+
+
+def test_a_deleted_group_gives_up_what_it_held_and_starts_over() -> None:
+    log = Log()
+    join = log.join("c1")
+    state, _ = play([log.topics(t=1), join])
+    state, outputs = play([log.delete(reason="expired")], state)
+    (diff,) = diffs(outputs)
+    assert diff.cause.kind == "group.deleted"
+    assert diff.members == {"c1": change(owned={"t": [0]}, revoked={"t": [0]})}
+    assert assignments(outputs)[-1].assignment is None
+    assert play([join], state)[1] == []
+    _, outputs = play([log.join("c2")], state)
+    assert diffs(outputs)[0].generation == 1
+
+
+def test_deleting_an_unknown_group_writes_a_tombstone_only() -> None:
+    _, outputs = play([Log().delete()])
+    assert [type(output).__name__ for output in outputs] == ["AssignmentOutput"]
+
+
+def test_forgetting_leaves_nothing_unless_somebody_came_back() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("c1")])
+    assert play([log.delete(forget=True)], state)[1] == []
+    empty, _ = play([log.leave("c1")], state)
+    assert play([log.delete(forget=True)], empty)[0] is None

@@ -1,0 +1,222 @@
+"""Observed groups: the assignment is read, the difference and the cause are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.events import Cause, Diff, Evidence, GroupObserved
+from streaming.monitor.apply import apply
+from streaming.monitor.observed import MissingGeneration
+from tests.support.membership import Log, assignments, change, diffs, holds, play
+
+COOP = "cooperative-sticky"
+
+
+def test_the_first_generation() -> None:
+    log = Log()
+    _, outputs = play([log.topics(t=3), log.observe(1, {"c1": {"t": [2, 0]}})])
+    assert diffs(outputs) == [
+        Diff(
+            group_id="g",
+            protocol="classic",
+            assignor="range",
+            generation=1,
+            group_epoch=None,
+            round=1,
+            cause=Cause(kind="member.joined", member_ids=["c1"]),
+            timestamp=2000,
+            members={"c1": change(assigned={"t": [0, 2]})},
+            unassigned={"t": [1]},
+            moved=0,
+            violations=[],
+        )
+    ]
+
+
+def test_a_first_sight_in_mid_life_says_so_and_believes_what_members_claim() -> None:
+    log = Log()
+    event = log.observe(7, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, owned={"c1": {"t": [0, 1]}})
+    (diff,) = diffs(play([event])[1])
+    assert diff.members == {
+        "c1": change(owned={"t": [0, 1]}, revoked={"t": [1]}, kept={"t": [0]}),
+        "c2": change(assigned={"t": [1]}),
+    }
+    assert diff.cause.evidence == [Evidence(source="comparison", reason="first observation, at generation 7")]
+
+
+def test_owned_before_is_what_the_generation_before_left() -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0, 1]}})])
+    _, outputs = play([log.observe(2, {"c1": {"t": [0]}, "c2": {"t": [1]}})], state)
+    (diff,) = diffs(outputs)
+    assert diff.members == {
+        "c1": change(owned={"t": [0, 1]}, revoked={"t": [1]}, kept={"t": [0]}),
+        "c2": change(assigned={"t": [1]}),
+    }
+    assert (diff.cause, diff.moved) == (Cause(kind="member.joined", member_ids=["c2"]), 1)
+
+
+def test_the_second_cooperative_round_follows_from_the_first() -> None:
+    log = Log()
+    events = [
+        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOP),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOP),
+        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP),
+        log.observe(4, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP),
+    ]
+    found = diffs(play(events)[1])
+    assert [(diff.generation, diff.round, diff.cause.kind, diff.moved) for diff in found] == [
+        (1, 1, "member.joined", 0),
+        (2, 1, "member.joined", 0),
+        (3, 2, "member.joined", 1),
+        (4, 1, "group.observed", 0),
+    ]
+    assert found[2].cause == found[1].cause
+
+
+def test_eager_rounds_never_follow() -> None:
+    log = Log()
+    events = [
+        log.observe(1, {"c1": {"t": [0, 1]}}),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {"t": [1]}}),
+        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}),
+    ]
+    assert [diff.round for diff in diffs(play(events)[1])] == [1, 1, 1]
+
+
+def test_the_same_generation_again_and_older_ones_change_nothing() -> None:
+    log = Log()
+    state, _ = play([log.observe(3, {"c1": {"t": [0]}})])
+    assert play([log.observe(3, {"c1": {"t": [0]}}), log.observe(2, {"c1": {"t": [0]}})], state)[1] == []
+
+
+def test_a_generation_that_starts_over_with_others_is_a_new_life() -> None:
+    log = Log()
+    state, _ = play([log.observe(30, {"c1": {"t": [0]}})])
+    (diff,) = diffs(play([log.observe(1, {"d1": {"t": [0]}})], state)[1])
+    assert holds(diff) == {"d1": {"t": [0]}, "c1": {}}
+    assert diff.moved == 1
+
+
+def test_a_static_replacement_keeps_its_generation_and_gives_no_diff() -> None:
+    log = Log()
+    state, _ = play([log.observe(3, {"a-1": {"t": [0]}}, instances={"a-1": "a"})])
+    state, outputs = play([log.observe(3, {"a-2": {"t": [0]}}, instances={"a-2": "a"})], state)
+    assert diffs(outputs) == []
+    (latest,) = assignments(outputs)
+    assert latest.assignment is not None
+    assert latest.assignment.members == {"a-2": {"t": [0]}}
+    (diff,) = diffs(play([log.observe(4, {"a-2": {"t": [0]}}, instances={"a-2": "a"})], state)[1])
+    assert diff.members == {"a-2": change(owned={"t": [0]}, kept={"t": [0]})}
+
+
+@pytest.mark.parametrize(("fenced", "kind"), [(False, "member.left"), (True, "member.fenced")])
+def test_a_member_that_is_gone_left_unless_evidence_says_it_was_fenced(fenced: bool, kind: str) -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
+    evidence = [
+        Evidence(
+            source="coordinator-log",
+            reason="expired",
+            member_ids=["c2"],
+            kind="member.fenced" if fenced else None,
+        )
+    ]
+    (diff,) = diffs(play([log.observe(2, {"c1": {"t": [0, 1]}}, evidence=evidence)], state)[1])
+    assert diff.cause == Cause(kind=kind, member_ids=["c2"], evidence=evidence)
+
+
+def test_member_events_of_an_observed_group_are_evidence() -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
+    state, outputs = play([log.fence("c2", reason="session timed out")], state)
+    assert outputs == []
+    (diff,) = diffs(play([log.observe(2, {"c1": {"t": [0, 1]}})], state)[1])
+    assert diff.cause == Cause(
+        kind="member.fenced",
+        member_ids=["c2"],
+        evidence=[
+            Evidence(source="test", reason="session timed out", member_ids=["c2"], kind="member.fenced"),
+        ],
+    )
+
+
+def test_one_goes_and_one_comes_in_the_same_generation() -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
+    (diff,) = diffs(play([log.observe(2, {"c2": {"t": [0]}})], state)[1])
+    assert diff.cause == Cause(
+        kind="member.joined",
+        member_ids=["c2"],
+        evidence=[
+            Evidence(
+                source="comparison",
+                reason="gone since the generation before",
+                member_ids=["c1"],
+                kind="member.left",
+            )
+        ],
+    )
+
+
+def test_subscriptions_and_partition_counts_are_causes() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.observe(1, {"c1": {"t": [0]}})])
+    state, outputs = play([log.observe(2, {"c1": {"t": [0]}}, topics={"c1": ["t", "u"]})], state)
+    assert diffs(outputs)[0].cause == Cause(kind="member.subscription_changed", member_ids=["c1"])
+    state, _ = play([log.topics(t=2)], state)
+    _, outputs = play([log.observe(3, {"c1": {"t": [0, 1]}}, topics={"c1": ["t", "u"]})], state)
+    assert diffs(outputs)[0].cause.kind == "topic.partitions_changed"
+
+
+def test_generations_that_were_not_seen_are_named() -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
+    (diff,) = diffs(play([log.observe(5, {"c1": {"t": [0]}})], state)[1])
+    assert diff.cause.evidence == [Evidence(source="comparison", reason="generations 2 to 4 were not seen")]
+
+
+def test_members_of_a_consumer_group_move_towards_their_target_in_rounds() -> None:
+    log = Log()
+    events = [
+        log.observe(1, {"c1": {"t": [0, 1]}}, epoch=True, protocol="uniform"),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, epoch=True, protocol="uniform"),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, epoch=True, protocol="uniform"),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {"t": [1]}}, epoch=True, protocol="uniform"),
+    ]
+    found = diffs(play(events)[1])
+    assert [(diff.group_epoch, diff.round, diff.moved) for diff in found] == [(1, 1, 0), (2, 1, 0), (2, 2, 1)]
+
+
+def test_a_derived_group_becomes_observed_whatever_its_own_count_was() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.join("c3")])
+    state, outputs = play([log.observe(1, {"c1": {"t": [0, 1]}})], state)
+    (diff,) = diffs(outputs)
+    assert diff.generation == 1
+    assert diff.members["c2"] == change(owned={"t": [1]}, revoked={"t": [1]})
+    assert play([log.join("c9")], state)[1] == []
+
+
+def test_a_violation_is_named() -> None:
+    log = Log()
+    _, outputs = play([log.topics(t=2), log.observe(1, {"c1": {"t": [0, 1]}, "c2": {"t": [1], "u": [0]}})])
+    assert diffs(outputs)[0].violations == [
+        "t-1 is owned by c1 and by c2",
+        "c2 owns u, to which it does not subscribe",
+    ]
+
+
+def test_a_deleted_observed_group_stays_observed() -> None:
+    log = Log()
+    state, outputs = play([log.observe(9, {"c1": {"t": [0]}}), log.delete()])
+    assert diffs(outputs)[-1].members == {"c1": change(owned={"t": [0]}, revoked={"t": [0]})}
+    assert state is not None
+    assert state.observed
+    (diff,) = diffs(play([log.observe(1, {"c1": {"t": [0]}})], state)[1])
+    assert diff.generation == 1
+
+
+def test_a_view_without_its_generation_is_refused() -> None:
+    with pytest.raises(MissingGeneration, match=r"generation.*groupEpoch.*missing"):
+        apply(None, Log().event(GroupObserved, members=[]))
