@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assignors.errors import BadInput
@@ -55,13 +56,44 @@ class TopicSettings(BaseModel):
         return f"{self.prefix}rebalance.membership-dlt"
 
 
+class CollectSettings(BaseModel):
+    """What the collector reads and publishes (``[collect]``)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    #: Its consumer group (behind the topic prefix): where its place is kept, as offsets. A second one waits for
+    #: nothing: it takes over, and the first ends.
+    group_id: str = "rebalance-monitor-collector"
+    #: Regular expressions for whole group ids: only groups that one of these matches …
+    include_groups: list[str] = [".*"]
+    #: … and none of these.
+    exclude_groups: list[str] = []
+    #: Brokers' logs with the group coordinators' reasons.
+    coordinator_logs: list[Path] = []
+    #: How often partition counts are asked for.
+    metadata_interval_ms: int = Field(default=5000, ge=100)
+
+    @field_validator("include_groups", "exclude_groups")
+    @classmethod
+    def _compiles(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+        return patterns
+
+
 class Settings(BaseSettings):
     """All settings of one process."""
 
-    model_config = SettingsConfigDict(env_prefix="REBALANCE_MONITOR_", env_nested_delimiter="__", extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix="REBALANCE_MONITOR_", env_nested_delimiter="__", extra="forbid"
+    )
 
     kafka: KafkaSettings = KafkaSettings()
     topics: TopicSettings = TopicSettings()
+    collect: CollectSettings = CollectSettings()
 
     @classmethod
     def settings_customise_sources(
