@@ -30,12 +30,16 @@ class UnsupportedColumn(BadInput):
     """The column holds no keys in bytes."""
 
 
-class _Keys(NamedTuple):
-    """``data[offsets[i]:offsets[i + 1]]`` is key i; ``nulls`` marks null keys, None when there are none."""
+class KeySpans(NamedTuple):
+    """Key i is ``data[starts[i]:starts[i] + lengths[i]]``, in ascending order and without overlap.
+
+    ``nulls`` marks null keys, None when there are none.
+    """
 
     data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    nulls: NDArray[np.bool_] | None
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    nulls: NDArray[np.bool_] | None = None
 
 
 def murmur2_column(keys: Any) -> NDArray[np.int32]:
@@ -44,7 +48,7 @@ def murmur2_column(keys: Any) -> NDArray[np.int32]:
     Args:
         keys: an Arrow (chunked) array of binary, string or fixed-size binary; a NumPy array of ``V`` (fixed
             width), ``uint8`` with two dimensions (one key a row), ``S`` (trailing NULs are no part of a key, as
-            NumPy reads them) or objects; or any sequence of bytes and None.
+            NumPy reads them) or objects; :class:`KeySpans`; or any sequence of bytes and None.
 
     Raises:
         UnsupportedColumn: it is none of these.
@@ -67,25 +71,30 @@ def partition_column(keys: Any, partitions: int) -> NDArray[np.int32]:
         found = _hash(np, part)
         found &= POSITIVE
         found %= np.int32(partitions)
-        if isinstance(part, _Keys) and part.nulls is not None:
+        if isinstance(part, KeySpans) and part.nulls is not None:
             found[part.nulls] = NO_PARTITION
         answers.append(found)
     return answers[0] if len(answers) == 1 else np.concatenate([np.empty(0, np.int32), *answers])
 
 
 def _hash(np: Any, part: Any) -> NDArray[np.int32]:
-    if isinstance(part, _Keys):
-        lengths = np.diff(part.offsets)
-        if len(lengths) and (lengths == lengths[0]).all() and lengths[0] <= LONG:
-            width, first = int(lengths[0]), int(part.offsets[0])
-            matrix = part.data[first : first + width * len(lengths)].reshape(len(lengths), width)
-            return _fixed(np, matrix)
-        return _mixed(np, part, lengths)
-    return _fixed(np, part)
+    if not isinstance(part, KeySpans):
+        return _fixed(np, part)
+    if len(part.starts) == 0:
+        nothing: NDArray[np.int32] = np.empty(0, np.int32)
+        return nothing
+    width = int(part.lengths[0])
+    steps = np.diff(part.starts)
+    if width <= LONG and (part.lengths == width).all() and (steps == steps[:1]).all():
+        first, step = int(part.starts[0]), int(steps[0]) if len(steps) else width
+        shape = (len(part.starts), width)
+        rows = np.lib.stride_tricks.as_strided(part.data[first:], shape, (step, 1), writeable=False)
+        return _fixed(np, rows)
+    return _mixed(np, part)
 
 
 def _fixed(np: Any, matrix: Any) -> NDArray[np.int32]:
-    """Hashes of the rows of a C-contiguous uint8 matrix."""
+    """Hashes of the rows of a uint8 matrix whose rows are contiguous."""
     rows, width = matrix.shape
     count, tail = divmod(width, 4)
     m, r13, r15, r24 = np.uint32(M), np.uint32(13), np.uint32(15), np.uint32(24)
@@ -99,7 +108,7 @@ def _fixed(np: Any, matrix: Any) -> NDArray[np.int32]:
         h.fill((SEED ^ width) & 0xFFFFFFFF)
         if count:
             words, mixed = words_room[:, : len(part)], mixed_room[:, : len(part)]
-            whole = part if tail == 0 else np.ascontiguousarray(part[:, : count * 4])
+            whole = np.ascontiguousarray(part[:, : count * 4])
             np.copyto(words, whole.view("<u4").T)  # one row a word: everything after runs along memory
             np.multiply(words, m, out=words)
             np.right_shift(words, r24, out=mixed)
@@ -124,24 +133,24 @@ def _fixed(np: Any, matrix: Any) -> NDArray[np.int32]:
     return signed
 
 
-def _mixed(np: Any, keys: _Keys, lengths: Any) -> NDArray[np.int32]:
+def _mixed(np: Any, keys: KeySpans) -> NDArray[np.int32]:
     """Hashes of keys of several lengths."""
-    hashes = np.empty(len(lengths), np.uint32)
-    for start in range(0, len(lengths), BLOCK):
-        stop = min(start + BLOCK, len(lengths))
-        size = lengths[start:stop]
-        first = int(keys.offsets[start])
-        # Three more bytes, so that the last tail can be read as a whole word.
-        data = np.zeros(int(keys.offsets[stop]) - first + 4, np.uint8)
-        data[:-4] = keys.data[first : first + len(data) - 4]
+    rows = len(keys.starts)
+    hashes = np.empty(rows, np.uint32)
+    for start in range(0, rows, BLOCK):
+        size = keys.lengths[start : start + BLOCK]
+        places = keys.starts[start : start + BLOCK]
+        first, end = int(places[0]), int(places[-1] + size[-1])
+        # Four more bytes, so that the last tail can be read as a whole word.
+        data = np.zeros(end - first + 4, np.uint8)
+        data[:-4] = keys.data[first:end]
         order = np.argsort(-size, kind="stable")
         longer = int(np.count_nonzero(size > LONG))
-        places = (keys.offsets[start:stop] - first)[order]
-        block = _block(np, data, places[longer:], size[order][longer:])
-        hashes[start + order[longer:]] = block
         for row in order[:longer].tolist():
-            begin, end = int(keys.offsets[start + row]), int(keys.offsets[start + row + 1])
-            hashes[start + row] = murmur2(keys.data[begin:end].tobytes()) & 0xFFFFFFFF
+            begin = int(places[row])
+            hashes[start + row] = murmur2(keys.data[begin : begin + int(size[row])].tobytes()) & 0xFFFFFFFF
+        order = order[longer:]
+        hashes[start + order] = _block(np, data, places[order] - first, size[order])
     signed: NDArray[np.int32] = hashes.view(np.int32)
     return signed
 
@@ -172,8 +181,10 @@ def _block(np: Any, data: Any, places: Any, lengths: Any) -> Any:
 
 
 def _columns(np: Any, keys: Any) -> Iterator[Any]:
-    """The column as uint8 matrices and :class:`_Keys`, in order."""
-    if hasattr(keys, "chunks") and hasattr(keys, "type"):
+    """The column as uint8 matrices and :class:`KeySpans`, in order."""
+    if isinstance(keys, KeySpans):
+        yield keys
+    elif hasattr(keys, "chunks") and hasattr(keys, "type"):
         for chunk in keys.chunks:
             yield _arrow(np, chunk)
     elif hasattr(keys, "buffers") and hasattr(keys, "type"):
@@ -201,7 +212,7 @@ def _numpy(np: Any, keys: Any) -> Any:
     )
 
 
-def _objects(np: Any, keys: Sequence[bytes | None]) -> _Keys:
+def _objects(np: Any, keys: Sequence[bytes | None]) -> KeySpans:
     for row, key in enumerate(keys):
         if key is not None and not isinstance(key, bytes):
             raise UnsupportedColumn(f"keys[{row}]: {type(key).__name__}; encode keys to bytes first")
@@ -209,7 +220,7 @@ def _objects(np: Any, keys: Sequence[bytes | None]) -> _Keys:
     np.cumsum([0 if key is None else len(key) for key in keys], out=offsets[1:])
     data = np.frombuffer(b"".join(key for key in keys if key), np.uint8)
     nulls = np.fromiter((key is None for key in keys), np.bool_, len(keys))
-    return _Keys(data, offsets, nulls if nulls.any() else None)
+    return KeySpans(data, offsets[:-1], np.diff(offsets), nulls if nulls.any() else None)
 
 
 #: Arrow types that hold bytes behind offsets, and the offsets' width.
@@ -228,11 +239,13 @@ def _arrow(np: Any, keys: Any) -> Any:
         matrix = raw[keys.offset * width : (keys.offset + len(keys)) * width].reshape(len(keys), width)
         if nulls is None:
             return matrix
-        return _Keys(matrix.reshape(-1), np.arange(len(keys) + 1, dtype=np.int64) * width, nulls)
+        lengths = np.full(len(keys), width, np.int64)
+        return KeySpans(matrix.reshape(-1), np.arange(len(keys), dtype=np.int64) * width, lengths, nulls)
     if name not in _OFFSETS:
         raise UnsupportedColumn(f"keys: an Arrow array of {name}; cast it to binary or string")
     if len(keys) == 0:
-        return _Keys(np.empty(0, np.uint8), np.zeros(1, np.int64), None)
+        return np.empty((0, 0), np.uint8)
     offsets = np.frombuffer(buffers[1], _OFFSETS[name])[keys.offset : keys.offset + len(keys) + 1]
     data = np.empty(0, np.uint8) if buffers[2] is None else np.frombuffer(buffers[2], np.uint8)
-    return _Keys(data, offsets.astype(np.int64), nulls)
+    offsets = offsets.astype(np.int64)
+    return KeySpans(data, offsets[:-1], np.diff(offsets), nulls)

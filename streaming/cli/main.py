@@ -22,6 +22,10 @@ COMMANDS: dict[str, str] = {
     "stream": "Run the Spark job: membership events in, diffs out.",
     "serve": "Serve the diffs over HTTP: a page, a live feed, JSON and metrics.",
     "watch": "Show diffs as they land.",
+    "assign": "What Kafka would assign: one group a line in, one assignment a line out.",
+    "partition": "Which partition a producer sends each key to.",
+    "place": "Where Kafka would put the replicas of new partitions.",
+    "check": "Whether an observed assignment, or a placement, keeps Kafka's rules.",
     "broker": "Run an embedded Kafka broker on this machine.",
     "topics": "Create and show the monitor's topics.",
 }

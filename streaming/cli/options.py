@@ -29,3 +29,8 @@ MetricsPort = Annotated[
         "--metrics-port", min=0, max=65535, help="Serve Prometheus metrics there.", show_default="none"
     ),
 ]
+Table = Annotated[bool, typer.Option("--table", help="A table, also where output is no terminal.")]
+MaxLineBytes = Annotated[
+    int | None,
+    typer.Option("--max-line-bytes", min=1, help="Longest line that is read.", show_default="64 MiB"),
+]

@@ -1,0 +1,157 @@
+"""``check``: does an observed assignment, or an existing placement, keep the rules?
+
+A line is a group as ``assign`` takes it plus what was observed, ``{"assignment": {member: {topic: [partition]}}}``;
+or a placement, ``{"brokers": "0:r1,1:r2", "placement": {"0": [0, 1]}}`` (by topic where there are several:
+``{"t0": {"0": [0, 1]}}``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+from msgspec import Meta, Struct
+
+from assignors.diff import diff_members
+from assignors.errors import BadInput, InvalidGroup
+from assignors.invariants import check, group, rules_for
+from assignors.placement import Evenness, check_placement
+from streaming.answers.assign import compute
+from streaming.answers.groups import Question, parse
+from streaming.answers.lines import MalformedJson, answer_lines
+from streaming.answers.place import parse_brokers
+
+#: Exit status when a rule is broken.
+VIOLATION = 1
+
+_Broker = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Placed = dict[str, list[_Broker]]
+
+
+class PlacementLine(Struct, frozen=True, kw_only=True):
+    """A line that asks about a placement."""
+
+    brokers: str
+    placement: _Placed | dict[str, _Placed]
+
+
+def check_lines(
+    source: BinaryIO, write: Callable[[Any], None], *, exact: bool = False, limit: int | None = None
+) -> int:
+    """Answer every line; 2 when one could not be used, else 1 when a rule is broken, else 0."""
+    broken = False
+
+    def checked(data: bytes) -> dict[str, Any]:
+        nonlocal broken
+        found = answer(data, exact=exact)
+        broken = broken or not found["ok"]
+        return found
+
+    return answer_lines(source, checked, write, limit=limit) or (VIOLATION if broken else 0)
+
+
+def answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
+    """``{"ok", "rules", "violations"}`` of one line; a placement adds what was counted and what to move.
+
+    With ``exact`` the assignment must also be the very one the line's assignor computes.
+
+    Raises:
+        MonitorError: the line can't be used.
+    """
+    if _is_placement(data):
+        return _placement(data)
+    question = parse(data)
+    if question.assignment is None:
+        raise InvalidGroup("assignment: missing; give what was observed, {member: {topic: [partition]}}")
+    assignor = question.assignor or ""
+    if assignor or exact:
+        expected = compute(question, question.named_assignor())
+    found = group(question.protocol, assignor, question.topics, question.members, question.assignment)
+    rules = rules_for(question.protocol, assignor, found)
+    violations = [
+        str(violation)
+        for violation in check(
+            question.protocol, assignor, question.topics, question.members, question.assignment, rules=rules
+        )
+    ]
+    if exact:
+        rules.append("exact")
+        violations += _inexact(question, expected)
+    return {"ok": not violations, "rules": rules, "violations": violations}
+
+
+def _inexact(question: Question, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    observed = question.assignment or {}
+    violations = []
+    for member, change in diff_members(_sorted(observed), _sorted(expected)).items():
+        for what, share in (("should not hold", change.revoked), ("should hold", change.assigned)):
+            for name, partitions in share.items():
+                listed = ",".join(map(str, partitions))
+                violations.append(f"exact: {member} {what} {name}-{listed} under {question.assignor}")
+    return violations
+
+
+def _sorted(assignment: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:
+    return {m: {name: sorted(held) for name, held in share.items()} for m, share in assignment.items()}
+
+
+def _is_placement(data: bytes) -> bool:
+    try:
+        return msgspec.json.decode(data, type=_Shape).placement is not msgspec.UNSET
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False  # the parser of the group says what is wrong
+
+
+class _Shape(Struct):
+    placement: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def _placement(data: bytes) -> dict[str, Any]:
+    try:
+        line = msgspec.json.decode(data, type=PlacementLine)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"placement: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedJson(f"line: {error}") from error
+    placed: dict[Any, list[int]] = {}
+    for name, value in line.placement.items():
+        if isinstance(value, dict):
+            placed.update({f"{name}-{_number(partition)}": replicas for partition, replicas in value.items()})
+        else:
+            placed[str(_number(name))] = value
+    if not placed:
+        raise BadInput("placement: no partitions")
+    found = check_placement(parse_brokers(line.brokers), placed)
+    return {
+        "ok": found.even,
+        "rules": ["rack-spread", "even-replicas", "even-leaders"],
+        "violations": _uneven(found),
+        "leaders": {str(broker): count for broker, count in found.leaders.items()},
+        "replicas": {str(broker): count for broker, count in found.replicas.items()},
+        "moves": [{"partition": m.partition, "from": m.source, "to": m.target} for m in found.moves],
+        "leaderChanges": [
+            {"partition": m.partition, "from": m.source, "to": m.target} for m in found.leader_changes
+        ],
+    }
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise BadInput(f"placement: {text!r} is no partition number")
+    return int(text)
+
+
+def _uneven(found: Evenness) -> list[str]:
+    violations = [
+        f"rack-spread: partition {partition} has two replicas in a rack while another rack has none"
+        for partition in found.rack_gaps
+    ]
+    for name, spread, counts, helped in (
+        ("even-replicas", found.replica_spread, found.replicas, bool(found.moves)),
+        ("even-leaders", found.leader_spread, found.leaders, bool(found.leader_changes)),
+    ):
+        if spread > 1 and helped:
+            most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+            violations.append(f"{name}: broker {most} has {counts[most]}, broker {least} {counts[least]}")
+    return violations

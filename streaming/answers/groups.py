@@ -1,0 +1,236 @@
+"""A group as a JSON line describes it: checked, and turned into what the assignors take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from assignors.errors import BadInput, InvalidGroup
+from assignors.java import uuid_bits
+from assignors.model import Member, Topic
+from streaming.answers.lines import MalformedJson
+
+#: More than any cluster or group has; past it a line is a mistake, and would be a heavy one.
+MAX_MEMBERS = 1_000_000
+MAX_PARTITIONS = 5_000_000
+MAX_THREADS = 1_000_000
+
+_Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+_Partition = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Count = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
+_Share = dict[str, list[_Partition]]
+#: Stands for the id of a topic without metadata, which nobody looks at (``Uuid.ZERO_UUID``).
+_NO_ID = "A" * 22
+
+
+class TooLarge(BadInput):
+    """The group is larger than is answered."""
+
+
+class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Unknown fields are ignored, wrong types refused."""
+
+
+class TopicLine(_Wire, frozen=True):
+    """``topics.<name>`` of a line."""
+
+    partitions: _Count
+    racks: list[list[str]] | None = None
+    topic_id: str | None = None
+
+
+class MemberLine(_Wire, frozen=True):
+    """``members[i]`` of a line."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    topics: list[str] | None = None
+    owned: _Share = field(default_factory=dict)
+    generation: _Int32 = -1
+    streams: dict[str, Annotated[int, Meta(ge=0, le=MAX_THREADS)]] | None = None
+
+
+class GroupLine(_Wire, frozen=True):
+    """A line of ``assign``, and of ``check``, which adds what was observed."""
+
+    topics: dict[str, TopicLine]
+    members: list[MemberLine]
+    protocol: str = "classic"
+    assignor: str | None = None
+    kafka_version: str | None = None
+    assignment: dict[str, _Share] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A group that does not contradict itself, as the assignors take it."""
+
+    protocol: str
+    assignor: str | None
+    topics: dict[str, Topic]
+    members: list[Member]
+    kafka_version: str | None = None
+    assignment: Mapping[str, Mapping[str, list[int]]] | None = None
+
+    def named_assignor(self) -> str:
+        """The assignor of the line.
+
+        Raises:
+            InvalidGroup: it names none.
+        """
+        if self.assignor is None:
+            raise InvalidGroup("assignor: missing; name one, such as range")
+        return self.assignor
+
+
+_decoder = msgspec.json.Decoder(GroupLine)
+
+
+def parse(data: bytes) -> Question:
+    """The question of one line.
+
+    Raises:
+        MalformedJson: it is no JSON object.
+        BadInput: a field is missing, has the wrong type or contradicts another; the message names it.
+    """
+    try:
+        line = _decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise BadInput(located(data, error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedJson(f"line: {error}") from error
+    _check_size(line)
+    topics = {name: _topic(name, topic, line.protocol) for name, topic in line.topics.items()}
+    _check_topic_ids(topics, line.protocol)
+    members = [_member(at, member, line.protocol, topics) for at, member in enumerate(line.members)]
+    _check_members(members)
+    return Question(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
+
+
+def _check_size(line: GroupLine) -> None:
+    if len(line.members) > MAX_MEMBERS:
+        raise TooLarge(f"members: {len(line.members)} members, the limit is {MAX_MEMBERS}")
+    partitions = sum(topic.partitions for topic in line.topics.values())
+    if partitions > MAX_PARTITIONS:
+        raise TooLarge(f"topics: {partitions} partitions in all, the limit is {MAX_PARTITIONS}")
+    threads = sum(max((member.streams or {}).values(), default=0) for member in line.members)
+    if threads > MAX_THREADS:
+        raise TooLarge(f"members: {threads} streams in all, the limit is {MAX_THREADS}")
+
+
+def _topic(name: str, line: TopicLine, protocol: str) -> Topic:
+    if line.racks is not None and len(line.racks) != line.partitions:
+        raise InvalidGroup(
+            f"topics.{name}.racks: {len(line.racks)} entries for {line.partitions} partitions; give one list of "
+            "racks a partition, [] where they are unknown"
+        )
+    if protocol == "consumer":
+        if line.topic_id is None and line.partitions:
+            raise InvalidGroup(f"topics.{name}.topicId: missing; the consumer protocol knows topics by it")
+        try:
+            uuid_bits(line.topic_id or _NO_ID)
+        except BadInput as error:
+            raise InvalidGroup(f"topics.{name}.{error}") from error
+    racks = None if line.racks is None else tuple(map(tuple, line.racks))
+    return Topic(name, line.partitions, racks, line.topic_id)
+
+
+def _check_topic_ids(topics: Mapping[str, Topic], protocol: str) -> None:
+    if protocol != "consumer":
+        return
+    seen: dict[str, str] = {}
+    for name, topic in topics.items():
+        other = seen.setdefault(topic.topic_id or name, name)
+        if other != name:
+            raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id!r} is also that of {other}")
+
+
+def _member(at: int, line: MemberLine, protocol: str, topics: Mapping[str, Topic]) -> Member:
+    if protocol == "zookeeper":
+        if line.streams is None:
+            raise InvalidGroup(f"members[{at}].streams: missing; under zookeeper give {{topic: streams}}")
+    elif line.topics is None:
+        raise InvalidGroup(f"members[{at}].topics: missing; give the list of topics subscribed to")
+    for name, partitions in line.owned.items():
+        topic = topics.get(name)
+        # A topic without metadata may have been deleted since: Kafka drops the claim, and so do the assignors.
+        if topic is not None and topic.partitions and partitions and max(partitions) >= topic.partitions:
+            raise InvalidGroup(
+                f"members[{at}].owned.{name}: partition {max(partitions)} does not exist; {name} has "
+                f"{topic.partitions}, counted from 0"
+            )
+        if len(set(partitions)) != len(partitions):
+            raise InvalidGroup(f"members[{at}].owned.{name}: a partition is listed twice")
+    return Member(
+        member_id=line.member_id,
+        topics=tuple(line.topics or ()),
+        instance_id=line.instance_id,
+        rack_id=line.rack_id,
+        owned=line.owned,
+        generation=line.generation,
+        streams=line.streams,
+    )
+
+
+def _check_members(members: list[Member]) -> None:
+    seen: dict[str, int] = {}
+    for at, member in enumerate(members):
+        first = seen.setdefault(member.member_id, at)
+        if first != at:
+            raise InvalidGroup(
+                f"members[{at}].memberId: {member.member_id!r} is listed twice, first as members[{first}]"
+            )
+
+
+def located(data: bytes, error: msgspec.ValidationError) -> str:
+    """``members[0].owned.t0[1]: expected `int`, got `str```: the error with the place where it is."""
+    try:
+        raw = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _message("", error)
+    if isinstance(raw, dict):
+        for name, topic in _items(raw.get("topics")):
+            found = _first_problem(f"topics.{name}", topic, TopicLine)
+            if found:
+                return found
+        members = raw.get("members")
+        for at, member in enumerate(members if isinstance(members, list) else ()):
+            for part, shape in (("owned", list[_Partition]), ("streams", int)):
+                for name, value in _items(member.get(part) if isinstance(member, dict) else None):
+                    found = _first_problem(f"members[{at}].{part}.{name}", value, shape)
+                    if found:
+                        return found
+        for member_id, share in _items(raw.get("assignment")):
+            for name, value in _items(share):
+                found = _first_problem(f"assignment.{member_id}.{name}", value, list[_Partition])
+                if found:
+                    return found
+    return _message("", error)
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+def _first_problem(path: str, value: Any, shape: Any) -> str | None:
+    try:
+        msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        return _message(path, error)
+    return None
+
+
+def _message(path: str, error: msgspec.ValidationError) -> str:
+    text, _, place = str(error).partition(" - at `$")
+    place = place.rstrip("`").removeprefix("." if not path else "")
+    if text.startswith("Object missing required field"):
+        missing = text.split("`")[1]
+        inside = f"{path}{place}"
+        return f"{inside + '.' if inside else ''}{missing}: missing"
+    where = f"{path}{place}" or "line"
+    return f"{where}: {text[0].lower()}{text[1:]}"

@@ -1,0 +1,51 @@
+"""``rebalance-monitor assign``: what Kafka would assign, one group a line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from streaming.cli.options import Json, MaxLineBytes, Table, Verbose
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(
+    epilog="""Example: echo '{"assignor": "range", "topics": {"t0": {"partitions": 3}}, "members": """
+    """[{"memberId": "c1", "topics": ["t0"]}, {"memberId": "c2", "topics": ["t0"]}]}' | rebalance-monitor assign"""
+)
+def assign(
+    *,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Add each member's owned, revoked, assigned, kept, and why.")
+    ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare", help="Range, round robin, sticky and cooperative side by side, and what each moves."
+        ),
+    ] = False,
+    as_json: Json = False,
+    as_table: Table = False,
+    max_line_bytes: MaxLineBytes = None,
+    verbose: Verbose = False,
+) -> None:
+    """Read groups as JSON Lines from standard input; answer each with the assignment Kafka would compute.
+
+    A line that can't be answered is answered with its error; the exit status is then 2.
+    """
+    del verbose  # main looks at it for tracebacks
+    from streaming.answers import assign as ask
+    from streaming.answers import tables
+    from streaming.answers.lines import answer_lines
+
+    write = tables.writer(
+        as_json=as_json, as_table=as_table, table=tables.compared if compare else tables.assigned
+    )
+    raise typer.Exit(
+        answer_lines(
+            sys.stdin.buffer, ask.answering(compared=compare, explained=explain), write, limit=max_line_bytes
+        )
+    )

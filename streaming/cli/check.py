@@ -1,0 +1,39 @@
+"""``rebalance-monitor check``: does an observed assignment, or a placement, keep Kafka's rules?"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from streaming.cli.options import Json, MaxLineBytes, Table, Verbose
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(
+    epilog="""Example: echo '{"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}' """
+    """| rebalance-monitor check --table"""
+)
+def check(
+    *,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="It must also be the very assignment the assignor computes.")
+    ] = False,
+    as_json: Json = False,
+    as_table: Table = False,
+    max_line_bytes: MaxLineBytes = None,
+    verbose: Verbose = False,
+) -> None:
+    """Read JSON Lines from standard input: groups as `assign` takes them plus "assignment", what was observed;
+    or placements, {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1]}}.
+
+    The exit status is 1 when a rule is broken, 2 when a line can't be used.
+    """
+    del verbose  # main looks at it for tracebacks
+    from streaming.answers import check as ask
+    from streaming.answers import tables
+
+    write = tables.writer(as_json=as_json, as_table=as_table, table=tables.checked)
+    raise typer.Exit(ask.check_lines(sys.stdin.buffer, write, exact=exact, limit=max_line_bytes))
