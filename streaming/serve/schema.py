@@ -89,7 +89,7 @@ def prepare(path: Path, cluster_id: str) -> sqlite3.Connection:
         found = _current(path) if path.exists() else None
         if found is not None and found["cluster_id"] != cluster_id:
             raise WrongHistory(
-                f"--history {path}: holds the rounds of cluster {found['cluster_id']}, this is {cluster_id}; "
+                f"--database {path}: holds the rounds of cluster {found['cluster_id']}, this is {cluster_id}; "
                 "name another file, or remove it to build it anew from the topics"
             )
         if found is None:
@@ -105,5 +105,5 @@ def prepare(path: Path, cluster_id: str) -> sqlite3.Connection:
             )
             connection.execute("COMMIT")
     except (OSError, sqlite3.Error) as error:
-        raise HistoryFailure(f"--history {path}: {error}") from error
+        raise HistoryFailure(f"--database {path}: {error}") from error
     return connection

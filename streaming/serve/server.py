@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ _READERS: Final = 4
 #: Seconds that requests under way get to end once the process is told to stop.
 _DRAIN: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
+#: Seconds a connection may stay open without asking for anything.
+IDLE_SECONDS: Final = 15
 
 
 class AddressUnusable(OutsideFailure):
@@ -127,6 +130,9 @@ class FeedServer:
         self._token = read_token(options.token_file) if options.token_file else None
         self._failure: MonitorError | None = None
         self._source = source
+        self._stopped = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: _Server | None = None
         self._history = History(options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic)
         self._history.topic_ids(source.topic_ids())
         self.socket = listen(options.host, options.port)
@@ -134,8 +140,14 @@ class FeedServer:
         if not is_loopback(options.host) and self._token is None:
             log.warning("%s is open to the network without a token: --token-file asks for one", self.address)
 
+    def stop(self) -> None:
+        """Drain and end, as a signal does; from any thread."""
+        self._stopped.set()
+        if self._loop is not None and self._server is not None:
+            self._loop.call_soon_threadsafe(self._server.stop)
+
     def run(self) -> None:
-        """Serve until a signal; what was read is stored by then.
+        """Serve until a signal or :meth:`stop`; what was read is stored by then.
 
         Raises:
             MonitorError: reading the topics or writing the history failed for good.
@@ -156,6 +168,9 @@ class FeedServer:
             max_clients=options.max_clients,
         )
         server = _Server(_uvicorn_config(app), board.close)
+        self._loop, self._server = loop, server
+        if self._stopped.is_set():
+            server.stop()
 
         def failed(error: MonitorError) -> None:
             self._failure = error
@@ -181,7 +196,7 @@ def _uvicorn_config(app: Any) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=15,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=_DRAIN,
         h11_max_incomplete_event_size=_MAX_REQUEST_HEAD,
         proxy_headers=False,

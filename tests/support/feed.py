@@ -5,8 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from streaming.serve.history import Record
+from anyio import CapacityLimiter
+from starlette.applications import Starlette
+
+from streaming.serve.app import build
+from streaming.serve.archive import Archive
+from streaming.serve.board import Board
+from streaming.serve.feed import Feed, FeedTimes
+from streaming.serve.history import History, Record
 
 
 @dataclass
@@ -53,3 +61,10 @@ class MemorySource:
 
     def close(self) -> None:
         self.arrived.set()
+
+
+def service(history: History, **options: Any) -> Starlette:
+    """The application over what a history holds now; nothing moves it."""
+    board = Board(history.place, history.groups)
+    feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
+    return build(feed, **({"token": None, "loopback_only": True, "max_clients": 10} | options))

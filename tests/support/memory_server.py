@@ -9,17 +9,30 @@ import argparse
 import itertools
 import logging
 import random
+import sys
 import threading
 import time
 from pathlib import Path
 
+import msgspec
+
 from streaming.codec import encode
+from streaming.events import Diff
 from streaming.serve.history import Record
 from streaming.serve.server import FeedServer, ServeOptions
 from tests.support.diffs import ASSIGNMENTS, Group, diffs, records
 from tests.support.feed import MemorySource
 
-NAMES = ("orders", "payments", "search-indexer", "fraud-scoring", "email-digest", "clickstream", "ledger", "ml")
+NAMES = (
+    "orders",
+    "payments",
+    "search-indexer",
+    "fraud-scoring",
+    "email-digest",
+    "clickstream",
+    "ledger",
+    "ml",
+)
 
 
 def main() -> None:
@@ -51,8 +64,6 @@ def main() -> None:
     for group, found in zip(groups, made, strict=True):
         shift = now - found[-1].timestamp - random.Random(group.name).randrange(1_000, 3_600_000)
         group.timestamp += shift
-        for diff in found:
-            object.__setattr__(diff, "timestamp", 0) if False else None
         made[groups.index(group)] = [_at(diff, diff.timestamp + shift) for diff in found]
     source = MemorySource()
     merged = sorted(itertools.chain(*made), key=lambda diff: diff.timestamp)
@@ -61,20 +72,17 @@ def main() -> None:
         source.put(Record(ASSIGNMENTS, 0, len(source.log), group.name.encode(), encode(group.latest()), None))
     server = FeedServer(
         source,
-        ServeOptions(
-            options.database, "rebalance.diffs", port=options.port, token_file=options.token_file
-        ),
+        ServeOptions(options.database, "rebalance.diffs", port=options.port, token_file=options.token_file),
         cluster_id="memory",
     )
-    print(f"serving {server.address}", flush=True)
+    sys.stdout.write(f"serving {server.address}\n")
+    sys.stdout.flush()
     if options.live:
         threading.Thread(target=_live, args=(source, groups, options.live), daemon=True).start()
     server.run()
 
 
-def _at(diff, timestamp):
-    import msgspec
-
+def _at(diff: Diff, timestamp: int) -> Diff:
     return msgspec.structs.replace(diff, timestamp=timestamp)
 
 

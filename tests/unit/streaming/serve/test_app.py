@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from anyio import CapacityLimiter
+from starlette.applications import Starlette
+
+from streaming.codec import encode
+from streaming.serve.app import build
+from streaming.serve.archive import Archive
+from streaming.serve.board import Board
+from streaming.serve.feed import Feed, FeedTimes
+from streaming.serve.history import History, Record
+from tests.support.asgi import ask
+from tests.support.diffs import ASSIGNMENTS, Group, diffs, records
+from tests.support.feed import service
+
+PAGE = Path(__file__).parents[4] / "streaming" / "serve" / "page"
+
+
+@pytest.fixture
+def app(history: History) -> Starlette:
+    group = Group("orders", {"t": 6}, 1)
+    history.append(records(diffs(group, 30)))
+    history.append(records(diffs(Group("team/billing", {"t": 6}, 2), 5), partition=1))
+    history.append([Record(ASSIGNMENTS, 0, 0, b"orders", encode(group.latest()), None)])
+    return service(history)
+
+
+def test_groups(app: Starlette) -> None:
+    answer = ask(app, "/api/groups")
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert [group["groupId"] for group in answer.json["groups"]] == ["orders", "team/billing"]
+    assert (answer.json["seq"], answer.json["caughtUp"]) == (35, False)
+
+
+def test_one_group_with_its_assignment(app: Starlette) -> None:
+    found = ask(app, "/api/groups/orders").json
+    assert found["group"]["rounds"] == 30
+    assert found["assignment"]["groupId"] == "orders"
+    slashed = ask(app, "/api/groups/team%2Fbilling").json
+    assert (slashed["group"]["groupId"], slashed["assignment"]) == ("team/billing", None)
+    assert len(ask(app, "/api/groups/team%2Fbilling/rounds").json["rounds"]) == 5
+
+
+def test_rounds_have_cursors_and_views(app: Starlette) -> None:
+    first = ask(app, "/api/groups/orders/rounds?limit=20").json
+    assert [len(first["rounds"]), first["next"]] == [20, "11"]
+    assert set(first["rounds"][0]) == {"seq", "summary", "diff"}
+    rest = ask(app, f"/api/groups/orders/rounds?cursor={first['next']}&view=summary").json
+    assert [one["seq"] for one in rest["rounds"]] == list(range(10, 0, -1))
+    assert (set(rest["rounds"][0]), rest["next"]) == ({"seq", "summary"}, None)
+    assert len(ask(app, "/api/rounds?limit=2000&view=summary").json["rounds"]) == 35
+
+
+def test_a_round_and_a_timeline(app: Starlette) -> None:
+    assert ask(app, "/api/groups/orders/rounds/3").json["seq"] == 3
+    timeline = ask(app, "/api/groups/orders/timeline?limit=5").json
+    assert [len(timeline["rounds"]), timeline["next"]] == [5, "26"]
+
+
+def test_time_ranges_take_both_forms(app: Starlette) -> None:
+    stamp = ask(app, "/api/groups/orders/rounds/10").json["summary"]["timestamp"]
+    by_number = ask(app, f"/api/groups/orders/rounds?from={stamp}&view=summary").json
+    from datetime import UTC, datetime
+
+    text = datetime.fromtimestamp(stamp / 1000, UTC).isoformat().replace("+", "%2B")
+    assert ask(app, f"/api/groups/orders/rounds?from={text}&view=summary").json == by_number
+    assert by_number["rounds"][-1]["seq"] == 10
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "kind", "says"),
+    [
+        ("/api/groups/nobody", 404, "group", "no group 'nobody'"),
+        ("/api/groups/orders/rounds/999", 404, "round", "no round 999"),
+        ("/api/groups/orders/rounds?limit=many", 400, "parameter", "limit: 'many' is no whole number"),
+        ("/api/groups/orders/rounds?limt=1", 400, "parameter", "limt: no such parameter"),
+        ("/api/groups/orders/rounds?from=tomorrow", 400, "parameter", "from: 'tomorrow' is neither RFC 3339"),
+        ("/api/groups/orders/rounds?from=9&to=3", 400, "parameter", "from: must be before to"),
+        ("/api/rounds?view=all", 400, "parameter", "view: 'all' is none of diff, summary"),
+        ("/api/stream?min_moved=-1", 400, "parameter", "min_moved"),
+        ("/api/nothing", 404, "not-found", "openapi.json"),
+        ("/assets/../app.py", 404, "not-found", ""),
+    ],
+)
+def test_what_cannot_be_answered_is_a_problem_document(
+    app: Starlette, target: str, status: int, kind: str, says: str
+) -> None:
+    answer = ask(app, target)
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.json["status"] == status
+    assert answer.json["type"] == f"/problems#{kind}"
+    assert says in answer.json["detail"]
+
+
+def test_only_reading(app: Starlette) -> None:
+    answer = ask(app, "/api/groups", method="POST")
+    assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
+    assert ask(app, "/api/groups", {"content-length": "3"}).status == 413
+    assert ask(app, "/api/groups", {"transfer-encoding": "chunked"}).status == 413
+
+
+def test_every_answer_carries_the_security_headers(app: Starlette) -> None:
+    for target in ("/", "/api/groups", "/api/none", "/health", "/assets/app.js"):
+        headers = ask(app, target).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+
+
+def test_loopback_answers_to_its_own_names_only(app: Starlette, history: History) -> None:
+    assert ask(app, "/health", host="evil.example:8686").status == 421
+    assert ask(app, "/health", host="127.evil.example").status == 421
+    for host in ("localhost:1", "127.0.0.1:8686", "[::1]:8686"):
+        assert ask(app, "/health", host=host).status == 200
+    assert ask(service(history, loopback_only=False), "/health", host="feed.internal").status == 200
+
+
+def test_a_token_guards_data_and_metrics_but_not_probes(history: History) -> None:
+    app = service(history, token="a-long-enough-token")  # noqa: S106 - made up here
+    for target in ("/api/groups", "/api/stream", "/metrics", "/api/none"):
+        assert ask(app, target).status == 401
+        assert ask(app, target, {"authorization": "Bearer wrong"}).status == 401
+    refused = ask(app, "/api/groups")
+    assert refused.headers["www-authenticate"].startswith("Bearer")
+    assert ask(app, "/api/groups", {"authorization": "bearer a-long-enough-token"}).status == 200
+    for target in ("/health", "/", "/assets/app.js"):
+        assert ask(app, target).status == 200
+
+
+def test_ready_only_when_caught_up(history: History) -> None:
+    board = Board(history.place, history.groups)
+    feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
+    app = build(feed, token=None, loopback_only=True, max_clients=1)
+    assert (ask(app, "/ready").status, ask(app, "/health").status) == (503, 200)
+    board.progress(caught_up=True, lag=0)
+    assert ask(app, "/ready").json == {"ready": True, "lag": 0, "seq": 0}
+
+
+def test_too_many_followers_are_asked_to_wait(history: History) -> None:
+    answer = ask(service(history, max_clients=0), "/api/stream")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "10")
+
+
+def test_large_answers_are_compressed_when_asked(app: Starlette) -> None:
+    plain = ask(app, "/api/groups/orders/rounds").body
+    packed = ask(app, "/api/groups/orders/rounds", {"accept-encoding": "gzip"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain
+
+
+def test_the_page_is_served_whole_from_here(app: Starlette) -> None:
+    """Every file a page file names exists, and none names another host."""
+    for path in PAGE.rglob("*"):
+        if path.is_dir():
+            continue
+        name = path.relative_to(PAGE).as_posix()
+        answer = ask(app, f"/assets/{name}")
+        assert (answer.status, answer.body) == (200, path.read_bytes())
+        text = path.read_text()
+        assert not re.search(r"(?:src|href|from|import|url\()\s*=?\s*[\"']?(?:https?:)?//", text), name
+        for module in re.findall(r'from "(\.[^"]+)"', text):
+            assert (path.parent / module).resolve().is_file(), (name, module)
+        for asset in re.findall(r'"/assets/([^"]+)"', text):
+            assert (PAGE / asset).is_file(), (name, asset)
+
+
+def test_views_share_one_document_and_unchanged_files_are_not_sent_again(app: Starlette) -> None:
+    index = ask(app, "/")
+    assert ask(app, "/groups/team%2Fbilling").body == index.body
+    again = ask(app, "/", {"if-none-match": index.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")

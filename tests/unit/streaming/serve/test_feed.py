@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from anyio import CapacityLimiter
+
+from streaming.serve import board as board_module
+from streaming.serve.archive import Archive
+from streaming.serve.board import Board, Filter
+from streaming.serve.feed import Feed, FeedTimes, Listener
+from streaming.serve.history import History, Limits
+from tests.support.diffs import Group, diffs, records
+
+
+@dataclass
+class Event:
+    name: str
+    id: str | None
+    data: dict[str, object]
+
+    @property
+    def seq(self) -> object:
+        return self.data.get("seq")
+
+
+def parsed(chunk: bytes) -> list[Event]:
+    events = []
+    for block in chunk.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+        if "event" in fields:
+            events.append(Event(fields["event"], fields.get("id"), json.loads(fields["data"])))
+    return events
+
+
+class Feeding:
+    """A feed over a history, with nothing between the two but this test."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.group = Group("g", {"t": 6}, 1)
+        self.offset = 0
+        self.board = Board(history.place, history.groups)
+        times = FeedTimes(keep_alive=0.05, gather=0)
+        self.feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), times)
+
+    def store(self, count: int, *, publish: bool = True) -> None:
+        made = [diff for _ in range(count) for diff in self.group.change()][:count]
+        applied = self.history.append(records(made, start=self.offset))
+        self.offset += count
+        if publish:
+            self.board.publish(applied)
+
+    @contextlib.asynccontextmanager
+    async def listen(self, last: int | None = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
+        with self.board.listening() as woken:
+            listener = Listener(self.feed, wanted or Filter(), last, woken)
+            async with contextlib.aclosing(listener.chunks()) as chunks:
+                yield Reader(chunks)
+
+
+@dataclass
+class Reader:
+    chunks: AsyncIterator[bytes]
+
+    async def until(self, name: str, seq: int | None = None) -> list[Event]:
+        """Events up to the first of this name (and number)."""
+        found: list[Event] = []
+        async with asyncio.timeout(5):
+            async for chunk in self.chunks:
+                found += parsed(chunk)
+                if any(event.name == name and seq in (None, event.seq) for event in found):
+                    return found
+        return found
+
+
+@pytest.fixture
+def feeding(history: History) -> Feeding:
+    return Feeding(history)
+
+
+def numbers(events: list[Event]) -> list[object]:
+    return [event.seq for event in events if event.name == "round"]
+
+
+def test_snapshot_first_then_changes(feeding: Feeding) -> None:
+    async def run() -> None:
+        feeding.store(3)
+        async with feeding.listen() as reader:
+            first = await reader.until("snapshot")
+            assert [event.name for event in first] == ["snapshot"]
+            assert first[0].id == f"{feeding.history.epoch}.3"
+            feeding.store(2)
+            assert numbers(await reader.until("round", 5)) == [4, 5]
+
+    asyncio.run(run())
+
+
+def test_a_client_that_comes_back_gets_what_it_missed_and_no_snapshot(feeding: Feeding) -> None:
+    async def run() -> None:
+        feeding.store(1200)
+        async with feeding.listen(last=150) as reader:
+            events = await reader.until("progress")
+            assert {event.name for event in events} == {"round", "progress"}
+            assert numbers(events) == list(range(151, 1201))
+            feeding.store(1)
+            assert numbers(await reader.until("round")) == [1201]
+
+    asyncio.run(run())
+
+
+def test_what_is_stored_but_not_published_comes_once(feeding: Feeding) -> None:
+    """The history runs ahead of the board for a moment: a client in between sees nothing twice."""
+
+    async def run() -> None:
+        feeding.store(10)
+        ahead = Group("h", {"t": 2}, 1)
+        applied = feeding.history.append(records(diffs(ahead, 3), start=10))
+        async with feeding.listen(last=4) as reader:
+            assert numbers(await reader.until("progress")) == [5, 6, 7, 8, 9, 10]
+            feeding.board.publish(applied)
+            assert numbers(await reader.until("round", 13)) == [11, 12, 13]
+
+    asyncio.run(run())
+
+
+def test_a_slow_client_goes_on_from_the_history(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
+
+    async def run() -> None:
+        async with feeding.listen(last=0) as reader:
+            await reader.until("progress")
+            feeding.store(500)  # it reads none of this while it happens
+            events = await reader.until("round", 500)
+            assert numbers(events) == list(range(1, 501))
+            assert feeding.board.fell_behind == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("last", [-1, 3, 999])
+def test_a_place_that_is_gone_is_said_and_a_snapshot_follows(feeding: Feeding, last: int) -> None:
+    async def run() -> None:
+        feeding.store(20)
+        feeding.history.trim(Limits(0, 2**40), 2**60)
+        feeding.store(1)
+        feeding.board.trimmed(feeding.history.place, feeding.history.groups)
+        async with feeding.listen(last=last) as reader:
+            assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
+
+    asyncio.run(run())
+
+
+def test_a_filter_sends_what_it_takes_and_marks_carry_the_place(feeding: Feeding) -> None:
+    async def run() -> None:
+        feeding.store(1)
+        async with feeding.listen(wanted=Filter(cause="member.left")) as reader:
+            await reader.until("snapshot")
+            feeding.store(60)
+            events = await reader.until("progress")
+            kinds = {event.data["summary"]["cause"]["kind"] for event in events if event.name == "round"}  # type: ignore[index]
+            assert kinds == {"member.left"}
+            assert events[-1].id == f"{feeding.history.epoch}.61"
+
+    asyncio.run(run())
+
+
+def test_closing_ends_the_stream(feeding: Feeding) -> None:
+    async def run() -> None:
+        async with feeding.listen() as reader:
+            await reader.until("snapshot")
+            feeding.board.close()
+            assert [chunk async for chunk in reader.chunks] == []
+
+    asyncio.run(run())
+
+
+def test_writes_are_bounded(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 4000)
+
+    async def run() -> None:
+        feeding.store(100)
+        async with feeding.listen(last=0) as reader:
+            sizes = []
+            async for chunk in reader.chunks:
+                sizes.append(len(chunk))
+                if b"event: progress" in chunk:
+                    break
+            assert max(sizes) < 4000 + 3000
+
+    asyncio.run(run())
+
+
+def test_epochs_differ_between_files(feeding: Feeding) -> None:
+    place = msgspec.structs.replace(feeding.history.place, epoch="other")
+    assert Board(place, {}).event_id(7) == b"other.7"

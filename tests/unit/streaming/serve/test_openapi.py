@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+from starlette.routing import Route
+
+from streaming.codec import encode
+from streaming.serve.api import Api
+from streaming.serve.history import History
+from streaming.serve.openapi import document
+from tests.support.asgi import ask
+from tests.support.diffs import Group, diffs, records
+from tests.support.feed import service
+
+
+def plain() -> dict[str, Any]:
+    return json.loads(encode(document()))
+
+
+def test_the_document_is_valid() -> None:
+    validate(plain())
+
+
+def test_it_describes_every_route_and_no_other() -> None:
+    served = {
+        re.sub(r":\w+", "", route.path)
+        for route in Api.routes(Api.__new__(Api))
+        if isinstance(route, Route) and route.path != "/api/openapi.json"
+    }
+    assert served == set(plain()["paths"])
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/api/groups", "/api/groups"),
+        ("/api/groups/{group}", "/api/groups/g"),
+        ("/api/groups/{group}/rounds", "/api/groups/g/rounds?limit=3"),
+        ("/api/groups/{group}/rounds/{seq}", "/api/groups/g/rounds/2"),
+        ("/api/groups/{group}/timeline", "/api/groups/g/timeline"),
+        ("/api/rounds", "/api/rounds?view=summary"),
+    ],
+)
+def test_answers_are_as_described(history: History, path: str, target: str) -> None:
+    history.append(records(diffs(Group("g", {"t": 6}, 1), 12)))
+    described = plain()
+    schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    whole = {**schema, "components": described["components"]}
+    Draft202012Validator(whole).validate(ask(service(history), target).json)
+
+
+def test_problems_are_as_described(history: History) -> None:
+    described = plain()
+    whole = {"$ref": "#/components/schemas/Problem", "components": described["components"]}
+    Draft202012Validator(whole).validate(ask(service(history), "/api/groups/none").json)
