@@ -1,0 +1,50 @@
+"""The stream without Spark: the pure functions over a topic in memory, bucket by bucket, batch by batch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from zlib import crc32
+
+from streaming import codec
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import Record, Sinks, Write, process
+from tests.support.logs import Log
+
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
+
+
+def records(log: Log) -> list[Record]:
+    found = []
+    for partition, rows in enumerate(log.partitions):
+        for offset, (key, value, headers) in enumerate(rows):
+            ce = codec.ce_attributes(headers)
+            parts = (ce["type"].encode(), ce["id"].encode(), ce["source"].encode())
+            found.append(Record(partition, offset, key, value, *parts, lambda headers=headers: headers))
+    return found
+
+
+def run(log: Log, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Write]:
+    """All writes, in order of their batches and buckets. ``batch``: records of each partition a batch."""
+    blobs: dict[int, bytes] = {}
+    writes: list[Write] = []
+    rows = records(log)
+    longest = max(len(part) for part in log.partitions)
+    for start in range(0, longest, batch):
+        parts: dict[int, list[Record]] = defaultdict(list)
+        for record in rows:
+            if start <= record.offset < start + batch:
+                parts[crc32(record.key or b"") % buckets].append(record)
+        for number, part in sorted(parts.items()):
+            bucket = Bucket(blobs.get(number))
+            writes += process(bucket, part, start, sinks)
+            if bucket.changed:
+                blobs[number] = bucket.pack()
+    return writes
+
+
+def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
+    """The records of each topic and key in order: what Kafka promises a reader."""
+    found: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
+    for write in writes:
+        found[write.topic, write.key].append((write.value, write.headers))
+    return found
