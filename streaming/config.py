@@ -6,12 +6,14 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assignors.errors import BadInput
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class InvalidSettings(BadInput):
@@ -125,14 +127,23 @@ def load(
             raise InvalidSettings(f"--config {config}: {os.strerror(error.errno or 0)}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidSettings(f"--config {config}: {error}") from error
-    try:
-        settings = Settings(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidSettings(f"setting {where}: {first['msg']}") from error
+    settings = validated(Settings, values)
     if bootstrap_servers is not None:
         settings.kafka.bootstrap_servers = bootstrap_servers
     if topic_prefix is not None:
         settings.topics.prefix = topic_prefix
     return settings
+
+
+def validated(model: type[M], values: dict[str, Any]) -> M:
+    """The settings in ``values``.
+
+    Raises:
+        InvalidSettings: one is unknown or has the wrong type; the message names it.
+    """
+    try:
+        return model(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidSettings(f"setting {where}: {first['msg']}") from error

@@ -15,6 +15,7 @@ from msgspec import structs
 from assignors.errors import MonitorError
 from streaming.collect.commits import Ownership, infer
 from streaming.collect.groups import Group, Names, apply, view
+from streaming.collect.metadata import subscribed
 from streaming.collect.records import ClassicGroup, OffsetCommit, Other, decode
 from streaming.events import Event, GroupDeleted, GroupObserved
 
@@ -93,7 +94,7 @@ class Fold:
     def subscriptions(self) -> dict[str, frozenset[str]]:
         """The topics that each group's members subscribe to, as last published."""
         return {
-            group_id: frozenset(topic for member in known.seen.members for topic in member.topics)
+            group_id: subscribed(known.seen)
             for group_id, known in self._known.items()
             if known.seen is not None
         }

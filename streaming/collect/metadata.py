@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streaming.events import Event, PartitionsChanged, TopicMetadata
+from streaming.events import Event, GroupObserved, PartitionsChanged, TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -42,6 +42,20 @@ def changes(
     return found
 
 
+def subscribed(data: GroupObserved) -> frozenset[str]:
+    """The topics that some member subscribes to."""
+    return frozenset(topic for member in data.members for topic in member.topics)
+
+
+def outdated(data: GroupObserved, told: Mapping[str, TopicMetadata]) -> bool:
+    """Whether a view shows a topic, or a partition, that the group has not been told of."""
+    return any(topic not in told for topic in subscribed(data)) or any(
+        topic not in told or max(partitions, default=-1) >= told[topic].partitions
+        for member in data.members
+        for topic, partitions in member.assigned.items()
+    )
+
+
 def partitions_changed(
     source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]
 ) -> Event:
@@ -64,6 +78,7 @@ class ClusterTopics:
     def name(self, topic_id: str) -> str:
         """The topic's name; the id itself when the cluster no longer knows it."""
         if topic_id not in self._names and topic_id not in self._unknown:
+            self._topics.clear()  # a topic made anew has the old name and count, but another id
             self.refresh(None)
             if topic_id not in self._names:
                 self._unknown.add(topic_id)

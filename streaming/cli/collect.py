@@ -1,0 +1,53 @@
+"""``rebalance-monitor collect``: the collector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streaming.cli.options import BootstrapServers, Config, LogFormat, TopicPrefix, Verbose
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(
+    epilog="Example: rebalance-monitor collect --bootstrap-servers kafka:9092 --include-group 'orders.*'"
+)
+def collect(
+    *,
+    coordinator_log: Annotated[
+        list[Path] | None,
+        typer.Option("--coordinator-log", metavar="FILE", help="A broker's log: the reasons. Repeatable."),
+    ] = None,
+    include_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include-group", metavar="REGEX", help="Only groups that match as a whole. Repeatable."
+        ),
+    ] = None,
+    exclude_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude-group", metavar="REGEX", help="Not groups that match as a whole. Repeatable."
+        ),
+    ] = None,
+    bootstrap_servers: BootstrapServers = None,
+    config: Config = None,
+    topic_prefix: TopicPrefix = None,
+    log_format: LogFormat = "text",
+    verbose: Verbose = False,
+) -> None:
+    """Follow __consumer_offsets and publish each generation of each group, until SIGTERM or Ctrl-C."""
+    from streaming import log
+    from streaming.cli.signals import stop_on_signals
+    from streaming.collect.collector import Collector
+    from streaming.config import CollectSettings, load, validated
+
+    log.configure(log_format, verbose=verbose)
+    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+    given = {"include_groups": include_group, "exclude_groups": exclude_group}
+    chosen = {name: value for name, value in given.items() if value}
+    settings.collect = validated(CollectSettings, {**settings.collect.model_dump(), **chosen})
+    Collector(settings, stop_on_signals(), coordinator_log or ()).run()

@@ -1,0 +1,251 @@
+"""The collector: follows ``__consumer_offsets`` and publishes membership events, each exactly once.
+
+A shell: it reads, folds (:mod:`streaming.collect.fold`), adds the broker's reasons and writes. At the start it
+reads the compacted offsets topic from its beginning to rebuild what it knows, and publishes from its place on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from streaming.collect.commits import unexplained
+from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.collect.fold import Fold, Row, Unusable
+from streaming.collect.log_tail import LogTail
+from streaming.collect.metadata import ClusterTopics, changes, outdated, partitions_changed, subscribed
+from streaming.collect.published import published_topics
+from streaming.collect.sink import OFFSETS_TOPIC, Sink
+from streaming.events import Event, GroupDeleted, GroupObserved, TopicMetadata
+from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
+from streaming.kafka.topics import ensure_topics
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from streaming.config import Settings
+
+_log = logging.getLogger(__name__)
+_POLL_SECONDS = 0.05
+_BATCH = 2000
+#: After the end of a partition was reached: all records of one millisecond are in the log by then.
+_SETTLE_SECONDS = 0.05
+_TIMEOUT = 30.0
+
+
+class Collector:
+    """Collects from one cluster.
+
+    Args:
+        settings: the cluster, the topics, and which groups (``[collect]``).
+        coordinator_logs: brokers' logs, besides those in the settings.
+        stop: set to end: what was read is published first.
+    """
+
+    def __init__(
+        self, settings: Settings, stop: threading.Event, coordinator_logs: Sequence[Path] = ()
+    ) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._group_id = settings.topics.prefix + settings.collect.group_id
+        self._include = [re.compile(pattern) for pattern in settings.collect.include_groups]
+        self._exclude = [re.compile(pattern) for pattern in settings.collect.exclude_groups]
+        self._tails = [LogTail(path) for path in (*settings.collect.coordinator_logs, *coordinator_logs)]
+        self._reasons = CoordinatorLog()
+        self._folds: dict[int, Fold] = {}
+        self._next: dict[int, int] = {}
+        self._start: dict[int, int] = {}
+        self._at_end: dict[int, float] = {}
+        self._told: dict[str, dict[str, TopicMetadata]] = {}
+        self._metadata_due = 0.0
+        #: Partitions that have not been read to their end yet: what groups subscribe to is not known before.
+        self._behind: set[int] = set()
+
+    def run(self) -> None:
+        """Collect until ``stop`` is set.
+
+        Raises:
+            ClusterUnavailable: no broker answers at the start.
+            Superseded: another collector has taken over.
+            TopicMisconfigured, TopicsNotCreated, NotPublished, LogUnreadable: as named.
+        """
+        from confluent_kafka import Consumer
+        from confluent_kafka.admin import AdminClient
+
+        cluster = check_reachable(self._settings.kafka)
+        ensure_topics(self._settings)
+        self._source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
+        self._metadata_source = f"kafka://{cluster}/metadata"
+        config = confluent_config(self._settings.kafka)
+        self._topics = ClusterTopics(AdminClient(config))
+        sink = Sink(self._settings, self._group_id, self._stop.is_set)
+        self._told = published_topics(self._settings, self._metadata_source)
+        consumer = Consumer(
+            config
+            | {
+                "group.id": self._group_id,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+                # Others' open transactions may hold offset commits back; members are never in transactions.
+                "isolation.level": "read_uncommitted",
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        try:
+            self._begin(consumer)
+            while not self._stop.is_set():
+                self._step(consumer, sink)
+            self._finish(consumer, sink)
+        finally:
+            consumer.close()
+            for tail in self._tails:
+                tail.close()
+
+    def _begin(self, consumer: Consumer) -> None:
+        """Assign every partition of the offsets topic from its beginning, once the topic is there."""
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+        partitions: list[int] = []
+        while not partitions and not self._stop.is_set():
+            found = consumer.list_topics(OFFSETS_TOPIC, timeout=_TIMEOUT).topics[OFFSETS_TOPIC]
+            partitions = sorted(found.partitions) if found.error is None else []
+            if not partitions:  # no group has ever been in this cluster
+                self._stop.wait(0.2)
+        wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in partitions]
+        for place in consumer.committed(wanted, timeout=_TIMEOUT) if wanted else ():
+            self._start[place.partition] = max(place.offset, 0)
+            self._folds[place.partition] = Fold(self._source, place.partition, self._topics.name)
+        self._behind = set(partitions)
+        consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in partitions])
+        _log.info("following %d partitions of %s as %s", len(partitions), OFFSETS_TOPIC, self._group_id)
+
+    def _step(self, consumer: Consumer, sink: Sink) -> None:
+        """Read once, and publish what is complete."""
+        messages = consumer.consume(_BATCH, _POLL_SECONDS)
+        for tail in self._tails:
+            for line in tail.lines():
+                self._reasons.feed(line)
+        out: list[tuple[int, Event | Unusable]] = []
+        for message in messages:
+            self._read(message, out)
+        now = time.monotonic()
+        for number, since in list(self._at_end.items()):
+            if now - since >= _SETTLE_SECONDS:
+                del self._at_end[number]
+                out += self._published(number, self._folds[number].settle())
+        self._publish(out, consumer, sink, metadata_due=now >= self._metadata_due and not self._behind)
+
+    def _read(self, message: Any, out: list[tuple[int, Event | Unusable]]) -> None:
+        from confluent_kafka import KafkaError
+
+        number, error = message.partition(), message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+                self._at_end[number] = time.monotonic()
+                self._behind.discard(number)
+            elif error.fatal():
+                raise ClusterUnavailable(f"{OFFSETS_TOPIC}: {error.str()}")
+            else:
+                _log.warning("%s: %s", OFFSETS_TOPIC, error.str())
+            return
+        self._at_end.pop(number, None)
+        self._next[number] = message.offset() + 1
+        row = Row(message.offset(), message.timestamp()[1], message.key(), message.value())
+        out += self._published(number, self._folds[number].add(row))
+
+    def _published(self, number: int, outcome: list[Event | Unusable]) -> list[tuple[int, Event | Unusable]]:
+        """Of a run's outcome what is new, is asked for, and with the broker's reasons."""
+        start = self._start[number]
+        chosen: list[tuple[int, Event | Unusable]] = []
+        for item in outcome:
+            if isinstance(item, Unusable):
+                if item.row.offset >= start:
+                    chosen.append((number, item))
+            elif int(item.id.rpartition(":")[2]) >= start and self._wanted(item.data.group_id):
+                chosen.append((number, self._explained(item)))
+        return chosen
+
+    def _wanted(self, group_id: str) -> bool:
+        return any(p.fullmatch(group_id) for p in self._include) and not any(
+            p.fullmatch(group_id) for p in self._exclude
+        )
+
+    def _explained(self, event: Event) -> Event:
+        data = event.data
+        if not isinstance(data, GroupObserved):
+            return event
+        number = data.group_epoch if data.group_protocol == "consumer" else data.generation
+        logged = self._reasons.evidence(data.group_id, number or 0)
+        if not logged:
+            return event
+        evidence = [*logged, *unexplained(data.evidence, logged)]
+        return structs.replace(event, data=structs.replace(data, evidence=evidence))
+
+    def _publish(
+        self, out: list[tuple[int, Event | Unusable]], consumer: Consumer, sink: Sink, *, metadata_due: bool
+    ) -> None:
+        announced = self._announce(out) if out or metadata_due else []
+        if not out and not announced:
+            return
+        batch = [*announced, *out]
+        positions = {}
+        for number, following in self._next.items():
+            unsettled = self._folds[number].open_offset
+            # Never behind the place itself: while the past is read again nothing moves.
+            positions[number] = max(following if unsettled is None else unsettled, self._start[number])
+        sink.publish(batch, positions, consumer.consumer_group_metadata())
+
+    def _announce(self, out: list[tuple[int, Event | Unusable]]) -> list[tuple[int, Event | Unusable]]:
+        """Partition counts that groups have not been told: of what is new in ``out`` at once, of all now and then."""
+        from confluent_kafka import KafkaException
+
+        due = time.monotonic() >= self._metadata_due and not self._behind
+        subscriptions: dict[str, frozenset[str]] = {}
+        stamps: dict[str, int] = {}
+        if due:
+            self._metadata_due = time.monotonic() + self._settings.collect.metadata_interval_ms / 1000
+            for fold in self._folds.values():
+                subscriptions |= {g: t for g, t in fold.subscriptions().items() if self._wanted(g)}
+        news = False
+        for _, item in out:
+            if not isinstance(item, Event):
+                continue
+            data = item.data
+            if isinstance(data, GroupDeleted):
+                self._told.pop(data.group_id, None)
+            elif isinstance(data, GroupObserved):
+                stamps[data.group_id] = data.timestamp
+                subscriptions[data.group_id] = subscribed(data)
+                news = news or outdated(data, self._told.get(data.group_id, {}))
+        if not (due or news):
+            return []
+        try:
+            current = self._topics.refresh({topic for topics in subscriptions.values() for topic in topics})
+        except KafkaException as error:
+            _log.warning("topic metadata: %s", error.args[0].str())
+            return []
+        events: list[tuple[int, Event | Unusable]] = []
+        for group_id, topics in changes(subscriptions, self._told, current).items():
+            stamp = stamps.get(group_id) or int(time.time() * 1000)
+            events.append((-1, partitions_changed(self._metadata_source, group_id, stamp, topics)))
+            self._told.setdefault(group_id, {}).update(topics)
+        return events
+
+    def _finish(self, consumer: Consumer, sink: Sink) -> None:
+        """Publish what was read: runs that are complete as far as anybody can see."""
+        self._step(consumer, sink)
+        out = [
+            item
+            for number in sorted(self._at_end)
+            for item in self._published(number, self._folds[number].settle())
+        ]
+        self._publish(out, consumer, sink, metadata_due=False)
+        _log.info("stopped")
