@@ -23,6 +23,8 @@ from streaming.kafka.java import java
 from tests.oracle.jars import classpath
 
 SOURCES = Path(__file__).parent / "java"
+#: Where a jar set's sources are not all in the folder of its own name.
+SOURCE_FOLDERS = {"zk082": ("zk", "zk082"), "zk011": ("zk", "zk011"), "zk11": ("zk", "zk011")}
 CACHE = (
     Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-rebalance-monitor" / "oracle"
 )
@@ -97,7 +99,8 @@ class Oracle:
 
 def _compiled(jarset: str, jars: str) -> Path:
     """The folder of the compiled classes of ``jarset``, compiled when the sources or the jars changed."""
-    sources = sorted([*(SOURCES / "common").rglob("*.java"), *(SOURCES / jarset).rglob("*.java")])
+    folders = ["common", *SOURCE_FOLDERS.get(jarset, (jarset,))]
+    sources = sorted(source for folder in folders for source in (SOURCES / folder).rglob("*.java"))
     key = hashlib.sha256(jars.encode())
     for source in sources:
         key.update(source.name.encode() + b"\0" + source.read_bytes())

@@ -6,6 +6,7 @@ import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStreamWriter;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -47,11 +48,15 @@ public final class Main {
         }
     }
 
-    private static Handler handler(String family) throws ReflectiveOperationException {
+    private static Handler handler(String family) throws Throwable {
         Handler known = HANDLERS.get(family);
         if (known == null) {
             String name = "oracle." + Character.toUpperCase(family.charAt(0)) + family.substring(1);
-            known = (Handler) Class.forName(name).getDeclaredConstructor().newInstance();
+            try {
+                known = (Handler) Class.forName(name).getDeclaredConstructor().newInstance();
+            } catch (InvocationTargetException error) {
+                throw error.getCause();
+            }
             HANDLERS.put(family, known);
         }
         return known;

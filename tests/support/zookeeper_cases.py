@@ -1,0 +1,118 @@
+"""Random groups of the old consumer, and what of two answers can be compared."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import Counter
+from typing import Any
+
+from assignors.java import string_hash
+from assignors.model import Member, Topic
+
+Case = dict[str, Any]
+Answer = dict[str, dict[str, list[int]]]
+
+#: Ids that compare as strings, not as numbers; equal hash codes; letters outside ASCII and outside the BMP.
+CONSUMERS = [
+    *(f"c-{n}" for n in (1, 2, 9, 10, 11, 100)),
+    *("c", "c1", "C", "Aa", "BB", "AaAa", "BBBB", "ümlaut", "日本", "～", "😀", "g_host-1411-5f"),
+]
+TOPICS = ["t", "topic-1", "t-1", "Aa", "BB", "a.b", "x_y", "test", *(f"t{n}" for n in range(12))]
+VERSIONS = {"zk082": "0.8.2", "zk011": "0.11", "zk11": "1.1"}
+
+
+class ZookeeperGroups:
+    """Seeded random groups; ``after`` is the same group after consumers came, went or changed their streams."""
+
+    def __init__(self, seed: int, *, equal: bool = False) -> None:
+        self.random = random.Random(seed)
+        #: Most groups have the same threads for every topic: what round robin before 0.10.2 accepts.
+        self.equal = equal
+
+    def fresh(self) -> Case:
+        rng = self.random
+        names = rng.sample(TOPICS, rng.randint(1, 6))
+        topics = {name: {"partitions": rng.choice((0, 1, 2, 3, 5, 8, 13, 30))} for name in names}
+        streams = self._streams(topics)
+        members = [
+            {"memberId": name, "streams": dict(streams) if rng.random() < 0.6 else self._streams(topics)}
+            for name in rng.sample(CONSUMERS, rng.choice((1, 2, 2, 3, 3, 4, 5, 6, 12)))
+        ]
+        return _some_topic(rng, {"topics": topics, "members": members})
+
+    def after(self, case: Case) -> Case:
+        rng = self.random
+        case = copy.deepcopy(case)
+        members, topics = case["members"], case["topics"]
+        for _ in range(rng.choice((1, 1, 2))):
+            what = rng.random()
+            free = [name for name in CONSUMERS if all(name != member["memberId"] for member in members)]
+            if what < 0.4 and free:
+                streams = dict(rng.choice(members)["streams"]) if what < 0.3 else self._streams(topics)
+                members.append({"memberId": rng.choice(free), "streams": streams})
+            elif what < 0.7 and len(members) > 1:
+                members.pop(rng.randrange(len(members)))
+            elif what < 0.9:
+                rng.choice(members)["streams"] = self._streams(topics)
+            else:
+                rng.choice(list(topics.values()))["partitions"] += rng.randint(1, 5)
+        return _some_topic(rng, case)
+
+    def _streams(self, topics: dict[str, Any]) -> dict[str, int]:
+        rng = self.random
+        if self.equal and rng.random() < 0.98:
+            return dict.fromkeys(topics, rng.choice((1, 1, 2, 3, 11)))
+        same = rng.randint(1, 12) if rng.random() < 0.5 else None
+        streams = {name: same or rng.randint(1, 4) for name in topics if rng.random() < 0.85}
+        if rng.random() < 0.05:
+            streams["no-such-topic"] = 2
+        return streams
+
+
+def _some_topic(rng: random.Random, case: Case) -> Case:
+    """0.8.2 fails without a message in a group that subscribes to nothing at all."""
+    if not any(member["streams"] for member in case["members"]):
+        rng.choice(case["members"])["streams"] = {next(iter(case["topics"])): 1}
+    return case
+
+
+def as_group(case: Case) -> tuple[dict[str, Topic], list[Member]]:
+    """A case as the assignors take it."""
+    topics = {name: Topic(name, topic["partitions"]) for name, topic in case["topics"].items()}
+    return topics, [Member(member["memberId"], streams=member["streams"]) for member in case["members"]]
+
+
+def colliding(case: Case, version: str) -> set[tuple[str, int]]:
+    """Subscribed partitions whose text has another's hash code: Kafka gives them no order."""
+    texts = "{}-{}" if version == "1.1" else "[{},{}]"
+    subscribed = {name for member in case["members"] for name in member["streams"]}
+    hashes = {
+        (name, partition): string_hash(texts.format(name, partition))
+        for name, topic in case["topics"].items()
+        if name in subscribed
+        for partition in range(topic["partitions"])
+    }
+    times = Counter(hashes.values())
+    return {partition for partition, code in hashes.items() if times[code] > 1}
+
+
+def equal_streams(case: Case) -> bool:
+    """Whether every topic has the same threads, so that equal hash codes swap two partitions and no more."""
+    subscribed = {name for member in case["members"] for name in member["streams"]}
+    return all(
+        len({member["streams"].get(name, 0) for name in subscribed}) == 1 for member in case["members"]
+    )
+
+
+def comparable(answer: Answer, without: set[tuple[str, int]] = frozenset()) -> Answer:  # type: ignore[assignment]
+    """Threads and topics with something, but for the partitions ``without`` an order."""
+    shares = {
+        thread: {
+            name: kept
+            for name, partitions in share.items()
+            if (kept := [p for p in partitions if (name, p) not in without])
+        }
+        for thread, share in answer.items()
+    }
+    return {thread: share for thread, share in shares.items() if share}
