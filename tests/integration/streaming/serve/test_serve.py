@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from streaming.events import Diff
+from tests.support.diffs import Group, diff_id, diffs
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.serving import Follower, Publisher, Serve
+
+pytestmark = pytest.mark.broker
+
+KILLS = int(os.environ.get("SERVE_KILLS", "4"))
+
+
+@pytest.fixture
+def serve(broker: Kafka, tmp_path: Path):  # type: ignore[no-untyped-def]
+    with Serve(broker.bootstrap_servers, f"{unique('feed')}.", tmp_path) as serve:
+        yield serve
+
+
+def made(groups: int, each: int) -> list[Diff]:
+    found = [diffs(Group(f"g{index}", {"t": 8}, index), each) for index in range(groups)]
+    return [diff for turn in zip(*found, strict=True) for diff in turn]
+
+
+def ids(found: list[Diff]) -> list[str]:
+    return sorted(diff_id(diff) for diff in found)
+
+
+def test_killed_at_random_moments_nothing_is_missing_and_nothing_twice(serve: Serve) -> None:
+    seed = random.randrange(2**32)
+    sys.stdout.write(f"seed {seed}\n")
+    chooser = random.Random(seed)
+    wanted = made(20, 15 * KILLS)
+    publisher = Publisher(serve)
+    serve.start()
+    follower = Follower(serve.port)
+    eventually(lambda: follower.snapshots == 1)
+    step = len(wanted) // (KILLS + 1)
+    for index in range(0, len(wanted), step):
+        publisher.put(wanted[index : index + step])
+        if index // step < KILLS:
+            time.sleep(chooser.uniform(0, 0.4))  # the moment is what is tried
+            serve.stop(signal.SIGKILL)
+            serve.start(wait=chooser.random() < 0.7)
+    eventually(lambda: len(follower.ids) >= len(wanted), timeout=60)
+    assert sorted(follower.ids) == ids(wanted)
+    assert (follower.snapshots, follower.resets) == (1, 0)
+    assert sorted(serve.ids()) == ids(wanted)
+    follower.ending.set()
+    assert serve.stop() == 0
+    assert "Traceback" not in serve.log.read_text()
+
+
+def test_a_lost_history_is_built_anew_from_the_topics_and_followers_are_told(
+    serve: Serve, tmp_path: Path
+) -> None:
+    wanted = made(4, 20)
+    Publisher(serve).put(wanted)
+    serve.start().await_status("/ready", 200)
+    follower = Follower(serve.port)
+    eventually(lambda: follower.snapshots == 1)
+    assert serve.stop() == 0
+    for path in tmp_path.glob("history.sqlite*"):
+        path.unlink()
+    serve.start().await_status("/ready", 200)
+    assert sorted(serve.ids()) == ids(wanted)
+    eventually(lambda: (follower.snapshots, follower.resets) == (2, 1))
+    follower.ending.set()
+
+
+def test_it_waits_for_topics_that_are_not_there_yet(serve: Serve) -> None:
+    serve.start()
+    assert serve.ask("/ready")[0] == 503
+    Publisher(serve).put(made(1, 3))
+    serve.await_status("/ready", 200)
+    eventually(lambda: len(serve.ids()) == 3)
+    assert "does not exist yet: waiting" in serve.log.read_text()
+
+
+def test_a_topic_made_anew_is_read_from_its_start(serve: Serve) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    publisher = Publisher(serve)
+    publisher.put(made(2, 10))
+    serve.start().await_status("/ready", 200)
+    eventually(lambda: len(serve.ids()) == 20)
+    assert serve.stop() == 0
+    admin = AdminClient({"bootstrap.servers": serve.settings.kafka.bootstrap_servers})
+    admin.delete_topics([publisher.topic])[publisher.topic].result(20)
+    eventually(lambda: publisher.topic not in admin.list_topics(timeout=10).topics)
+    later = made(2, 30)  # more than before: offsets alone would look fine
+    Publisher(serve).put(later)
+    serve.start().await_status("/ready", 200)
+    eventually(lambda: sorted(serve.ids()) == ids(later))
+
+
+def test_no_broker_is_one_line_and_status_three(tmp_path: Path) -> None:
+    with Serve("127.0.0.1:1", "", tmp_path) as serve:
+        started = time.monotonic()
+        serve.start(wait=False)
+        assert serve.process is not None
+        assert serve.process.wait(20) == 3
+        assert time.monotonic() - started < 15
+        log = [line for line in serve.log.read_text().splitlines() if line.startswith("error:")]
+        assert len(log) == 1
+        assert "127.0.0.1:1" in log[0]
