@@ -204,7 +204,7 @@ class Collector:
         sink.publish(batch, positions, consumer.consumer_group_metadata())
 
     def _announce(self, out: list[tuple[int, Event | Unusable]]) -> list[tuple[int, Event | Unusable]]:
-        """Partition counts that groups have not been told: of what is new in ``out`` at once, of all now and then."""
+        """Partition counts that groups were not told: of what is new in ``out`` at once, of all now and then."""
         from confluent_kafka import KafkaException
 
         due = time.monotonic() >= self._metadata_due and not self._behind
