@@ -30,6 +30,15 @@ class ZookeeperGroups:
         #: Most groups have the same threads for every topic: what round robin before 0.10.2 accepts.
         self.equal = equal
 
+    def cases(self, count: int) -> list[Case]:
+        """``count`` groups, in sequences of up to nine."""
+        cases: list[Case] = []
+        while len(cases) < count:
+            cases.append(self.fresh())
+            for _ in range(self.random.randint(0, 8)):
+                cases.append(self.after(cases[-1]))
+        return cases[:count]
+
     def fresh(self) -> Case:
         rng = self.random
         names = rng.sample(TOPICS, rng.randint(1, 6))

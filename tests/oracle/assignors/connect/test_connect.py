@@ -1,0 +1,75 @@
+"""Connect's assignors with the bytes that workers send and get: lives of clusters, our answers applied."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from assignors.connect import Work, delay, eager, worker
+from tests.oracle.driver import Oracle
+from tests.support.connect_cases import NAMES, as_json, comparable, comparable_oracle, life
+
+SEEDS = [51, 52, 53]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_eager(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
+    rng = random.Random(seed)
+    cases = [
+        (
+            rng.sample(NAMES, rng.choice((1, 2, 3, 7, 20))),
+            {name: rng.randint(0, 9) for name in rng.sample(NAMES, rng.randint(0, 9))},
+        )
+        for _ in range(oracle_cases)
+    ]
+    answers = oracle("current").ask(
+        {"family": "connect", "ask": "eager", "workers": workers, "configured": configured}
+        for workers, configured in cases
+    )
+    for (workers, configured), answer in zip(cases, answers, strict=True):
+        ours = eager.assign(workers, configured)
+        # what a worker reads: its instances first, then the tasks by connector
+        assert {name: as_json(worker.on_wire(work)) for name, work in ours.items()} == answer
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_incremental(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
+    rng = random.Random(seed)
+    lives, count = [], 0
+    while count < oracle_cases:
+        lives.append(life(rng, rng.randint(1, 15)))
+        count += len(lives[-1].rounds)
+    answers = oracle("current").ask(
+        {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds}
+        for one in lives
+    )
+    for one, theirs in zip(lives, answers, strict=True):
+        for position, (ours, answer) in enumerate(zip(one.answers, theirs, strict=True)):
+            assert comparable(ours) == comparable_oracle(answer), (
+                one.max_delay_ms,
+                one.rounds[: position + 1],
+            )
+
+
+def test_the_order_of_the_wire(oracle: Callable[[str], Oracle]) -> None:
+    rng = random.Random(54)
+    works = []
+    for _ in range(200):
+        names = rng.sample(NAMES, rng.randint(1, 30))
+        tasks = [(name, number) for name in names for number in range(rng.randint(0, 4))]
+        works.append(
+            Work(tuple(rng.sample(names, rng.randint(0, len(names)))), tuple(rng.sample(tasks, len(tasks))))
+        )
+    answers = oracle("current").ask(
+        {"family": "connect", "ask": "wire", "work": as_json(work)} for work in works
+    )
+    assert [as_json(worker.on_wire(work)) for work in works] == answers
+
+
+def test_back_off(oracle: Callable[[str], Oracle]) -> None:
+    rng = random.Random(55)
+    maxima = [0, 1, 2, 40, 41, 1600, 60_000, 300_000, 2**31 - 1, *(rng.randrange(2**31) for _ in range(2000))]
+    answers = oracle("current").ask({"family": "connect", "ask": "backoff", "maxDelay": m} for m in maxima)
+    assert [[delay.backoff_ms(n, m) for n in range(1, 9)] for m in maxima] == answers

@@ -1,0 +1,61 @@
+"""The server-side assignors through the coordinator's TargetAssignmentBuilder, answers fed back as targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from assignors.registry import find
+from tests.oracle.driver import Oracle
+from tests.oracle.generator import Assignment, Case, rounds
+from tests.support.consumer_cases import ConsumerGroups, as_group
+
+SEEDS = [41, 42, 43]
+
+
+def compare(jvm: Oracle, assignor: str, cases: list[Case]) -> list[Assignment | None]:
+    """Asserts that every case has the JVM's answer, and gives it."""
+    theirs = jvm.ask({**case, "family": "consumer", "assignor": assignor} for case in cases)
+    for case, answer in zip(cases, theirs, strict=True):
+        ours = find("consumer", assignor).assign(*as_group(case))
+        readable = {member: {t: list(p) for t, p in sorted(share.items())} for member, share in ours.items()}
+        assert {"assignment": readable} == answer, case
+    return [answer["assignment"] for answer in theirs]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("equal", [True, False], ids=["homogeneous", "heterogeneous"])
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_sequences(
+    oracle: Callable[[str], Oracle], oracle_cases: int, assignor: str, equal: bool, seed: int
+) -> None:
+    groups = ConsumerGroups(seed, equal=equal)
+    assert (
+        rounds(groups, oracle_cases, lambda batch: compare(oracle("current"), assignor, batch))
+        == oracle_cases
+    )
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["homogeneous", "heterogeneous"])
+def test_large_groups(oracle: Callable[[str], Oracle], equal: bool) -> None:
+    """Hundreds of members and long topics: tables that grew, sets of partitions that share bins."""
+    groups = ConsumerGroups(44, equal=equal)
+    rng = groups.random
+
+    def large() -> Case:
+        case = groups.fresh()
+        for topic in case["topics"].values():
+            topic["partitions"] = rng.choice([64, 100, 300, 1000])
+        like = case["members"][0]["topics"]
+        more = [
+            groups._member(f"more-{number}-{rng.getrandbits(32):x}", list(like), [])
+            for number in range(rng.choice([2, 60, 300]))
+        ]
+        case["members"] = [*case["members"][: rng.choice([1, 3, 40])], *more]
+        return case
+
+    batch = [large() for _ in range(20)]
+    for _ in range(4):
+        answers = compare(oracle("current"), "uniform", batch)
+        batch = [groups.after(case, answer or {}) for case, answer in zip(batch, answers, strict=True)]

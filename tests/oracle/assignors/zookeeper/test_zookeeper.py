@@ -1,0 +1,72 @@
+"""The old consumer's assignors of three eras, over an in-memory ZooKeeper.
+
+Partitions with equal hash codes have no order in Kafka: only those are left out, and a group whose subscriptions
+differ as well, where the swap moves what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from assignors.errors import InvalidGroup
+from assignors.registry import find
+from assignors.zookeeper import range as zookeeper_range
+from assignors.zookeeper import round_robin
+from tests.oracle.driver import Oracle
+from tests.support.zookeeper_cases import (
+    VERSIONS,
+    Answer,
+    Case,
+    ZookeeperGroups,
+    as_group,
+    colliding,
+    comparable,
+    equal_streams,
+)
+
+SEEDS = [61, 62, 63]
+MODULES = {"range": zookeeper_range, "roundrobin": round_robin}
+
+
+def ours(assignor: str, case: Case, version: str) -> Answer | None:
+    """Our answer, None where we refuse the group."""
+    try:
+        answer = MODULES[assignor].assign(*as_group(case), kafka_version=version)
+    except InvalidGroup:
+        return None
+    return {thread: {t: list(p) for t, p in share.items()} for thread, share in answer.items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+@pytest.mark.parametrize("jarset", list(VERSIONS))
+def test_sequences(
+    oracle: Callable[[str], Oracle], oracle_cases: int, jarset: str, assignor: str, seed: int
+) -> None:
+    version = VERSIONS[jarset]
+    cases = ZookeeperGroups(seed, equal=version == "0.8.2").cases(max(oracle_cases // 3, 1))
+    answers = oracle(jarset).ask(
+        {**case, "family": "zookeeper", "assignor": assignor, "everyone": number % 50 == 0}
+        for number, case in enumerate(cases)
+    )
+    compared = 0
+    for case, answer in zip(cases, answers, strict=True):
+        mine = ours(assignor, case, version)
+        if mine is None:
+            assert "Round-robin assignment is allowed only if" in answer["error"]["message"], case
+            continue
+        unordered = colliding(case, version) if assignor == "roundrobin" else set()
+        if unordered and not equal_streams(case):
+            continue
+        compared += 1
+        assert comparable(mine, unordered) == comparable(answer["assignment"], unordered), case
+    assert compared > len(cases) * 0.8
+
+
+def test_default_version_is_0_11() -> None:
+    case = ZookeeperGroups(64).fresh()
+    assert find("zookeeper", "roundrobin").assign(*as_group(case)) == round_robin.assign(
+        *as_group(case), kafka_version="0.11"
+    )
