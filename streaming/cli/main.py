@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "assign": "What Kafka would assign: one group a line in, one assignment a line out.",
     "partition": "Which partition a producer sends each key to.",
     "place": "Where Kafka would put the replicas of new partitions.",
+    "simulate": "What a change will do under each rebalance protocol.",
     "check": "Whether an observed assignment, or a placement, keeps Kafka's rules.",
     "broker": "Run an embedded Kafka broker on this machine.",
     "topics": "Create and show the monitor's topics.",

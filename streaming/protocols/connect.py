@@ -1,0 +1,133 @@
+"""Connect (KIP-415): incremental cooperative for workers; a connector's tasks take the place of partitions.
+
+Tasks of a worker that is gone wait for it up to ``scheduled.rebalance.max.delay.ms``; when the delay ends
+every worker joins again. Every worker may run every connector, and there are no static workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from assignors.connect import eager as connect_eager
+from assignors.connect import incremental, worker
+from assignors.connect.model import State as Memory
+from assignors.connect.model import Work
+from assignors.model import Share
+from streaming.protocols.classic import Classic
+from streaming.protocols.classic_state import DelayOver, Member
+from streaming.protocols.classic_step import Step
+from streaming.protocols.shares import minus, tidy
+from streaming.protocols.vocabulary import NOTHING, Setup
+
+
+class Remembered(NamedTuple):
+    """What lives between rounds: the leader's memory, who the leader was, and each worker's work in its order."""
+
+    leader: str
+    incarnation: int
+    memory: Memory
+    work: Mapping[str, Work]
+
+
+class Incremental:
+    """Workers keep running what they run; lost tasks wait, then move."""
+
+    coordinator_assigns = False
+    static = False
+    member_id_required = True
+    subscribes = False
+
+    def assignors(self, member: Member) -> tuple[str, ...]:
+        """``connect.protocol = compatible``."""
+        del member
+        return ("incremental",)
+
+    def keeps(self, member: Member) -> Share:
+        """Everything goes on."""
+        return member.owned
+
+    def claim(self, member: Member, assignors: tuple[str, ...]) -> Share:
+        """Running tasks travel in JoinGroup."""
+        del assignors
+        return member.owned
+
+    def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
+        """The leader runs ``IncrementalCooperativeAssignor`` with what it remembers."""
+        leader = step.get("leader")
+        generation = step.get("generation")
+        incarnation = step.members[leader].incarnation
+        last = step.get("memory")
+        stays = last is not None and (last.leader, last.incarnation) == (leader, incarnation)
+        work = last.work if last is not None else {}
+        ids = {step.members[name].member_id: name for name in order}
+        running = {
+            member_id: _running(work.get(name, Work()), step.members[name]) for member_id, name in ids.items()
+        }
+        answer = incremental.assign(
+            last.memory if stays else Memory(),
+            running,
+            {name: topic.partitions for name, topic in step.topics.items()},
+            step.at,
+            max_delay_ms=step.timing.scheduled_rebalance_delay_ms,
+            generation=generation,
+        )
+        after = {
+            ids[member_id]: worker.after(running[member_id], change)
+            for member_id, change in answer.changes.items()
+        }
+        step.set(memory=Remembered(leader, incarnation, answer.state, after))
+        if answer.delay_ms > 0:
+            step.later(DelayOver(step.at + answer.delay_ms, generation))
+        return {name: _share(done) for name, done in after.items()}
+
+    def rejoins(self, member: Member, share: Share) -> bool:
+        """A worker that had to stop something joins again, so that others may get it."""
+        return share is not member.owned and bool(minus(member.owned, share))
+
+
+class EagerWorkers(Incremental):
+    """``connect.protocol = eager``: all stop, connectors and tasks go round."""
+
+    def assignors(self, member: Member) -> tuple[str, ...]:
+        """``connect.protocol = eager``."""
+        del member
+        return ("eager",)
+
+    def keeps(self, member: Member) -> Share:
+        """Nothing."""
+        del member
+        return NOTHING
+
+    def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
+        """``EagerAssignor``: over sorted workers."""
+        ids = {step.members[name].member_id: name for name in order}
+        answer = connect_eager.assign(
+            list(ids), {name: topic.partitions for name, topic in step.topics.items()}
+        )
+        return {ids[member_id]: _share(done) for member_id, done in answer.items()}
+
+    def rejoins(self, member: Member, share: Share) -> bool:
+        """Never."""
+        del member, share
+        return False
+
+
+def _running(work: Work, member: Member) -> Work:
+    """What a worker reports: its work in its own order; nothing when it is new or came back empty."""
+    if member.claim_generation < 0:
+        return Work()
+    held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}
+    return Work(work.connectors, tuple(task for task in work.tasks if task in held))
+
+
+def _share(work: Work) -> Share:
+    share: dict[str, list[int]] = {}
+    for name, number in work.tasks:
+        share.setdefault(name, []).append(number)
+    return tidy({name: sorted(numbers) for name, numbers in share.items()})
+
+
+def machine(setup: Setup) -> Classic:
+    """Connect, incremental or eager by the assignor."""
+    return Classic("connect", setup, EagerWorkers() if setup.assignor == "eager" else Incremental())

@@ -1,0 +1,323 @@
+"""The coordinator of the consumer protocol: epochs, targets, reconciliation (``GroupMetadataManager``, 4.3.1).
+
+The group epoch is bumped by joins, leaves, fences, other subscriptions and other metadata. The target follows
+with the next heartbeat, though no sooner than ``group.consumer.assignment.interval.ms`` after the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from assignors import registry
+from assignors.model import Member as AssignorMember
+from assignors.model import Share
+from streaming.protocols import vote
+from streaming.protocols.classic_state import LIVE, Stage
+from streaming.protocols.consumer_state import (
+    AWAY_EPOCH,
+    Answer,
+    Expired,
+    Goodbye,
+    Heartbeat,
+    Member,
+    MetadataChanged,
+)
+from streaming.protocols.consumer_step import Step
+from streaming.protocols.reconcile import Current, MemberState, advance, first_round
+from streaming.protocols.shares import only, tidy, union
+from streaming.protocols.vocabulary import (
+    NOTHING,
+    Cause,
+    Handover,
+    Round,
+    next_beat,
+)
+
+
+def heartbeat(step: Step, event: Heartbeat) -> None:
+    """Heartbeats: join, report, and be told. One that is no different is not simulated but counted."""
+    names = step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE))
+    answered: list[str] = []
+    for name in names:
+        member = step.members[name]
+        if not member.known:
+            step.send(1)
+            if not _join(step, name):
+                continue
+            event_full = True
+        else:
+            event_full = event.full
+            if event.full:
+                step.send(1)
+            else:
+                step.count([name], step.at - step.timing.network_ms)
+        member = step.update(
+            name, heard=step.at, due=False, beat_from=step.at - step.timing.network_ms, stage=Stage.STABLE
+        )
+        _subscription(step, name, member)
+        if _report(step, name, full=event_full):
+            answered.append(name)
+    if answered:
+        _answer(step, answered)
+    settle(step)
+    beat_on(step)
+
+
+def _answer(step: Step, names: Sequence[str]) -> None:
+    classic = [name for name in names if step.members[name].classic]
+    if classic:
+        # A classic member hears REBALANCE_IN_PROGRESS, then sends JoinGroup and SyncGroup for its share.
+        step.send(len(classic), "JoinGroup")
+        step.send(len(classic), "SyncGroup")
+        step.later(Answer(step.network(5), step.calls(classic)))
+        stopped = {}
+        for name in classic:
+            member = step.members[name]
+            if not cooperates(member) and member.owned:
+                stopped[name] = NOTHING
+                step.update(name, owned=NOTHING)
+        step.consume(stopped)
+    others = [name for name in names if not step.members[name].classic]
+    if others:
+        step.later(Answer(step.network(), step.calls(others)))
+
+
+def cooperates(member: Member) -> bool:
+    """Whether a classic member keeps its partitions while it joins."""
+    return bool(member.client.assignors) and vote.cooperative(member.client.assignors)
+
+
+def _join(step: Step, name: str) -> bool:
+    """Epoch 0: a new member, or a static one that is back (no new epoch). False: it has to try again."""
+    member = step.members[name]
+    instance = member.client.instance_id
+    member_id = member.member_id or step.setup.member_id(name, member.incarnation)
+    if instance is not None:
+        for other, record in list(step.members.items()):
+            if other == name or not record.known or record.client.instance_id != instance:
+                continue
+            if record.current.epoch != AWAY_EPOCH:
+                # UNRELEASED_INSTANCE_ID: the one before it is not known to be gone; its session decides.
+                step.later(Heartbeat(step.at + step.every(member), step.calls([name]), full=True))
+                step.update(name, stage=Stage.JOINING)
+                return False
+            del step.members[other]
+            targets = dict(step.get("targets"))
+            if other in targets:
+                targets[name] = targets.pop(other)
+            held = dict(step.get("held"))
+            step.set(targets=targets, held=held)
+            if not other.startswith(f"{name}~"):
+                if other in held:
+                    held[name] = held.pop(other)
+                step.out.append(Handover(other, name))
+            back = Current(MemberState.STABLE, 0, record.current.assigned)
+            step.update(name, known=True, member_id=member_id, said=record.said, current=back)
+            return True
+    step.update(name, known=True, member_id=member_id, said=member.client.topics)
+    step.caused("member.joined", [name])
+    return True
+
+
+def _subscription(step: Step, name: str, member: Member) -> None:
+    if member.said != member.client.topics:
+        step.update(name, said=member.client.topics)
+        step.caused("member.subscription_changed", [name])
+    if step.get("outdated"):
+        step.set(outdated=False)
+        if any(
+            topic in member.said
+            for member in step.members.values()
+            if member.known
+            for topic in step.get("topics")
+        ):
+            step.caused("topic.partitions_changed")
+
+
+def _report(step: Step, name: str, *, full: bool) -> bool:
+    """Computes the target if it is time, reconciles the member; whether it has something to hear."""
+    assign(step)
+    member = step.members[name]
+    now = member.current
+    target = only(step.get("targets").get(name, NOTHING), member.said)
+    wanted_others = _held_by_others(step, name, target)
+    after = advance(now, target, step.get("target_epoch"), wanted_others, member.owned if full else None)
+    if after is now or after == now:
+        return full and now.assigned != member.owned
+    step.update(
+        name,
+        current=after,
+        unrevoked_at=step.at
+        if after.state is MemberState.UNREVOKED and now.state is not MemberState.UNREVOKED
+        else member.unrevoked_at,
+    )
+    return after.assigned != now.assigned or after.revoking != now.revoking or full or member.classic
+
+
+def _held_by_others(step: Step, name: str, target: Share) -> Share:
+    """Partitions of ``target`` that other members are assigned or have not given up yet."""
+    mine = step.members[name].current.assigned
+    if all(topic in mine and mine[topic] == partitions for topic, partitions in target.items()):
+        return NOTHING
+    held: dict[str, set[int]] = {}
+    for other, member in step.members.items():
+        if other == name or not member.known:
+            continue
+        for share in (member.current.assigned, member.current.revoking):
+            for topic, partitions in share.items():
+                if topic in target:
+                    held.setdefault(topic, set()).update(partitions)
+    return {topic: sorted(partitions) for topic, partitions in held.items()}
+
+
+def assign(step: Step) -> None:
+    """``maybeUpdateTargetAssignment``: a target for the newest group epoch, if the interval allows it."""
+    epoch = step.get("group_epoch")
+    if step.get("target_epoch") >= epoch:
+        return
+    last = step.get("target_at")
+    if last is not None and step.at < last + step.timing.assignment_interval_ms:
+        return
+    targets = step.get("targets")
+    names: dict[str, str] = {}
+    members = []
+    for name, member in step.members.items():
+        if member.known:
+            names[member.member_id] = name
+            members.append(
+                AssignorMember(
+                    member.member_id,
+                    member.said,
+                    member.client.instance_id,
+                    member.client.rack_id,
+                    targets.get(name, NOTHING),
+                    step.get("target_epoch"),
+                )
+            )
+    answer = registry.find("consumer", step.setup.assignor).assign(step.get("topics"), members)
+    after = {}
+    for member_id, share in answer.items():
+        before = targets.get(names[member_id])
+        tidied = tidy(share)
+        after[names[member_id]] = before if before == tidied else tidied
+    first = first_round(step.get("held"), after, after)
+    step.set(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
+
+
+def settle(step: Step) -> None:
+    """What moves is given up, then all is given out: a round counts once every member it touches has heard of it."""
+    first = step.get("first")
+    if first is None:
+        return
+    epoch, targets = step.get("target_epoch"), step.get("targets")
+    stable = True
+    for name in targets:
+        member = step.members.get(name)
+        if member is None:
+            continue
+        if member.current.epoch != epoch:
+            if member.stage in LIVE or member.current.assigned != targets[name]:
+                return
+        elif member.current.state is not MemberState.STABLE:
+            stable = False
+    if not step.get("second"):
+        announce(step, first)
+        if first == targets:
+            step.set(first=None)
+            return
+        step.set(second=True)
+    if stable:
+        announce(step, targets)
+        step.set(first=None, second=False)
+
+
+def announce(step: Step, after: Mapping[str, Share]) -> None:
+    """One round, in the words of the events behind it."""
+    number = step.get("target_epoch") if after else step.get("group_epoch")
+    told: tuple[tuple[int, Cause], ...] = step.get("causes")
+    causes = [cause for epoch, cause in told if epoch <= number]
+    cause: Cause = step.get("cause")
+    if causes:
+        kind = causes[0].kind
+        names = [name.partition("~")[0] for one in causes if one.kind == kind for name in one.members]
+        cause = Cause(kind, tuple(dict.fromkeys(names)))
+    known = {name for name, member in step.members.items() if member.known}
+    after = {name: share for name, share in after.items() if name in known}
+    step.set(causes=tuple(one for one in told if one[0] > number), cause=cause, held=after)
+    step.out.append(Round(number, bool(causes), cause, after))
+
+
+def beat_on(step: Step) -> None:
+    """Schedules the next heartbeat of each member that has something to hear or to set off."""
+    epoch, outdated = step.get("group_epoch"), step.get("outdated")
+    due: dict[int, list[str]] = {}
+    network = step.timing.network_ms
+    for name, member in step.members.items():
+        if not member.known or member.due or member.stage is not Stage.STABLE or member.beat_from is None:
+            continue
+        behind = member.current.epoch != epoch or member.current.state is not MemberState.STABLE
+        if behind or outdated:
+            beat = next_beat(member.beat_from, step.at - network, step.every(member))
+            if beat + network <= step.at:
+                beat += step.every(member)
+            due.setdefault(beat + network, []).append(name)
+            step.update(name, due=True)
+    for at, names in due.items():
+        step.later(Heartbeat(at, step.calls(names)))
+
+
+def goodbye(step: Step, event: Goodbye) -> None:
+    """Epoch −1: out at once. Epoch −2: a static member keeps its place for its session timeout."""
+    names = step.waiting(event, (Stage.LEAVING, Stage.AWAY))
+    left = [name for name in names if step.members[name].stage is Stage.LEAVING]
+    for name in names:
+        if name not in left:
+            current = step.members[name].current
+            assigned = tidy(union(current.assigned, NOTHING))
+            step.update(name, current=Current(MemberState.STABLE, AWAY_EPOCH, assigned), heard=step.at)
+            step.watch([name])
+    remove(step, left, "member.left")
+
+
+def expired(step: Step, event: Expired) -> None:
+    """Members that fell silent are fenced."""
+    remove(step, step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN)), "member.fenced")
+
+
+def remove(step: Step, names: Sequence[str], kind: str) -> None:
+    """Takes members out; each is one more group epoch. Its target is free for the next assignment."""
+    known = [name for name in names if step.members[name].known]
+    for name in names:
+        member = step.members[name]
+        if member.stage is Stage.FROZEN:
+            step.members[name] = structs.replace(
+                member,
+                known=False,
+                owned=NOTHING,
+                current=Current(MemberState.STABLE, 0, NOTHING),
+                member_id="",
+            )
+        else:
+            del step.members[name]
+    if not known:
+        return
+    for name in known:
+        step.caused(kind, [name])
+    targets = {name: share for name, share in step.get("targets").items() if name not in known}
+    step.set(targets=targets)
+    if not any(member.known for member in step.members.values()):
+        step.set(targets={}, first=None, second=False)
+        announce(step, {})
+    elif step.get("first") is not None:
+        first = {name: share for name, share in step.get("first").items() if name not in known}
+        step.set(first=first)
+    beat_on(step)
+
+
+def metadata_changed(step: Step, event: MetadataChanged) -> None:
+    """The next heartbeat of anyone finds out."""
+    del event
+    step.set(outdated=True)
+    beat_on(step)

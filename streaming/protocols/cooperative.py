@@ -1,0 +1,38 @@
+"""Incremental cooperative (KIP-429): members go on consuming, and give up only what moves.
+
+A member's own list decides how it rebalances: one that still lists an eager assignor gives everything up, also
+in a group that otherwise cooperates (the two-bounce migration).
+"""
+
+from __future__ import annotations
+
+from assignors.model import Share
+from streaming.protocols import vote
+from streaming.protocols.classic import Classic
+from streaming.protocols.classic_state import Member
+from streaming.protocols.eager import Eager
+from streaming.protocols.shares import minus, only
+from streaming.protocols.vocabulary import NOTHING, Setup
+
+
+class Cooperative(Eager):
+    """Keeps what it owns through the join, revokes owned − assigned after it, and joins again if that was any."""
+
+    def keeps(self, member: Member) -> Share:
+        """All it owns of topics that it still subscribes to (``onJoinPrepare``)."""
+        if not vote.cooperative(self.assignors(member)):
+            return NOTHING
+        return only(member.owned, member.client.topics)
+
+    def claim(self, member: Member, assignors: tuple[str, ...]) -> Share:
+        """Owned partitions travel in every Subscription (v1+)."""
+        return member.owned or super().claim(member, assignors)
+
+    def rejoins(self, member: Member, share: Share) -> bool:
+        """``onJoinComplete``: "need to revoke partitions and re-join"."""
+        return share is not member.owned and bool(minus(member.owned, share))
+
+
+def machine(setup: Setup) -> Classic:
+    """The cooperative protocol."""
+    return Classic("cooperative", setup, Cooperative(setup))

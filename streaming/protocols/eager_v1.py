@@ -1,0 +1,31 @@
+"""Eager, first version: the coordinator itself assigns and answers JoinGroup with the share.
+
+A heartbeat is answered with IllegalGeneration when the group rebalances. There are no instance ids, no member
+ids told in advance, and a new strategy means changing the broker: the assignor works from cluster metadata
+alone, without what members owned.
+"""
+
+from __future__ import annotations
+
+from streaming.protocols.classic import Classic
+from streaming.protocols.classic_state import Member
+from streaming.protocols.eager import Eager
+from streaming.protocols.vocabulary import Setup
+
+
+class EagerV1(Eager):
+    """As eager, without SyncGroup, votes and instance ids."""
+
+    coordinator_assigns = True
+    static = False
+    member_id_required = False
+
+    def assignors(self, member: Member) -> tuple[str, ...]:
+        """The broker's strategy, whatever clients say."""
+        del member
+        return self._default
+
+
+def machine(setup: Setup) -> Classic:
+    """The first eager protocol."""
+    return Classic("eager-v1", setup, EagerV1(setup))

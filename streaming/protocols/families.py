@@ -1,0 +1,116 @@
+"""The protocols by name: which assignors each can carry, its default, and its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, cast
+
+from assignors import registry
+from assignors.errors import UnknownAssignor
+from assignors.model import Share, Topic
+from streaming.protocols.vocabulary import Event, ImpossiblePair, Output, Sent, Setup
+
+
+class Machine(Protocol):
+    """One protocol: ``apply`` is pure, and all else reads a state."""
+
+    name: str
+
+    def initial(self, topics: Mapping[str, Topic]) -> Any:
+        """A group that nobody has joined yet."""
+        ...
+
+    def apply(self, state: Any, event: Event) -> tuple[Any, tuple[Output, ...]]:
+        """The state after ``event``, and what follows from it; an undefined pair raises and changes nothing."""
+        ...
+
+    def stable(self, state: Any) -> bool:
+        """Whether nothing is under way."""
+        ...
+
+    def owned(self, state: Any) -> dict[str, Share]:
+        """What each process consumes now."""
+        ...
+
+    def heartbeats(self, state: Any, until: int) -> list[Sent]:
+        """Requests that are counted, not simulated, and not yet counted."""
+        ...
+
+
+class Family(NamedTuple):
+    """A protocol as the command line knows it."""
+
+    module: str
+    default: str
+    #: Whose assignors it runs (the registry's protocol), and which of them it can carry.
+    assignors_of: str
+    carries: tuple[str, ...]
+    #: Why it can't carry others.
+    reason: str
+
+
+FAMILIES: dict[str, Family] = {
+    "zookeeper": Family(
+        "zookeeper",
+        "range",
+        "zookeeper",
+        ("range", "roundrobin"),
+        "each consumer computes its own share from ZooKeeper",
+    ),
+    "eager-v1": Family(
+        "eager_v1",
+        "range",
+        "classic",
+        ("range", "roundrobin"),
+        "the coordinator assigns from cluster metadata and does not know what members owned",
+    ),
+    "eager": Family(
+        "eager",
+        "range",
+        "classic",
+        ("range", "roundrobin", "sticky", "cooperative-sticky"),
+        "the leader runs a client-side assignor",
+    ),
+    "cooperative": Family(
+        "cooperative",
+        "cooperative-sticky",
+        "classic",
+        ("cooperative-sticky",),
+        "members keep their partitions through the join, which an EAGER assignor can't take into account",
+    ),
+    "connect": Family(
+        "connect", "incremental", "connect", ("incremental", "eager"), "workers run connectors and tasks"
+    ),
+    "consumer": Family(
+        "consumer", "uniform", "consumer", ("uniform", "range"), "the coordinator runs a server-side assignor"
+    ),
+}
+
+
+def carried(protocol: str, assignor: str | None) -> str:
+    """The assignor that ``protocol`` runs when this one is asked for; its default for None.
+
+    Raises:
+        UnknownAssignor: there is no such protocol.
+        ImpossiblePair: the protocol can't carry the assignor; the message says why and what it can.
+    """
+    family = FAMILIES.get(protocol)
+    if family is None:
+        raise UnknownAssignor(f"--protocol: {protocol!r} is none of {', '.join(FAMILIES)}, all")
+    if assignor is None:
+        return family.default
+    if assignor not in family.carries:
+        raise ImpossiblePair(
+            f"--assignor: {protocol} can't run {assignor!r}: {family.reason}; it runs {', '.join(family.carries)}"
+        )
+    if family.assignors_of != "connect":
+        registry.find(family.assignors_of, assignor)
+    return assignor
+
+
+def machine(protocol: str, setup: Setup) -> Machine:
+    """The machine of a protocol, with the assignor that ``setup`` names."""
+    carried(protocol, setup.assignor)
+    module = import_module(f"streaming.protocols.{FAMILIES[protocol].module}")
+    return cast("Machine", module.machine(setup))

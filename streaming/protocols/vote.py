@@ -1,0 +1,53 @@
+"""Which assignor a group runs, as its coordinator decides it, and how each client then rebalances.
+
+Sources: ``ClassicGroup.selectProtocol``, ``ClassicGroupMember.vote``, ``ConsumerCoordinator``'s constructor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from assignors import registry
+from assignors.errors import UnknownAssignor
+from assignors.java import in_hash_order
+from streaming.protocols.vocabulary import NoCommonAssignor
+
+
+def select(lists: Mapping[str, Sequence[str]]) -> str:
+    """The assignor of a classic group, from ``{member: its assignors in order}``.
+
+    Candidates are what all members support; each member votes for its first candidate; most votes win, of
+    several the first in HashMap order.
+
+    Raises:
+        NoCommonAssignor: there is no candidate; the message shows who supports what.
+    """
+    first = next(iter(lists.values()))
+    if all(names == first for names in lists.values()):
+        return first[0]
+    candidates = set(first).intersection(*lists.values())
+    if not candidates:
+        named = "; ".join(f"{member}: {', '.join(names)}" for member, names in lists.items())
+        raise NoCommonAssignor(f"assignors: the members have none in common ({named})")
+    votes = Counter(next(name for name in names if name in candidates) for names in lists.values())
+    most = max(votes.values())
+    return next(name for name in in_hash_order(list(votes)) if votes[name] == most)
+
+
+def cooperative(assignors: Sequence[str]) -> bool:
+    """Whether a client with these assignors keeps its partitions through a rebalance.
+
+    The highest protocol that *all* its assignors support: a client in the middle of an upgrade, with
+    ``[cooperative-sticky, range]``, still gives everything up before it joins.
+    """
+    return all(_supports_cooperative(name) for name in assignors)
+
+
+@cache
+def _supports_cooperative(name: str) -> bool:
+    try:
+        return "COOPERATIVE" in registry.find("classic", name).SUPPORTED_PROTOCOLS
+    except UnknownAssignor:
+        return False  # a list may name assignors of the user's own; only the chosen one must be known

@@ -1,0 +1,185 @@
+"""What a run adds up to: rounds with every member's change, requests, partitions moved, time without an owner."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignors.diff import Diff, as_lists, diff
+from assignors.model import Share, Topic
+from streaming.protocols.shares import minus
+from streaming.protocols.vocabulary import NOTHING, Cause, Handover, Owns, Round, Sent, Wants
+
+
+class Member(NamedTuple):
+    """One member in one round: kept = owned − revoked, after = kept + assigned."""
+
+    owned: Share
+    change: Diff
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One round: when its assignment was known, and who had what before and has now."""
+
+    at: int
+    number: int
+    round: int
+    cause: Cause
+    before: Mapping[str, Share]
+    after: Mapping[str, Share]
+    changed: Mapping[str, Diff]
+
+    def members(self) -> Iterator[tuple[str, Member]]:
+        """Everyone who was or is in the group."""
+        for name, share in self.after.items():
+            owned = self.before.get(name, NOTHING)
+            yield name, Member(owned, self.changed.get(name) or Diff({}, {}, as_lists(share)))
+        for name, owned in self.before.items():
+            if name not in self.after:
+                yield name, Member(owned, self.changed[name])
+
+
+class Stretch(NamedTuple):
+    """One partition consumed by one member, from and until (ms)."""
+
+    topic: str
+    partition: int
+    member: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Gaps:
+    """Time without an owner: from the loss of one (or the first wish for one) until the next consumes."""
+
+    topics: dict[str, int] = field(default_factory=dict)
+    total: dict[str, dict[int, int]] = field(default_factory=dict)
+    longest: int = 0
+    since: dict[str, dict[int, int]] = field(default_factory=dict)
+    owners: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
+    #: None: the stretches are not kept.
+    stretches: list[Stretch] | None = None
+    _shares: dict[str, Share] = field(default_factory=dict)
+
+    def partitions(self, topics: Mapping[str, Topic], wanted: Iterable[str], at: int) -> None:
+        """Topics have these partitions now; those that are wanted and new lack an owner from now on."""
+        for name, topic in topics.items():
+            self.topics[name] = max(self.topics.get(name, 0), topic.partitions)
+        self.want(wanted, at)
+
+    def want(self, wanted: Iterable[str], at: int) -> None:
+        """Live members subscribe to these topics."""
+        for name in wanted:
+            count = self.topics.get(name, 0)
+            total = self.total.setdefault(name, {})
+            since = self.since.setdefault(name, {})
+            for partition in range(len(total), count):
+                total[partition] = 0
+                since[partition] = at
+
+    def own(self, shares: Mapping[str, Share], at: int) -> None:
+        """These members consume exactly this from now on."""
+        gained = []
+        for name, share in shares.items():
+            had = self._shares.get(name, NOTHING)
+            if had is share:
+                continue
+            for topic, partitions in minus(had, share).items():
+                for partition in partitions:
+                    self._lost(topic, partition, name, at)
+            gained.append((name, minus(share, had)))
+            self._shares[name] = share
+        for name, more in gained:
+            for topic, partitions in more.items():
+                self._gained(topic, partitions, name, at)
+
+    def _lost(self, topic: str, partition: int, name: str, at: int) -> None:
+        owner = self.owners[topic].get(partition)
+        if owner is None or owner[0] != name:
+            return
+        del self.owners[topic][partition]
+        self.since.setdefault(topic, {})[partition] = at
+        if self.stretches is not None and at > owner[1]:
+            self.stretches.append(Stretch(topic, partition, name, owner[1], at))
+
+    def _gained(self, topic: str, partitions: Iterable[int], name: str, at: int) -> None:
+        owners = self.owners.setdefault(topic, {})
+        since = self.since.setdefault(topic, {})
+        total = self.total.setdefault(topic, {})
+        for partition in partitions:
+            begun = since.pop(partition, at)
+            total[partition] = total.get(partition, 0) + at - begun
+            self.longest = max(self.longest, at - begun)
+            owners[partition] = (name, at)
+
+    def end(self, at: int) -> None:
+        """The run is over."""
+        if self.stretches is not None:
+            for topic, owners in self.owners.items():
+                for partition, (name, begun) in owners.items():
+                    self.stretches.append(Stretch(topic, partition, name, begun, at))
+
+
+class Ledger:
+    """Takes a machine's outputs and keeps what a forecast answers."""
+
+    def __init__(self, topics: Mapping[str, Topic], *, stretches: bool) -> None:
+        self.rounds: list[Record] = []
+        self.requests: Counter[str] = Counter()
+        self.moved = 0
+        self.gaps = Gaps(stretches=[] if stretches else None)
+        self._wanted: frozenset[str] = frozenset()
+        self._held: Mapping[str, Share] = {}
+        self._last: dict[str, dict[int, str]] = {}
+        self._round = 0
+        self.gaps.partitions(topics, (), 0)
+
+    def topics(self, topics: Mapping[str, Topic], at: int) -> None:
+        """Topics have changed."""
+        self.gaps.partitions(topics, self._wanted, at)
+
+    def take(self, output: object, at: int) -> None:
+        """One output of the machine, at its time."""
+        if isinstance(output, Sent):
+            self.requests[output.kind] += output.times
+        elif isinstance(output, Owns):
+            self.gaps.own(output.shares, at)
+        elif isinstance(output, Wants):
+            self._wanted = output.topics
+            self.gaps.want(output.topics, at)
+        elif isinstance(output, Round):
+            self._record(output, at)
+        elif isinstance(output, Handover):
+            self._hand_over(output)
+
+    def _record(self, told: Round, at: int) -> None:
+        before, after = self._held, told.after
+        changed: dict[str, Diff] = {}
+        for name, share in after.items():
+            owned = before.get(name, NOTHING)
+            if owned is not share and owned != share:
+                changed[name] = diff(owned, share)
+        for name, owned in before.items():
+            if name not in after:
+                changed[name] = diff(owned, NOTHING)
+        for name, change in changed.items():
+            for topic, partitions in change.assigned.items():
+                last = self._last.setdefault(topic, {})
+                for partition in partitions:
+                    self.moved += last.get(partition, name) != name
+                    last[partition] = name
+        self._round = 1 if told.first else self._round + 1
+        self._held = after
+        self.rounds.append(Record(at, told.number, self._round, told.cause, before, after, changed))
+
+    def _hand_over(self, output: Handover) -> None:
+        """The same place in the group under another name: nothing moved."""
+        held = dict(self._held)
+        share = held.pop(output.before, NOTHING)
+        self._held = {**held, output.after: share}
+        for topic, partitions in share.items():
+            self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, output.after))

@@ -1,0 +1,247 @@
+"""Reads a scenario from YAML or JSON and refuses what can't be played: the event by its number, and the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import Any, get_args
+
+import yaml
+
+from assignors.model import Topic
+from streaming.simulate.lives import check
+from streaming.simulate.scenario import Happening, InvalidScenario, Kind, Scenario
+
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+_TIMES = ("session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms", "metadata_max_age_ms")
+_MAY_BE_ZERO = ("scheduled_rebalance_delay_ms", "metadata_max_age_ms")
+_JOIN = ("topics", "instance_id", "rack_id", "assignors", "group_protocol")
+#: What an event may say beside ``at`` and its own word.
+_FIELDS: dict[Kind, tuple[str, ...]] = {
+    "join": _JOIN,
+    "bounce": ("down_ms", *_JOIN),
+    "crash": (),
+    "leave": (),
+    "subscribe": ("topics",),
+    "pause": ("down_ms",),
+    "partitions": (),
+    "coordinator_fails": (),
+}
+_NEEDS: dict[Kind, tuple[str, ...]] = {
+    "bounce": ("down_ms",),
+    "pause": ("down_ms",),
+    "subscribe": ("topics",),
+}
+_INT_MAX = 2**31 - 1
+
+
+def topic_id(name: str) -> str:
+    """A Uuid for a topic that exists in a scenario only: a pure function of its name, as Kafka prints one."""
+    from base64 import urlsafe_b64encode
+
+    return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
+
+
+def loads(text: str) -> Scenario:
+    """The scenario of a YAML or JSON text.
+
+    Raises:
+        InvalidScenario: it is neither, or it can't be played; one line that names the event and the field.
+    """
+    try:
+        value = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
+    except json.JSONDecodeError:
+        value = _yaml(text)
+    except yaml.YAMLError as error:
+        raise InvalidScenario(f"scenario: neither YAML nor JSON: {_one_line(error)}") from error
+    return scenario(value)
+
+
+def _yaml(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidScenario(f"scenario: neither YAML nor JSON: {_one_line(error)}") from error
+
+
+def _one_line(error: yaml.YAMLError) -> str:
+    return " ".join(str(error).split())
+
+
+def scenario(value: Any) -> Scenario:
+    """The scenario of an already parsed document.
+
+    Raises:
+        InvalidScenario: it can't be played.
+    """
+    if not isinstance(value, dict):
+        raise InvalidScenario(f"scenario: a mapping with topics and events is needed, not {_name(value)}")
+    _known(value, ("topics", "events", *_TIMES), "scenario")
+    for needed in ("topics", "events"):
+        if needed not in value:
+            raise InvalidScenario(f"scenario: {needed}: missing")
+    topics = _topics(value["topics"])
+    times = {
+        name: _whole(value[name], f"scenario: {name}", least=0 if name in _MAY_BE_ZERO else 1)
+        for name in _TIMES
+        if name in value
+    }
+    events = value["events"]
+    if not isinstance(events, list):
+        raise InvalidScenario(f"scenario: events: a list is needed, not {_name(events)}")
+    found = tuple(_event(number, event, topics) for number, event in enumerate(events, 1))
+    check(found, topics)
+    return Scenario(topics=topics, events=found, **times)
+
+
+def _topics(value: Any) -> dict[str, Topic]:
+    if not isinstance(value, dict) or not value:
+        raise InvalidScenario("scenario: topics: a mapping of names to partition counts is needed")
+    topics = {}
+    for name, told in value.items():
+        where = f"scenario: topics.{name}"
+        if not isinstance(name, str):
+            raise InvalidScenario(f"{where}: a topic's name is text; write it in quotes")
+        racks = None
+        count = told
+        if isinstance(told, dict):
+            _known(told, ("partitions", "racks"), where)
+            count = told.get("partitions")
+            racks = _racks(told.get("racks"), where)
+        count = _whole(count, f"{where}: partitions" if isinstance(told, dict) else where, least=0)
+        if racks is not None and len(racks) != count:
+            raise InvalidScenario(f"{where}: racks: {len(racks)} entries for {count} partitions")
+        topics[name] = Topic(name, count, racks, topic_id(name))
+    return topics
+
+
+def _racks(value: Any, where: str) -> tuple[tuple[str, ...], ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(
+        isinstance(racks, list) and all(isinstance(rack, str) for rack in racks) for racks in value
+    ):
+        raise InvalidScenario(f"{where}: racks: a list with a list of racks a partition is needed")
+    return tuple(tuple(racks) for racks in value)
+
+
+def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> Happening:
+    where = f"event {number}"
+    if not isinstance(value, dict):
+        raise InvalidScenario(f"{where}: a mapping such as {{at: 0, join: c1}} is needed, not {_name(value)}")
+    kind = _kind(value, where)
+    told = value[kind]
+    where = f"{where} ({kind}{f' {told}' if isinstance(told, str) else ''})"
+    _known(value, ("at", kind, *_FIELDS[kind]), where)
+    for needed in ("at", *_NEEDS.get(kind, ())):
+        if needed not in value:
+            raise InvalidScenario(f"{where}: {needed}: missing")
+    fields: dict[str, Any] = {"at": _whole(value["at"], f"{where}: at", least=0)}
+    if kind == "partitions":
+        fields["partitions"] = _counts(told, topics, where)
+    elif kind == "coordinator_fails":
+        if told is not True:
+            raise InvalidScenario(f"{where}: coordinator_fails: true is all that it can be, not {told!r}")
+    elif not isinstance(told, str) or not told or "~" in told:
+        raise InvalidScenario(
+            f"{where}: {kind}: a member's name is needed, text without ~, not {_name(told)}"
+        )
+    else:
+        fields["member"] = told
+    for name in _FIELDS[kind]:
+        if value.get(name) is not None:
+            fields[name] = _READERS[name](value[name], f"{where}: {name}", topics)
+    return Happening(number=number, kind=kind, **fields)
+
+
+def _kind(value: Mapping[Any, Any], where: str) -> Kind:
+    """The one thing that the event is."""
+    kinds = [kind for kind in _KINDS if kind in value]
+    if len(kinds) == 1:
+        return kinds[0]
+    known = {"at", *_KINDS}.union(*_FIELDS.values())
+    for key in value:
+        if key not in known:
+            raise InvalidScenario(f"{where}: {key}: unknown{_meant(str(key), _KINDS)}")
+    what = f"both {' and '.join(kinds)}" if kinds else "nothing"
+    raise InvalidScenario(f"{where}: says {what}; an event is one of {', '.join(_KINDS)}")
+
+
+def _counts(value: Any, topics: Mapping[str, Topic], where: str) -> dict[str, int]:
+    if not isinstance(value, dict) or not value:
+        raise InvalidScenario(f"{where}: partitions: a mapping of topics to their new counts is needed")
+    for name in value:
+        if name not in topics:
+            raise InvalidScenario(
+                f"{where}: partitions: {name!r} is no topic of this scenario{_meant(str(name), topics)}"
+            )
+    return {name: _whole(count, f"{where}: partitions.{name}", least=0) for name, count in value.items()}
+
+
+def _names(value: Any, where: str, topics: Mapping[str, Topic]) -> tuple[str, ...]:
+    found = _texts(value, where, topics)
+    for name in found:
+        if name not in topics:
+            raise InvalidScenario(f"{where}: {name!r} is no topic of this scenario{_meant(name, topics)}")
+    return tuple(dict.fromkeys(found))
+
+
+def _texts(value: Any, where: str, topics: Mapping[str, Topic]) -> tuple[str, ...]:
+    del topics
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise InvalidScenario(f"{where}: a list of names is needed, not {_name(value)}")
+    return tuple(value)
+
+
+def _text(value: Any, where: str, topics: Mapping[str, Topic]) -> str:
+    del topics
+    if not isinstance(value, str) or not value:
+        raise InvalidScenario(f"{where}: text is needed, not {_name(value)}")
+    return value
+
+
+def _protocol(value: Any, where: str, topics: Mapping[str, Topic]) -> str:
+    del topics
+    if value not in ("classic", "consumer"):
+        raise InvalidScenario(f"{where}: {value!r} is neither classic nor consumer")
+    return str(value)
+
+
+def _down(value: Any, where: str, topics: Mapping[str, Topic]) -> int:
+    del topics
+    return _whole(value, where, least=0)
+
+
+_READERS: dict[str, Callable[[Any, str, Mapping[str, Topic]], Any]] = {
+    "topics": _names,
+    "instance_id": _text,
+    "rack_id": _text,
+    "assignors": _texts,
+    "group_protocol": _protocol,
+    "down_ms": _down,
+}
+
+
+def _known(value: Mapping[Any, Any], known: tuple[str, ...], where: str) -> None:
+    for key in value:
+        if key not in known:
+            raise InvalidScenario(
+                f"{where}: {key}: unknown{_meant(str(key), known)}; it takes {', '.join(known)}"
+            )
+
+
+def _meant(word: str, known: Any) -> str:
+    close = get_close_matches(word, list(known), 1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _whole(value: Any, where: str, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _INT_MAX:
+        raise InvalidScenario(f"{where}: a whole number from {least} up is needed, not {value!r}")
+    return value
+
+
+def _name(value: Any) -> str:
+    return "nothing" if value is None else repr(value)

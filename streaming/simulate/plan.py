@@ -1,0 +1,165 @@
+"""A scenario as events of the machines: who starts, stops, freezes, and when it is back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from assignors.model import Topic
+from streaming.protocols.vocabulary import (
+    Client,
+    CoordinatorFails,
+    Crash,
+    Event,
+    Freeze,
+    Leave,
+    MemberEvent,
+    Start,
+    Stop,
+    Subscribe,
+    Thaw,
+    TopicsChanged,
+)
+from streaming.simulate.scenario import Happening, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An event of the machines, and the event of the scenario behind it."""
+
+    event: Event
+    because: Happening
+
+
+def plan(scenario: Scenario) -> list[Planned]:
+    """Every event from outside, in order of time; what happens at one instant stands in the scenario's order.
+
+    The same thing happening to several members at the same instant is one event.
+    """
+    drafts = list(_drafts(scenario))
+    drafts.sort(key=lambda planned: planned.event.at)  # stable
+    merged: list[Planned] = []
+    for planned in drafts:
+        if merged and (joint := _joint(merged[-1].event, planned.event)) is not None:
+            merged[-1] = Planned(joint, merged[-1].because)
+        else:
+            merged.append(planned)
+    return merged
+
+
+def _drafts(scenario: Scenario) -> Iterator[Planned]:
+    draft = _Draft(scenario)
+    for happening in scenario.events:
+        yield from draft.returned(happening)
+        yield from getattr(draft, f"_{happening.kind}")(happening)
+    yield from draft.rest()
+
+
+class _Draft:
+    """Walks through a scenario: who is configured how, who has left, who is down and comes back when."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.topics: dict[str, Topic] = dict(scenario.topics)
+        self.clients: dict[str, Client] = {}
+        self.left: set[str] = set()
+        self.returns: dict[str, tuple[int, Happening, type[Start | Thaw]]] = {}
+
+    def returned(self, happening: Happening) -> Iterator[Planned]:
+        """The return of the member that something happens to, when it is due."""
+        name = happening.member
+        if name in self.returns and self.returns[name][0] <= happening.at:
+            yield self._back(name)
+
+    def rest(self) -> Iterator[Planned]:
+        """Everyone who is still down comes back."""
+        for name in list(self.returns):
+            yield self._back(name)
+
+    def _back(self, name: str) -> Planned:
+        at, because, kind = self.returns.pop(name)
+        event: Event = Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,))
+        return Planned(event, because)
+
+    def _join(self, one: Happening) -> Iterator[Planned]:
+        self.left.discard(one.member)
+        self.clients[one.member] = _client(one, None, self.scenario)
+        yield Planned(Start(one.at, (self.clients[one.member],)), one)
+
+    def _bounce(self, one: Happening) -> Iterator[Planned]:
+        self.clients[one.member] = _client(one, self.clients[one.member], self.scenario)
+        self.returns[one.member] = (one.at + one.down_ms, one, Start)
+        yield Planned(Stop(one.at, (one.member,)), one)
+
+    def _pause(self, one: Happening) -> Iterator[Planned]:
+        self.returns[one.member] = (one.at + one.down_ms, one, Thaw)
+        yield Planned(Freeze(one.at, (one.member,)), one)
+
+    def _crash(self, one: Happening) -> Iterator[Planned]:
+        down = self.returns.pop(one.member, None)
+        if down is None or down[2] is Thaw:
+            yield Planned(Crash(one.at, (one.member,)), one)
+
+    def _leave(self, one: Happening) -> Iterator[Planned]:
+        self.left.add(one.member)
+        down = self.returns.pop(one.member, None)
+        if down is None:
+            yield Planned(Leave(one.at, (one.member,)), one)
+        elif down[2] is Thaw:
+            yield Planned(Crash(one.at, (one.member,)), one)  # a frozen process can't say that it leaves
+
+    def _subscribe(self, one: Happening) -> Iterator[Planned]:
+        name = one.member
+        self.clients[name] = client = _client(one, self.clients[name], self.scenario)
+        if name in self.left:
+            # As a consumer that unsubscribed, which leaves the group, and subscribes again.
+            self.left.discard(name)
+            yield Planned(Start(one.at, (client,)), one)
+        elif name not in self.returns:
+            yield Planned(Subscribe(one.at, (name,), client.topics), one)
+        elif self.returns[name][2] is Thaw:
+            at = self.returns[name][0]  # a frozen process subscribes once it goes on
+            yield Planned(Subscribe(at, (name,), client.topics), one)
+
+    def _partitions(self, one: Happening) -> Iterator[Planned]:
+        grown = {
+            topic: replace(self.topics[topic], partitions=count, racks=None)
+            for topic, count in one.partitions.items()
+        }
+        self.topics.update(grown)
+        yield Planned(TopicsChanged(one.at, grown), one)
+
+    def _coordinator_fails(self, one: Happening) -> Iterator[Planned]:
+        yield Planned(CoordinatorFails(one.at), one)
+
+
+def _client(happening: Happening, before: Client | None, scenario: Scenario) -> Client:
+    """The process as it is configured from this event on; a bounce keeps what it does not say anew."""
+    if happening.kind == "join" or before is None:
+        before = Client(happening.member, tuple(scenario.topics))
+    return replace(
+        before,
+        topics=before.topics if happening.topics is None else happening.topics,
+        instance_id=happening.instance_id or before.instance_id,
+        rack_id=happening.rack_id or before.rack_id,
+        assignors=happening.assignors or before.assignors,
+        group_protocol=happening.group_protocol or before.group_protocol,
+    )
+
+
+def _joint(first: Event, second: Event) -> Event | None:
+    """Both in one event, when they are the same thing at the same instant."""
+    if first.at != second.at or type(first) is not type(second):
+        return None
+    if isinstance(first, Start) and isinstance(second, Start):
+        names = {client.name for client in first.clients}
+        protocols = {client.group_protocol for client in (*first.clients, *second.clients)}
+        if len(protocols) == 1 and not names.intersection(client.name for client in second.clients):
+            return Start(first.at, first.clients + second.clients)
+    elif (
+        isinstance(first, MemberEvent)
+        and isinstance(second, MemberEvent)
+        and not isinstance(first, Subscribe)
+    ) and not set(first.names).intersection(second.names):
+        return replace(first, names=first.names + second.names)
+    return None

@@ -1,0 +1,149 @@
+"""Ready scenarios: the changes that people ask about, for any number of members and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from assignors.errors import BadInput
+from streaming.simulate.parse import scenario
+from streaming.simulate.scenario import Scenario
+
+Event = dict[str, Any]
+
+
+class UnknownScenario(BadInput):
+    """There is no such file, and no ready scenario of this name."""
+
+
+class Ready(NamedTuple):
+    """A scenario that comes along."""
+
+    says: str
+    members: int
+    partitions: int
+    events: Callable[[int, int], list[Event]]
+
+
+#: Everyone has settled long before the story begins.
+_BEGIN = 60_000
+
+
+def _joins(count: int, at: int = 0, first: int = 1, **more: Any) -> list[Event]:
+    return [{"at": at, "join": f"c{number}", **more} for number in range(first, first + count)]
+
+
+def _static_joins(count: int) -> list[Event]:
+    return [{"at": 0, "join": f"c{number}", "instance_id": f"i-{number}"} for number in range(1, count + 1)]
+
+
+def _roll(count: int, every: int = 20_000, down: int = 8000, begin: int = _BEGIN, **more: Any) -> list[Event]:
+    return [
+        {"at": begin + every * turn, "bounce": f"c{turn + 1}", "down_ms": down, **more}
+        for turn in range(count)
+    ]
+
+
+def _rolling_restart(members: int, partitions: int) -> list[Event]:
+    del partitions
+    return _joins(members) + _roll(members)
+
+
+def _deploy_static(members: int, partitions: int) -> list[Event]:
+    del partitions
+    return _static_joins(members) + _roll(members)
+
+
+def _scale_out(members: int, partitions: int) -> list[Event]:
+    del partitions
+    return _joins(members) + [
+        event
+        for turn in range(max(members // 4, 1))
+        for event in _joins(1, _BEGIN + 10_000 * turn, members + 1 + turn)
+    ]
+
+
+def _scale_in(members: int, partitions: int) -> list[Event]:
+    del partitions
+    gone = min(max(members // 4, 1), members - 1)
+    return _joins(members) + [
+        {"at": _BEGIN + 10_000 * turn, "leave": f"c{members - turn}"} for turn in range(gone)
+    ]
+
+
+def _crash(members: int, partitions: int) -> list[Event]:
+    del partitions
+    return [*_joins(members), {"at": _BEGIN, "crash": f"c{members}"}]
+
+
+def _long_pause(members: int, partitions: int) -> list[Event]:
+    del partitions
+    return [*_joins(members), {"at": _BEGIN, "pause": f"c{members}", "down_ms": 70_000}]
+
+
+def _flapping(members: int, partitions: int) -> list[Event]:
+    del partitions
+    name = f"c{members}"
+    return _joins(members) + [
+        {"at": _BEGIN + 15_000 * turn, "bounce": name, "down_ms": 5000} for turn in range(5)
+    ]
+
+
+def _growth(members: int, partitions: int) -> list[Event]:
+    return [*_joins(members), {"at": _BEGIN, "partitions": {"orders": partitions + max(partitions // 2, 1)}}]
+
+
+def _two_bounces(members: int, partitions: int) -> list[Event]:
+    del partitions
+    second = _BEGIN + 20_000 * members
+    return [
+        *_joins(members, assignors=["range"]),
+        *_roll(members, assignors=["cooperative-sticky", "range"]),
+        *_roll(members, begin=second, assignors=["cooperative-sticky"]),
+    ]
+
+
+def _to_consumer(members: int, partitions: int) -> list[Event]:
+    del partitions
+    return _joins(members, group_protocol="classic") + _roll(members, group_protocol="consumer")
+
+
+READY: dict[str, Ready] = {
+    "rolling-restart": Ready("every member restarts, one after the other", 6, 12, _rolling_restart),
+    "deploy-dynamic": Ready("a deploy of members without group.instance.id", 4, 12, _rolling_restart),
+    "deploy-static": Ready("the same deploy with group.instance.id", 4, 12, _deploy_static),
+    "scale-out": Ready("a quarter more members, one every ten seconds", 4, 12, _scale_out),
+    "scale-in": Ready("a quarter of the members leaves, one every ten seconds", 4, 12, _scale_in),
+    "crash": Ready("one member is gone without a word", 3, 9, _crash),
+    "long-gc": Ready("one member pauses for longer than its session timeout", 3, 9, _long_pause),
+    "flapping": Ready("one member restarts every fifteen seconds", 3, 9, _flapping),
+    "partition-growth": Ready("the topic gets half as many partitions more", 3, 8, _growth),
+    "two-bounces": Ready("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces),
+    "classic-to-consumer": Ready(
+        "from the classic to the consumer protocol, one member a bounce", 3, 9, _to_consumer
+    ),
+}
+
+
+def ready(name: str, members: int | None = None, partitions: int | None = None) -> dict[str, Any]:
+    """The document of a ready scenario, as a file could hold it.
+
+    Raises:
+        UnknownScenario: there is none of this name; the message lists those there are.
+    """
+    found = READY.get(name)
+    if found is None:
+        raise UnknownScenario(
+            f"SCENARIO: no file {name!r}, and no ready scenario of that name: {', '.join(READY)}"
+        )
+    members = found.members if members is None else members
+    partitions = found.partitions if partitions is None else partitions
+    for option, value in (("--members", members), ("--partitions", partitions)):
+        if value < 1:
+            raise UnknownScenario(f"{option}: {value}; at least 1")
+    return {"topics": {"orders": partitions}, "events": found.events(members, partitions)}
+
+
+def load(name: str, members: int | None = None, partitions: int | None = None) -> Scenario:
+    """A ready scenario, parsed."""
+    return scenario(ready(name, members, partitions))

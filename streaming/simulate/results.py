@@ -1,0 +1,85 @@
+"""Forecasts as JSON values (``simulate --json``) and as the rows of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from assignors.diff import as_lists
+from streaming.simulate.ledger import Record
+from streaming.simulate.run import Forecast
+
+
+def document(forecasts: Iterable[Forecast]) -> dict[str, Any]:
+    """The answer of ``simulate --json``."""
+    return {"protocols": {one.protocol: protocol(one) for one in forecasts}}
+
+
+def protocol(forecast: Forecast) -> dict[str, Any]:
+    """One protocol's part of the answer; times in ms since the scenario's start."""
+    ledger = forecast.ledger
+    number = "groupEpoch" if forecast.protocol == "consumer" else "generation"
+    return {
+        "rounds": [_round(record, number) for record in ledger.rounds],
+        "requests": dict(sorted(ledger.requests.items())),
+        "rebalances": rebalances(forecast),
+        "moved": ledger.moved,
+        "unavailableMs": {
+            topic: {str(partition): ms for partition, ms in sorted(partitions.items())}
+            for topic, partitions in sorted(ledger.gaps.total.items())
+        },
+        "longestGapMs": ledger.gaps.longest,
+    }
+
+
+def _round(record: Record, number: str) -> dict[str, Any]:
+    return {
+        "at": record.at,
+        number: record.number,
+        "round": record.round,
+        "cause": {"kind": record.cause.kind, "memberIds": list(record.cause.members)},
+        "members": {
+            name: {
+                "owned": as_lists(member.owned),
+                "revoked": member.change.revoked,
+                "assigned": member.change.assigned,
+                "kept": member.change.kept,
+            }
+            for name, member in record.members()
+        },
+    }
+
+
+def rebalances(forecast: Forecast) -> int:
+    """Rebalances: follow-up rounds belong to the one that they follow from."""
+    return sum(record.round == 1 for record in forecast.ledger.rounds)
+
+
+class Summary(NamedTuple):
+    """A row of the comparison."""
+
+    protocol: str
+    assignor: str
+    rebalances: int
+    rounds: int
+    requests: int
+    moved: int
+    unavailable_s: float
+    longest_gap_s: float
+    end_s: float
+
+
+def summary(forecast: Forecast) -> Summary:
+    """One protocol in figures; partition-seconds without an owner, seconds else."""
+    ledger = forecast.ledger
+    return Summary(
+        forecast.protocol,
+        forecast.assignor,
+        rebalances(forecast),
+        len(ledger.rounds),
+        sum(ledger.requests.values()),
+        ledger.moved,
+        sum(sum(partitions.values()) for partitions in ledger.gaps.total.values()) / 1000,
+        ledger.gaps.longest / 1000,
+        forecast.end / 1000,
+    )

@@ -1,0 +1,140 @@
+"""Plays a scenario under a protocol: a small deterministic discrete-event loop around a pure machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from random import Random
+
+from assignors.errors import BadInput
+from streaming.protocols.families import Machine, carried, machine
+from streaming.protocols.vocabulary import (
+    After,
+    Event,
+    Setup,
+    Timing,
+    TopicsChanged,
+    UndefinedTransition,
+    dynamic_id,
+)
+from streaming.simulate.ledger import Ledger
+from streaming.simulate.plan import Planned, plan
+from streaming.simulate.scenario import InvalidScenario, Scenario
+
+#: A group that is not at rest a day after the last event never will be.
+_PATIENCE_MS = 24 * 3600 * 1000
+
+
+class NeverSettles(BadInput):
+    """The group did not come to rest within a day of the scenario's last event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """One protocol's answer: the ledger, and when the group came to rest."""
+
+    protocol: str
+    assignor: str
+    ledger: Ledger
+    end: int
+
+    @property
+    def shown_until(self) -> int:
+        """A little after the end, so that a picture shows what came of it."""
+        return self.end + max(self.end // 20, 1000)
+
+
+def timing(scenario: Scenario) -> Timing:
+    """The timing model with the scenario's timeouts; members beat at least three times a timeout."""
+    beat = min(3000, scenario.session_timeout_ms // 3, scenario.rebalance_timeout_ms // 3)
+    consumer_beat = min(5000, scenario.session_timeout_ms // 3, scenario.rebalance_timeout_ms // 3)
+    return Timing(
+        heartbeat_ms=max(beat, 1),
+        consumer_heartbeat_ms=max(consumer_beat, 1),
+        session_timeout_ms=scenario.session_timeout_ms,
+        rebalance_timeout_ms=scenario.rebalance_timeout_ms,
+        scheduled_rebalance_delay_ms=scenario.scheduled_rebalance_delay_ms,
+        metadata_age_ms=scenario.metadata_max_age_ms,
+    )
+
+
+def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
+    """How long ZooKeeper views lag: a pure function of consumer, change and seed, from 0 to ``largest_ms``."""
+
+    def lag(name: str, change: int) -> int:
+        return Random(f"{seed} {name} {change}").randint(0, largest_ms) if largest_ms else 0  # noqa: S311 - a model
+
+    return lag
+
+
+def forecast(
+    scenario: Scenario,
+    protocol: str,
+    assignor: str | None = None,
+    *,
+    setup: Setup | None = None,
+    stretches: bool = False,
+    view_lag_ms: int = 0,
+    seed: int = 0,
+) -> Forecast:
+    """What the protocol makes of the scenario, played until the group is at rest.
+
+    Args:
+        scenario: what happens.
+        protocol: one of :data:`streaming.protocols.families.FAMILIES`.
+        assignor: the protocol's default when None.
+        setup: in place of the scenario's timeouts and plain member ids.
+        stretches: keep who consumed what from when to when (for timelines).
+        view_lag_ms: how far ZooKeeper views may lag at most.
+        seed: of that lag.
+
+    Raises:
+        ImpossiblePair: the protocol can't carry the assignor.
+        InvalidScenario: an event can't happen under this protocol; the message names it.
+        NeverSettles: the group never comes to rest.
+    """
+    assignor = carried(protocol, assignor)
+    if setup is None:
+        setup = Setup(timing(scenario), assignor, dynamic_id, seeded_lag(seed, view_lag_ms))
+    ledger = Ledger(scenario.topics, stretches=stretches)
+    end = _play(machine(protocol, setup), scenario, ledger)
+    found = Forecast(protocol, assignor, ledger, end)
+    ledger.gaps.end(found.shown_until)
+    return found
+
+
+def _play(model: Machine, scenario: Scenario, ledger: Ledger) -> int:
+    queue: list[tuple[int, int, Event, Planned | None]] = [
+        (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan(scenario))
+    ]
+    last = queue[-1][0] if queue else 0
+    number = len(queue)
+    state = model.initial(scenario.topics)
+    end = 0
+    while queue:
+        at, _, event, planned = heappop(queue)
+        if at > last + _PATIENCE_MS:
+            raise NeverSettles(
+                f"{model.name}: the group is not at rest {_PATIENCE_MS} ms after the last event"
+            )
+        if isinstance(event, TopicsChanged):
+            ledger.topics(event.topics, at)
+        try:
+            after, outputs = model.apply(state, event)
+        except UndefinedTransition as error:
+            if planned is None:
+                raise
+            raise InvalidScenario(f"{planned.because}: {planned.because.kind}: {error}") from error
+        if planned is not None or outputs:
+            end = at
+        state = after
+        for output in outputs:
+            if isinstance(output, After):
+                heappush(queue, (output.event.at, number, output.event, None))
+                number += 1
+            else:
+                ledger.take(output, at)
+    for sent in model.heartbeats(state, end):
+        ledger.take(sent, end)
+    return end

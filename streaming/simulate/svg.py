@@ -1,0 +1,126 @@
+"""Forecasts as one SVG picture, fit for a design document: no script, no font, no link to anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.sax.saxutils import escape
+
+from streaming.simulate.results import summary
+from streaming.simulate.run import Forecast
+from streaming.simulate.timeline import by_partition, members, partitions
+
+#: Distinguishable in print and for most colour-blind readers (Okabe and Ito, then lighter and darker).
+PALETTE = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#7a5195",
+    "#3b8ea5", "#a05195", "#665191", "#ff7c43", "#2f4b7c", "#5a9367", "#8c510a", "#999999",
+)  # fmt: skip
+_LEFT, _WIDTH, _ROW, _HEAD, _FOOT = 130, 860, 14, 46, 34
+_MOST_ROWS = 120
+
+
+def picture(forecasts: Sequence[Forecast], title: str) -> str:
+    """An SVG document of at least one forecast: a panel a protocol, a row a partition, a colour a member.
+
+    What nobody consumes stays grey; a dashed line is a round that became known.
+    """
+    names = members(forecasts)
+    colours = {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(names)}
+    end = max(forecast.shown_until for forecast in forecasts)
+    parts: list[str] = []
+    top = 40
+    for forecast in forecasts:
+        panel, height = _panel(forecast, colours, top, end)
+        parts += panel
+        top += height
+    legend, height = _legend(colours, top)
+    parts += legend
+    top += height
+    width = _LEFT + _WIDTH + 30
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" width="{width}" height="{top}"'
+        ' font-family="Helvetica, Arial, sans-serif" font-size="11" role="img">'
+    )
+    lines = [
+        head,
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{width}" height="{top}" fill="#ffffff"/>',
+        f'<text x="16" y="24" font-size="16" font-weight="bold">{escape(title)}</text>',
+        *parts,
+        "</svg>",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _panel(forecast: Forecast, colours: dict[str, str], top: int, end: int) -> tuple[list[str], int]:
+    shown = partitions(forecast)[:_MOST_ROWS]
+    height = _ROW * len(shown)
+    base = top + _HEAD
+    scale = _WIDTH / end
+    parts = [
+        f'<text x="16" y="{top + 20}" font-size="13" font-weight="bold">{escape(forecast.protocol)}'
+        f" ({escape(forecast.assignor)})</text>"
+    ]
+    parts.append(_text(16, top + 36, _figures(forecast, len(partitions(forecast)) - len(shown)), grey=True))
+    parts.append(f'<rect x="{_LEFT}" y="{base}" width="{_WIDTH}" height="{height}" fill="#eeeeee"/>')
+    parts += _bars(forecast, shown, colours, base, scale)
+    for record in forecast.ledger.rounds:
+        x = round(_LEFT + record.at * scale, 2)
+        parts.append(
+            f'<line x1="{x}" x2="{x}" y1="{base - 4}" y2="{base + height}" stroke="#333333" stroke-width="0.6"'
+            f' stroke-dasharray="2 2"><title>{record.number}: {escape(record.cause.kind)}</title></line>'
+        )
+    for tick in range(0, end + 1, _tick(end)):
+        x = round(_LEFT + tick * scale, 2)
+        parts.append(_text(x, base + height + 14, f"{tick // 1000} s", "middle", grey=True))
+    return parts, _HEAD + height + _FOOT
+
+
+def _bars(
+    forecast: Forecast, shown: Sequence[tuple[str, int]], colours: dict[str, str], base: int, scale: float
+) -> list[str]:
+    stretches = by_partition(forecast)
+    parts = []
+    for row, (topic, partition) in enumerate(shown):
+        y = base + row * _ROW
+        parts.append(_text(_LEFT - 8, y + 11, f"{topic}-{partition}", "end"))
+        for stretch in stretches.get((topic, partition), []):
+            x = round(_LEFT + stretch.start * scale, 2)
+            width = max(round((stretch.end - stretch.start) * scale, 2), 0.3)
+            colour = colours.get(stretch.member, "#999999")
+            parts.append(f'<rect x="{x}" y="{y + 1}" width="{width}" height="{_ROW - 2}" fill="{colour}"/>')
+    return parts
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", *, grey: bool = False) -> str:
+    colour = ' fill="#555555"' if grey else ""
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{colour}>{escape(text)}</text>'
+
+
+def _figures(forecast: Forecast, hidden: int) -> str:
+    one = summary(forecast)
+    more = f" · {hidden} more partitions not drawn" if hidden else ""
+    return (
+        f"{one.rebalances} rebalances · {one.rounds} rounds · {one.requests} requests · {one.moved} moved · "
+        f"{one.unavailable_s:.1f} partition-seconds without a consumer · longest gap {one.longest_gap_s:.1f} s{more}"
+    )
+
+
+def _tick(end: int) -> int:
+    """About eight ticks, at round numbers of seconds."""
+    for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200):
+        if end <= seconds * 9000:
+            return seconds * 1000
+    return (end // 8000 + 1) * 1000
+
+
+def _legend(colours: dict[str, str], top: int) -> tuple[list[str], int]:
+    across, most = 8, 64
+    parts: list[str] = []
+    for number, (name, colour) in enumerate(list(colours.items())[:most]):
+        x, y = 16 + (number % across) * 124, top + (number // across) * 18
+        parts += [
+            f'<rect x="{x}" y="{y}" width="11" height="11" fill="{colour}"/>',
+            _text(x + 16, y + 10, name[:16]),
+        ]
+    return parts, 18 * -(-max(min(len(colours), most), 1) // across) + 16
