@@ -1,0 +1,113 @@
+"""Records of ``__consumer_offsets``: captured from a real broker, and written by hand in Kafka's encoding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from struct import pack
+
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+from streaming.collect.fold import Row
+
+GOLDEN = Path(__file__).parents[1] / "golden/collect"
+
+
+def captured() -> dict[int, list[Row]]:
+    """The captured records by partition (see ``tests/golden/collect/README.md``)."""
+    rows: dict[int, list[Row]] = {}
+    for line in (GOLDEN / "offsets-topic-4.3.1.jsonl").read_text().splitlines():
+        one = json.loads(line)
+        value = None if one["value"] is None else bytes.fromhex(one["value"])
+        row = Row(one["offset"], one["timestamp"], bytes.fromhex(one["key"]), value)
+        rows.setdefault(one["partition"], []).append(row)
+    return rows
+
+
+def string(text: str | None) -> bytes:
+    """A nullable string of a version that is not flexible."""
+    return b"\xff\xff" if text is None else pack(">h", len(text.encode())) + text.encode()
+
+
+def sized(data: bytes) -> bytes:
+    """Bytes of a version that is not flexible."""
+    return pack(">i", len(data)) + data
+
+
+def compact(data: bytes | str | None) -> bytes:
+    """A short nullable string, or bytes, of a flexible version."""
+    if data is None:
+        return b"\x00"
+    raw = data.encode() if isinstance(data, str) else data
+    return _varint(len(raw) + 1) + raw
+
+
+def _varint(value: int) -> bytes:
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)
+
+
+def subscription(topics: list[str], owned: dict[str, list[int]] | None = None, **fields: object) -> bytes:
+    """A ConsumerProtocolSubscription v3."""
+    entry = ConsumerProtocolSubscription.TopicPartition
+    return ConsumerProtocolSubscription(
+        version=3,
+        topics=topics,
+        user_data=fields.get("user_data"),
+        owned_partitions=[entry(topic=t, partitions=p) for t, p in (owned or {}).items()],
+        generation_id=fields.get("generation", -1),
+        rack_id=fields.get("rack"),
+    ).encode(version=3)
+
+
+def assignment(partitions: dict[str, list[int]]) -> bytes:
+    """A ConsumerProtocolAssignment v1."""
+    entry = ConsumerProtocolAssignment.TopicPartition
+    return ConsumerProtocolAssignment(
+        version=1,
+        assigned_partitions=[entry(topic=t, partitions=p) for t, p in partitions.items()],
+        user_data=None,
+    ).encode(version=1)
+
+
+def group_key(group_id: str) -> bytes:
+    """The key of a classic group's record."""
+    return pack(">h", 2) + string(group_id)
+
+
+def commit_key(group_id: str, topic: str, partition: int) -> bytes:
+    """The key of an offset commit."""
+    return pack(">h", 1) + string(group_id) + string(topic) + pack(">i", partition)
+
+
+def commit_value(timestamp: int, version: int = 3) -> bytes:
+    """The value of an offset commit."""
+    leader_epoch = pack(">i", 5) if version >= 3 else b""
+    if version >= 4:
+        return pack(">hq", version, 42) + leader_epoch + compact("") + pack(">q", timestamp) + b"\x00"
+    expires = pack(">q", timestamp + 1) if version == 1 else b""
+    return pack(">hq", version, 42) + leader_epoch + string("") + pack(">q", timestamp) + expires
+
+
+def group_value(
+    generation: int,
+    members: dict[str, tuple[bytes, bytes]],
+    *,
+    version: int = 3,
+    protocol: str | None = "range",
+    instances: dict[str, str] | None = None,
+) -> bytes:
+    """A GroupMetadataValue; ``members``: id → subscription and assignment bytes."""
+    flexible = version >= 4
+    text = compact if flexible else string
+    data = pack(">h", version) + text("consumer") + pack(">i", generation) + text(protocol)
+    data += text(next(iter(members), None))
+    data += pack(">q", 1000) if version >= 2 else b""
+    data += _varint(len(members) + 1) if flexible else pack(">i", len(members))
+    for member_id, (said, given) in members.items():
+        data += text(member_id)
+        data += text((instances or {}).get(member_id)) if version >= 3 else b""
+        data += text(f"client-{member_id}") + text("/127.0.0.1")
+        data += pack(">i", 300_000) if version >= 1 else b""
+        data += pack(">i", 10_000)
+        data += (compact(said) + compact(given) + b"\x00") if flexible else (sized(said) + sized(given))
+    return data + (b"\x00" if flexible else b"")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streaming.collect.log_tail import LogTail, LogUnreadable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_lines_come_whole_and_once(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("one\ntw")
+    tail = LogTail(log)
+
+    assert tail.lines() == ["one"]
+    assert tail.lines() == []
+    with log.open("a") as file:
+        file.write("o\nthree\n")
+    assert tail.lines() == ["two", "three"]
+
+
+def test_a_log_that_appears_later(tmp_path: Path) -> None:
+    tail = LogTail(tmp_path / "server.log")
+
+    assert tail.lines() == []
+    (tmp_path / "server.log").write_text("one\n")
+    assert tail.lines() == ["one"]
+
+
+def test_rotation_loses_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("one\n")
+    tail = LogTail(log)
+    tail.lines()
+    with log.open("a") as file:
+        file.write("two\n")
+    log.rename(tmp_path / "server.log.1")
+    log.write_text("three\n")
+
+    assert tail.lines() == ["two", "three"]
+
+
+def test_a_log_that_is_cut_is_read_again(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("a longer first line\n")
+    tail = LogTail(log)
+    tail.lines()
+    log.write_text("short\n")
+
+    assert tail.lines() == ["short"]
+
+
+def test_a_directory_is_no_log(tmp_path: Path) -> None:
+    with pytest.raises(LogUnreadable, match=r"--coordinator-log .*: Is a directory"):
+        LogTail(tmp_path)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from streaming.collect.wire import MalformedRecord, Reader
+
+
+def test_fixed_lengths() -> None:
+    reader = Reader(b"\xff\x00\x01\xff\xff\xff\xfe" + b"\x00\x02hi" + b"\xff\xff" + b"\x00\x00\x00\x01z")
+
+    assert reader.int8("a") == -1
+    assert reader.int16("b") == 1
+    assert reader.int32("c") == -2
+    assert reader.string("d") == "hi"
+    assert reader.nullable_string("e") is None
+    assert reader.nullable_bytes("f") == b"z"
+
+
+def test_flexible_lengths_are_varints_plus_one() -> None:
+    reader = Reader(b"\x03hi\x00\x03\x01\x02\x01\x00\x02ab", flexible=True)
+
+    assert reader.string("a") == "hi"
+    assert reader.nullable_string("b") is None
+    assert reader.array("c", lambda: reader.int8("c")) == [1, 2]
+    assert reader.tagged() == {0: b"ab"}
+
+
+def test_varint_of_several_bytes() -> None:
+    assert Reader(b"\xac\x02").varint("n") == 300
+
+
+def test_uuid_as_kafka_prints_it() -> None:
+    assert Reader(bytes.fromhex("e5ad2c700b2845d4bc2a2e172f485e77")).uuid("id") == "5a0scAsoRdS8Ki4XL0hedw"
+
+
+@pytest.mark.parametrize(
+    ("data", "read", "message"),
+    [
+        (b"\x00", "int32", "field: the value ends after 1 bytes, inside this field"),
+        (b"\x00\x05hi", "string", "field: 5 bytes announced, 2 there"),
+        (b"\xff\xff", "string", "field: null"),
+        (b"\x00\x01\xff", "string", "field: no UTF-8"),
+        (b"\xff\xfe", "string", "field: -2 bytes announced, 0 there"),
+        (b"\xff\xff\xff\xff\xff\xff", "varint", "field: a length of more than 5 bytes"),
+    ],
+)
+def test_what_is_cut_or_wrong_is_refused_by_name(data: bytes, read: str, message: str) -> None:
+    with pytest.raises(MalformedRecord) as raised:
+        getattr(Reader(data), read)("field")
+
+    assert str(raised.value) == message
+
+
+def test_an_array_never_announces_more_than_there_is() -> None:
+    reader = Reader(b"\x7f\xff\xff\xff\x00")
+
+    with pytest.raises(MalformedRecord, match="2147483647 elements announced, 1 bytes left"):
+        reader.array("field", lambda: reader.int8("element"))
