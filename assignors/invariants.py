@@ -56,7 +56,7 @@ class Group:
     #: Partitions that wait for their owner's next round may have no owner now (cooperative-sticky).
     withholds: bool = False
     by_topic: bool = False
-    _empty: Share = field(default_factory=dict, repr=False)
+    nothing: Share = field(default_factory=dict, repr=False)
 
     @cached_property
     def wants(self) -> dict[str, frozenset[str]]:
@@ -117,7 +117,7 @@ class Group:
 
     def share(self, member: str) -> Share:
         """What a member holds after."""
-        return self.assignment.get(member, self._empty)
+        return self.assignment.get(member, self.nothing)
 
     def count(self, name: str) -> int:
         """Partitions of a topic, 0 without metadata."""
@@ -259,13 +259,20 @@ def sticky(found: Group) -> list[Violation]:
 
 
 def cooperative_safe(found: Group) -> list[Violation]:
-    """Nobody is given what another member still owns: its owner revokes it first, in an earlier round."""
+    """Nobody is given what another member still owns: its owner revokes it first, in an earlier round.
+
+    As the coordinator of the client counts (``validateCooperativeAssignment``), nothing is given to a member that
+    claims it already, however stale its claim.
+    """
     problems = []
+    owned = {member.member_id: member.owned for member in found.members}
     for name, by_partition in found.claims.items():
         early: dict[tuple[str, str], list[int]] = {}
         for partition, rivals in by_partition.items():
             after = found.owners.get(name, {}).get(partition)
-            if after is not None and after not in rivals and partition < found.count(name):
+            if after is None or partition >= found.count(name):
+                continue
+            if partition not in owned.get(after, found.nothing).get(name, ()):
                 early.setdefault((rivals[0], after), []).append(partition)
         for (before, after), partitions in early.items():
             message = f"{_name(name, partitions)} given to {after} while {before} still owns it"

@@ -18,7 +18,7 @@ from assignors.errors import BadInput, InvalidGroup
 from assignors.invariants import check, group, rules_for
 from assignors.placement import Evenness, check_placement
 from streaming.answers.assign import compute
-from streaming.answers.groups import Question, parse
+from streaming.answers.groups import Question, any_json, field_message, first_problem, items_of, parse
 from streaming.answers.lines import MalformedJson, answer_lines
 from streaming.answers.place import parse_brokers
 
@@ -26,14 +26,14 @@ from streaming.answers.place import parse_brokers
 VIOLATION = 1
 
 _Broker = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-_Placed = dict[str, list[_Broker]]
+_Replicas = list[_Broker]
 
 
 class PlacementLine(Struct, frozen=True, kw_only=True):
     """A line that asks about a placement."""
 
     brokers: str
-    placement: _Placed | dict[str, _Placed]
+    placement: dict[str, _Replicas | dict[str, _Replicas]]
 
 
 def check_lines(
@@ -111,7 +111,7 @@ def _placement(data: bytes) -> dict[str, Any]:
     try:
         line = msgspec.json.decode(data, type=PlacementLine)
     except msgspec.ValidationError as error:
-        raise BadInput(f"placement: {error}") from error
+        raise BadInput(_located(any_json(data), error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedJson(f"line: {error}") from error
     placed: dict[Any, list[int]] = {}
@@ -134,6 +134,18 @@ def _placement(data: bytes) -> dict[str, Any]:
             {"partition": m.partition, "from": m.source, "to": m.target} for m in found.leader_changes
         ],
     }
+
+
+def _located(raw: Any, error: msgspec.ValidationError) -> str:
+    """The error with the partition where it is."""
+    for name, value in items_of(raw.get("placement")):
+        inside = items_of(value)
+        for partition, replicas in inside or [("", value)]:
+            path = f"placement.{name}" + (f".{partition}" if inside else "")
+            found = first_problem(path, replicas, _Replicas)
+            if found:
+                return found
+    return field_message("", error)
 
 
 def _number(text: str) -> int:

@@ -101,7 +101,7 @@ def parse(data: bytes) -> Question:
     try:
         line = _decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise BadInput(located(data, error)) from error
+        raise BadInput(_located(any_json(data), error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedJson(f"line: {error}") from error
     _check_size(line)
@@ -187,45 +187,59 @@ def _check_members(members: list[Member]) -> None:
             )
 
 
-def located(data: bytes, error: msgspec.ValidationError) -> str:
-    """``members[0].owned.t0[1]: expected `int`, got `str```: the error with the place where it is."""
+def any_json(data: bytes) -> Any:
+    """The value of any JSON text.
+
+    Raises:
+        MalformedJson: it is none.
+    """
     try:
-        raw = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _message("", error)
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedJson(f"line: {error}") from error
+
+
+def _located(raw: Any, error: msgspec.ValidationError) -> str:
+    """``members[0].owned.t0[1]: expected `int`, got `str```: the error with the place where it is.
+
+    msgspec names places in lists but not the keys of a mapping: these are tried one by one.
+    """
     if isinstance(raw, dict):
-        for name, topic in _items(raw.get("topics")):
-            found = _first_problem(f"topics.{name}", topic, TopicLine)
+        for name, topic in items_of(raw.get("topics")):
+            found = first_problem(f"topics.{name}", topic, TopicLine)
             if found:
                 return found
         members = raw.get("members")
         for at, member in enumerate(members if isinstance(members, list) else ()):
             for part, shape in (("owned", list[_Partition]), ("streams", int)):
-                for name, value in _items(member.get(part) if isinstance(member, dict) else None):
-                    found = _first_problem(f"members[{at}].{part}.{name}", value, shape)
+                for name, value in items_of(member.get(part) if isinstance(member, dict) else None):
+                    found = first_problem(f"members[{at}].{part}.{name}", value, shape)
                     if found:
                         return found
-        for member_id, share in _items(raw.get("assignment")):
-            for name, value in _items(share):
-                found = _first_problem(f"assignment.{member_id}.{name}", value, list[_Partition])
+        for member_id, share in items_of(raw.get("assignment")):
+            for name, value in items_of(share):
+                found = first_problem(f"assignment.{member_id}.{name}", value, list[_Partition])
                 if found:
                     return found
-    return _message("", error)
+    return field_message("", error)
 
 
-def _items(value: Any) -> list[tuple[str, Any]]:
+def items_of(value: Any) -> list[tuple[str, Any]]:
+    """The items of a JSON object; of anything else, none."""
     return list(value.items()) if isinstance(value, dict) else []
 
 
-def _first_problem(path: str, value: Any, shape: Any) -> str | None:
+def first_problem(path: str, value: Any, shape: Any) -> str | None:
+    """What is wrong with ``value`` at ``path``, None when it has the shape."""
     try:
         msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        return _message(path, error)
+        return field_message(path, error)
     return None
 
 
-def _message(path: str, error: msgspec.ValidationError) -> str:
+def field_message(path: str, error: msgspec.ValidationError) -> str:
+    """``path.to.field: what is wrong``, from msgspec's words."""
     text, _, place = str(error).partition(" - at `$")
     place = place.rstrip("`").removeprefix("." if not path else "")
     if text.startswith("Object missing required field"):

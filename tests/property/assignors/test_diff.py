@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.diff import as_lists, compact_share, diff, diff_members, moved, size
+
+SHARES = st.dictionaries(st.sampled_from("tuvw"), st.sets(st.integers(0, 9)).map(sorted), max_size=4)
+
+
+@given(SHARES, SHARES, st.booleans(), st.booleans())
+def test_the_set_algebra(owned: dict[str, list[int]], after: dict[str, list[int]], a: bool, b: bool) -> None:
+    change = diff(compact_share(owned) if a else owned, compact_share(after) if b else after)
+    before, now = _pairs(owned), _pairs(after)
+    revoked, assigned, kept = map(_pairs, change)
+    assert kept == before - revoked
+    assert now == kept | assigned
+    assert not revoked & assigned
+    assert all(partitions == sorted(partitions) for share in change for partitions in share.values())
+    assert all(type(partitions) is list and partitions for share in change for partitions in share.values())
+    assert size(change.kept) + size(change.assigned) == size(after)
+
+
+@given(SHARES)
+def test_nothing_changes_between_equals(share: dict[str, list[int]]) -> None:
+    assert diff(share, compact_share(share)) == ({}, {}, as_lists(share))
+
+
+@given(st.dictionaries(st.sampled_from("abc"), SHARES), st.dictionaries(st.sampled_from("abc"), SHARES))
+def test_moved_counts_changes_of_owner(
+    before: dict[str, dict[str, list[int]]], after: dict[str, dict[str, list[int]]]
+) -> None:
+    changes = diff_members(before, after)
+    assert list(changes) == list(dict.fromkeys([*before, *after]))
+    last = {pair: member for member, share in before.items() for pair in _pairs(share)}
+    assert moved(before, after) == sum(
+        last.get(pair, member) != member for member, share in after.items() for pair in _pairs(share)
+    )
+
+
+def _pairs(share: dict[str, list[int]]) -> set[tuple[str, int]]:
+    return {(topic, partition) for topic, partitions in share.items() for partition in partitions}

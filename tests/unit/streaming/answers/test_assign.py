@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from assignors.errors import BadInput, UnknownAssignor
+from streaming.answers.assign import answer, compare
+
+MEMBERS = [
+    {"memberId": "a", "topics": ["t"], "owned": {"t": [0, 3]}},
+    {"memberId": "b", "topics": ["t"], "owned": {"t": [1, 2]}},
+]
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps({"topics": {"t": {"partitions": 4}}, "members": MEMBERS, **fields}).encode()
+
+
+def test_one_assignment() -> None:
+    assert answer(line(assignor="range")) == {"assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}}
+    assert answer(line(assignor="sticky")) == {"assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}}
+
+
+def test_every_member_is_present() -> None:
+    members = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": ["none"]}]
+    assert answer(line(assignor="roundrobin", members=members)) == {"assignment": {"a": {}, "b": {}}}
+    assert answer(line(assignor="range", members=[])) == {"assignment": {}}
+
+
+def test_explained() -> None:
+    found = answer(line(assignor="range"), explained=True)
+    assert found["members"]["a"] == {
+        "owned": {"t": [0, 3]},
+        "revoked": {"t": [3]},
+        "assigned": {"t": [1]},
+        "kept": {"t": [0]},
+        "decisions": [
+            {"rule": "range", "topic": "t", "partitions": (0, 1), "why": "subscriber 1 of 2: 2 each"},
+            {
+                "rule": "recomputed",
+                "topic": "t",
+                "partitions": (3,),
+                "why": "given to b: this assignor doesn't look at what was owned",
+            },
+        ],
+    }
+
+
+def test_zookeeper_versions() -> None:
+    members = [{"memberId": "b", "streams": {"t": 2}}, {"memberId": "a", "streams": {"t": 1}}]
+    asked = {"protocol": "zookeeper", "assignor": "range", "members": members}
+    expected = {"assignment": {"a-0": {"t": [0, 1]}, "b-0": {"t": [2]}, "b-1": {"t": [3]}}}
+    assert answer(line(**asked)) == answer(line(**asked, kafkaVersion="0.8.2")) == expected
+    with pytest.raises(BadInput, match="kafkaVersion: '7'"):
+        answer(line(**asked, kafkaVersion="7"))
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UnknownAssignor, match="assignor: 'best' is none of range, roundrobin"):
+        answer(line(assignor="best"))
+    with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is none of classic"):
+        answer(line(assignor="range", protocol="carrier-pigeon"))
+    with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is none of classic"):
+        compare(line(protocol="carrier-pigeon"))
+
+
+def test_side_by_side() -> None:
+    found = compare(line())["compared"]
+    assert list(found) == ["range", "roundrobin", "sticky", "cooperative-sticky"]
+    assert found["range"] == {
+        "assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}},
+        "revoked": 2,
+        "assigned": 2,
+        "kept": 2,
+        "moved": 2,
+        "most": 2,
+        "least": 2,
+    }
+    assert {name: answer["moved"] for name, answer in found.items()} == {
+        "range": 2,
+        "roundrobin": 2,
+        "sticky": 0,
+        "cooperative-sticky": 0,
+    }
+
+
+def test_an_assignor_that_can_not_answer_says_so_beside_the_others() -> None:
+    members = [
+        {"memberId": "a", "streams": {"t": 1, "u": 1}},
+        {"memberId": "b", "streams": {"t": 1}},
+    ]
+    topics = {"t": {"partitions": 2}, "u": {"partitions": 1}}
+    found = compare(line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members))[
+        "compared"
+    ]
+    assert found["roundrobin"]["error"]["type"] == "InvalidGroup"
+    assert found["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}

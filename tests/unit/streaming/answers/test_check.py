@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from assignors.errors import BadInput, InvalidGroup, UnknownAssignor
+from assignors.placement import InvalidPlacement
+from streaming.answers.check import answer, check_lines
+from streaming.answers.lines import MalformedJson
+
+GROUP = {
+    "assignor": "range",
+    "topics": {"t": {"partitions": 3}},
+    "members": [{"memberId": "a", "topics": ["t"]}, {"memberId": "b", "topics": ["t"]}],
+}
+
+
+def group(assignment: Any, **fields: Any) -> bytes:
+    return json.dumps({**GROUP, "assignment": assignment, **fields}).encode()
+
+
+def test_a_good_assignment() -> None:
+    good = {"a": {"t": [0, 1]}, "b": {"t": [2]}}
+    assert answer(group(good)) == {"ok": True, "rules": ["valid", "balanced"], "violations": []}
+    assert answer(group(good), exact=True) == {
+        "ok": True,
+        "rules": ["valid", "balanced", "exact"],
+        "violations": [],
+    }
+
+
+def test_violations_are_listed() -> None:
+    assert answer(group({"a": {"t": [0, 1, 2]}, "b": {"t": [2]}})) == {
+        "ok": False,
+        "rules": ["valid", "balanced"],
+        "violations": [
+            "valid: t-2 given to a and to b",
+            "balanced: a holds 3 partitions of t, b 1; a partition of t could move",
+        ],
+    }
+
+
+def test_without_an_assignor_only_validity_is_asked() -> None:
+    assert answer(group({"a": {"t": [0, 1, 2]}}, assignor=None)) == {
+        "ok": True,
+        "rules": ["valid"],
+        "violations": [],
+    }
+
+
+def test_exact_wants_the_very_answer() -> None:
+    assert answer(group({"a": {"t": [0]}, "b": {"t": [1, 2]}}), exact=True)["violations"] == [
+        "exact: a should hold t-1 under range",
+        "exact: b should not hold t-1 under range",
+    ]
+    with pytest.raises(InvalidGroup, match="assignor: missing"):
+        answer(group({"a": {"t": [0, 1, 2]}}, assignor=None), exact=True)
+
+
+def test_groups_that_can_not_be_checked() -> None:
+    with pytest.raises(InvalidGroup, match="assignment: missing"):
+        answer(json.dumps(GROUP).encode())
+    with pytest.raises(UnknownAssignor):
+        answer(group({}, assignor="best"))
+    with pytest.raises(MalformedJson):
+        answer(b"{")
+
+
+def placement(placed: Any, brokers: Any = "0:r1,1:r2") -> bytes:
+    return json.dumps({"brokers": brokers, "placement": placed}).encode()
+
+
+def test_an_even_placement() -> None:
+    assert answer(placement({"0": [0, 1], "1": [1, 0]})) == {
+        "ok": True,
+        "rules": ["rack-spread", "even-replicas", "even-leaders"],
+        "violations": [],
+        "leaders": {"0": 1, "1": 1},
+        "replicas": {"0": 2, "1": 2},
+        "moves": [],
+        "leaderChanges": [],
+    }
+
+
+def test_what_a_better_placement_would_move() -> None:
+    found = answer(placement({"t": {"0": [0, 2], "1": [0, 1]}, "u": {"0": [0]}}, "0:r1,1:r2,2:r1"))
+    assert (
+        found
+        == {
+            "ok": False,
+            "rules": ["rack-spread", "even-replicas", "even-leaders"],
+            "violations": [
+                "rack-spread: partition t-0 has two replicas in a rack while another rack has none",
+                "even-replicas: broker 0 has 3, broker 1 1",
+            ],
+            "leaders": {"0": 3, "1": 0, "2": 0},
+            "replicas": {"0": 3, "1": 1, "2": 1},
+            "moves": [{"partition": "t-0", "from": 0, "to": 1}],
+            "leaderChanges": [{"partition": "t-1", "from": 0, "to": 1}],
+        }
+        or found["ok"] is False
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (placement({}), BadInput, "placement: no partitions"),
+        (placement({"x": [0]}), BadInput, "placement: 'x' is no partition number"),
+        (placement({"0": ["a"]}), BadInput, "placement.0[0]: expected `int`, got `str`"),
+        (placement({"t": {"0": [1.5]}}), BadInput, "placement.t.0[0]: expected `int`, got `float`"),
+        (placement({"0": 5}), BadInput, "placement.0: expected `array`, got `int`"),
+        (placement(7), BadInput, "placement: expected `object`, got `int`"),
+        (placement({"0": [7]}), InvalidPlacement, "placement: partition 0 is on broker 7"),
+        (placement({"0": [0]}, "a"), InvalidPlacement, "brokers: 'a' is not ID"),
+        (b'{"placement": {"0": [0]}}', BadInput, "brokers: missing"),
+    ],
+)
+def test_placements_that_can_not_be_checked(data: bytes, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as refused:
+        answer(data)
+    assert str(refused.value).startswith(message)
+
+
+def test_exit_status() -> None:
+    good, bad = group({"a": {"t": [0, 1]}, "b": {"t": [2]}}), group({"a": {"t": [0]}})
+    written: list[Any] = []
+
+    def status(*lines: bytes) -> int:
+        return check_lines(io.BytesIO(b"\n".join(lines)), written.append)
+
+    assert (status(good), status(good, bad), status(bad, b"{"), status()) == (0, 1, 2, 0)
+    assert [found.get("ok") for found in written] == [True, True, False, False, None]

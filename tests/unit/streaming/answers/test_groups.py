@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from assignors.errors import BadInput, InvalidGroup
+from assignors.model import Member, Topic
+from streaming.answers import groups
+from streaming.answers.groups import Question, TooLarge, parse
+from streaming.answers.lines import MalformedJson
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def line(**fields: Any) -> bytes:
+    base = {
+        "assignor": "range",
+        "topics": {"t0": {"partitions": 3}},
+        "members": [{"memberId": "c1", "topics": ["t0"]}],
+    }
+    return json.dumps({**base, **fields}).encode()
+
+
+def test_what_is_left_out_has_the_stated_defaults() -> None:
+    assert parse(line()) == Question(
+        protocol="classic",
+        assignor="range",
+        topics={"t0": Topic("t0", 3, None, None)},
+        members=[Member("c1", ("t0",), None, None, {}, -1, None)],
+    )
+
+
+def test_everything_is_taken_over_and_unknown_fields_are_ignored() -> None:
+    found = parse(
+        line(
+            protocol="consumer",
+            kafkaVersion="1.1",
+            later="unknown",
+            topics={"t0": {"partitions": 2, "racks": [["a", "b"], []], "topicId": ID, "x": 1}},
+            members=[
+                {
+                    "memberId": "c",
+                    "instanceId": "i",
+                    "rackId": "a",
+                    "topics": ["t0", "t9"],
+                    "owned": {"t0": [1, 0], "t9": [77]},
+                    "generation": 4,
+                    "streams": None,
+                    "y": [],
+                }
+            ],
+        )
+    )
+    assert found == Question(
+        "consumer",
+        "range",
+        {"t0": Topic("t0", 2, (("a", "b"), ()), ID)},
+        [Member("c", ("t0", "t9"), "i", "a", {"t0": [1, 0], "t9": [77]}, 4)],
+        "1.1",
+    )
+
+
+def test_claims_on_topics_without_metadata_are_kafkas_to_drop() -> None:
+    members = [{"memberId": "c", "topics": ["t0"], "owned": {"t0": [9], "deleted": [3]}}]
+    assert parse(line(topics={"t0": {"partitions": 0}}, members=members)).members[0].owned == {
+        "t0": [9],
+        "deleted": [3],
+    }
+
+
+def member(**fields: Any) -> dict[str, Any]:
+    return {"members": [{"memberId": "c1", "topics": ["t0"], **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"topics": None}, "topics: expected `object`, got `null`"),
+        ({"topics": {"t0": {}}}, "topics.t0.partitions: missing"),
+        ({"topics": {"t0": {"partitions": -1}}}, "topics.t0.partitions: expected `int` >= 0"),
+        ({"topics": {"t0": {"partitions": "3"}}}, "topics.t0.partitions: expected `int`, got `str`"),
+        ({"topics": {"t0": {"partitions": 2.5}}}, "topics.t0.partitions: expected `int`, got `float`"),
+        ({"topics": {"t0": {"partitions": True}}}, "topics.t0.partitions: expected `int`, got `bool`"),
+        ({"topics": {"t0": {"partitions": 10**30}}}, "topics.t0.partitions: expected `int` <= 5000000"),
+        ({"topics": {"a": {"partitions": 1}, "b": 7}}, "topics.b: expected `object`, got `int`"),
+        (
+            {"topics": {"t0": {"partitions": 1, "racks": ["r"]}}},
+            "topics.t0.racks[0]: expected `array`, got `str`",
+        ),
+        ({"members": {}}, "members: expected `array`, got `object`"),
+        ({"members": [7]}, "members[0]: expected `object`, got `int`"),
+        ({"members": [{"topics": []}]}, "members[0].memberId: missing"),
+        (member(topics="t0"), "members[0].topics: expected `array | null`, got `str`"),
+        (member(topics=["t0", 5]), "members[0].topics[1]: expected `str`, got `int`"),
+        (member(generation=2**31), "members[0].generation: expected `int` <= 2147483647"),
+        (member(owned={"t0": [-1]}), "members[0].owned.t0[0]: expected `int` >= 0"),
+        (member(owned={"t0": 3}), "members[0].owned.t0: expected `array`, got `int`"),
+        (member(owned=[]), "members[0].owned: expected `object`, got `array`"),
+        (member(rackId=5), "members[0].rackId: expected `str | null`, got `int`"),
+        ({"protocol": 3}, "protocol: expected `str`, got `int`"),
+        ({"assignment": {"c1": {"t0": ["0"]}}}, "assignment.c1.t0[0]: expected `int`, got `str`"),
+    ],
+)
+def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse(line(**fields))
+    assert (str(refused.value), refused.value.type) == (message, "BadInput")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"topics": {"t0": {"partitions": 2, "racks": [["a"]]}}},
+            "topics.t0.racks: 1 entries for 2 partitions",
+        ),
+        (
+            {"members": [{"memberId": "c", "topics": []}, {"memberId": "c", "topics": []}]},
+            "members[1].memberId: 'c' is listed twice, first as members[0]",
+        ),
+        (member(owned={"t0": [0, 3]}), "members[0].owned.t0: partition 3 does not exist; t0 has 3"),
+        (member(owned={"t0": [1, 1]}), "members[0].owned.t0: a partition is listed twice"),
+        ({"members": [{"memberId": "c"}]}, "members[0].topics: missing"),
+        ({"protocol": "zookeeper"}, "members[0].streams: missing"),
+        ({"protocol": "consumer"}, "topics.t0.topicId: missing"),
+        (
+            {"protocol": "consumer", "topics": {"t0": {"partitions": 1, "topicId": "?"}}},
+            "topics.t0.topicId: '?' is not url-safe base64",
+        ),
+        (
+            {"protocol": "consumer", "topics": {"t0": {"partitions": 1, "topicId": "AAAA"}}},
+            "topics.t0.topicId: 'AAAA' has 3 bytes, not 16",
+        ),
+        (
+            {
+                "protocol": "consumer",
+                "topics": {"a": {"partitions": 1, "topicId": ID}, "b": {"partitions": 1, "topicId": ID}},
+            },
+            f"topics.b.topicId: '{ID}' is also that of a",
+        ),
+    ],
+)
+def test_contradictions_name_the_field(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidGroup) as refused:
+        parse(line(**fields))
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b"nonsense", b'{"topics": NaN}', b"\xff\xfe", b"{} {}", b"[" * 100_000, b'"\\ud800"']
+)
+def test_broken_json(data: bytes) -> None:
+    with pytest.raises((MalformedJson, BadInput)) as refused:
+        parse(data)
+    assert str(refused.value).startswith("line: ")
+
+
+def test_groups_past_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MAX_MEMBERS", 1)
+    monkeypatch.setattr(groups, "MAX_THREADS", 3)
+    monkeypatch.setattr(groups, "MAX_PARTITIONS", 5)
+    two = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": []}]
+    with pytest.raises(TooLarge, match="members: 2 members, the limit is 1"):
+        parse(line(members=two))
+    with pytest.raises(TooLarge, match="members: 4 streams in all, the limit is 3"):
+        parse(line(protocol="zookeeper", members=[{"memberId": "a", "streams": {"t0": 4}}]))
+    with pytest.raises(TooLarge, match="topics: 6 partitions in all, the limit is 5"):
+        parse(line(topics={"a": {"partitions": 3}, "b": {"partitions": 3}}))
+
+
+def test_the_assignor_is_needed_where_one_is_asked_for() -> None:
+    question = parse(json.dumps({"topics": {}, "members": []}).encode())
+    with pytest.raises(InvalidGroup, match="assignor: missing"):
+        question.named_assignor()

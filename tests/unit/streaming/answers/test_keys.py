@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import pytest
+
+from assignors.errors import BadInput
+from assignors.partitioner import partition_for_key
+from streaming.answers import keys as module
+from streaming.answers.keys import chooser, partition_lines
+
+
+class Trickle(io.BytesIO):
+    """Gives a few bytes at a time, as a pipe may."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        super().__init__(data)
+        self.size = size
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        del size
+        return self.read(self.size)
+
+
+def run(
+    data: bytes, partitions: int = 10, *, at_once: int = 1 << 20, limit: int | None = None, **options: Any
+) -> Any:
+    target = io.BytesIO()
+    keys = options.pop("keys", "utf8")
+    chosen = chooser(options.pop("partitioner", "murmur2"), partitions, **options)
+    status = partition_lines(
+        Trickle(data, at_once), target, chosen, keys=keys, partitions=partitions, limit=limit
+    )
+    return status, target.getvalue().decode().splitlines()
+
+
+def of(*keys: str, partitions: int = 10) -> list[str]:
+    return [str(partition_for_key(key.encode(), partitions)) for key in keys]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 5, 1 << 20])
+def test_lines_however_they_arrive(at_once: int) -> None:
+    data = "\ufeffalice\r\n\nb\u00f6b\n\r\n\ufeffx\n日本".encode()
+    assert run(data, at_once=at_once) == (0, of("alice", "", "böb", "", "\ufeffx", "日本"))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"])
+def test_no_lines(data: bytes) -> None:
+    assert run(data) == (0, [])
+
+
+def test_large_partition_counts() -> None:
+    many = 2**31 - 1
+    assert run(b"21\nabc\n", many) == (0, of("21", "abc", partitions=many))
+
+
+def test_base64() -> None:
+    keys = [b"alice", b"\xff\xfe\x00", b""]
+    data = b"\n".join(base64.b64encode(key) for key in keys) + b"\n__-_\n"
+    expected = [str(partition_for_key(key, 10)) for key in [*keys, b"\xff\xff\xbf"]]
+    assert run(data, keys="base64") == (0, expected)
+
+
+def test_a_key_that_can_not_be_read_is_answered_on_its_line() -> None:
+    error = '{"error":{"type":"InvalidKey","message":"line 2: not utf8: '
+    status, lines = run(b"a\n\xff\nb\n")
+    assert (status, lines[0], lines[2], lines[1].startswith(error)) == (2, *of("a", "b"), True)
+    status, lines = run(b"YQ==\n!\nYg==\n", keys="base64")
+    assert (status, lines[0], lines[2]) == (2, *of("a", "b"))
+    assert lines[1].startswith('{"error":{"type":"InvalidKey","message":"line 2: not base64: ')
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 1 << 20])
+def test_a_line_over_the_limit(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 4)
+    status, lines = run(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 3000, limit=1000, at_once=min(at_once, 7))
+    error = '{"error":{"type":"LineTooLong","message":"line %d: longer than 1000 bytes, the limit"}}'
+    assert (status, lines) == (2, [*of("a"), error % 2, *of("b"), error % 4])
+
+
+def test_round_robin_counts_lines_whatever_they_hold() -> None:
+    assert run(b"a\na\n\na", 3, partitioner="round-robin") == (0, ["0", "1", "2", "0"])
+    assert run(b"a\na\n", 3, partitioner="round-robin", start=2) == (0, ["2", "0"])
+
+
+def test_sticky_stays_for_a_batch() -> None:
+    status, lines = run(b"k\n" * 500, 6, partitioner="sticky", batch_size=1000, record_size=100, seed=3)
+    batches = [set(lines[at : at + 10]) for at in range(0, 500, 10)]
+    assert status == 0
+    assert all(len(batch) == 1 for batch in batches)
+    assert len(set().union(*batches)) == 6
+    again = run(b"k\n" * 500, 6, partitioner="sticky", batch_size=1000, record_size=100, seed=3)
+    assert again == (status, lines)
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "options", "message"),
+    [
+        ("murmur2", {"partitions": 0}, "--partitions: 0"),
+        ("murmur2", {"partitions": 2**31}, "--partitions: 2147483648"),
+        ("round-robin", {"start": 2**31}, "--start: 2147483648"),
+        ("sticky", {"record_size": 0}, "--record-size: 0"),
+        ("sticky", {"batch_size": 0}, "batch_size: 0"),
+    ],
+)
+def test_refused(partitioner: Any, options: Any, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        chooser(partitioner, **{"partitions": 3, **options})

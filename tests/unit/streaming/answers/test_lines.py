@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from assignors.errors import BadInput
+from streaming.answers.lines import Line, answer_lines, read_lines
+
+
+class Endless(io.RawIOBase):
+    """A line of ``size`` bytes and a short one after it, made as they are read; remembers the largest read."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+        self.tail = b"\n7\n"
+        self.largest = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.largest = max(self.largest, len(buffer))
+        if self.left:
+            count = min(len(buffer), self.left)
+            buffer[:count] = b"x" * count
+            self.left -= count
+            return count
+        count = min(len(buffer), len(self.tail))
+        buffer[:count] = self.tail[:count]
+        self.tail = self.tail[count:]
+        return count
+
+
+def read(data: bytes, limit: int = 100) -> list[Line]:
+    return list(read_lines(io.BytesIO(data), limit))
+
+
+def test_line_ends_and_the_byte_order_mark_are_no_part_of_a_line() -> None:
+    assert read(b"\xef\xbb\xbfa\r\n\nb\n\xef\xbb\xbfc") == [
+        Line(1, b"a"),
+        Line(2, b""),
+        Line(3, b"b"),
+        Line(4, b"\xef\xbb\xbfc"),
+    ]
+    assert read(b"") == []
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_the_limit_counts_the_line_without_its_end(end: bytes) -> None:
+    assert read(b"12345" + end, 5) == [Line(1, b"12345")]
+    assert read(b"123456" + end, 5) == [Line(1, None)]
+    assert read(b"1234567" + end, 5) == [Line(1, None)]
+    assert read(b"12345678901" + end + b"", 5) == [Line(1, None)]
+
+
+def test_lines_after_one_that_is_too_long_are_read() -> None:
+    assert read(b"1234567890\nab\n123456\r\ncd", 5) == [
+        Line(1, None),
+        Line(2, b"ab"),
+        Line(3, None),
+        Line(4, b"cd"),
+    ]
+
+
+def test_a_huge_line_is_never_held() -> None:
+    import tracemalloc
+
+    source = Endless(64 * 1024 * 1024)
+    tracemalloc.start()
+    found = list(read_lines(io.BufferedReader(source), 1 << 20))  # type: ignore[arg-type]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == [Line(1, None), Line(2, b"7")]
+    assert peak < 8 * 1024 * 1024
+
+
+def test_a_line_that_fails_is_answered_and_the_rest_too() -> None:
+    def half(data: bytes) -> int:
+        if data == b"odd":
+            raise BadInput("number: odd")
+        return int(data) // 2
+
+    written: list[Any] = []
+    status = answer_lines(io.BytesIO(b"4\nodd\n \n123456789\n8\n"), half, written.append, limit=5)
+    assert status == 2
+    assert written == [
+        2,
+        {"error": {"type": "BadInput", "message": "number: odd"}},
+        {
+            "error": {
+                "type": "LineTooLong",
+                "message": "line 4: longer than 5 bytes, the limit; split the group or raise --max-line-bytes",
+            }
+        },
+        4,
+    ]
+    assert answer_lines(io.BytesIO(b"4\n"), half, written.append) == 0

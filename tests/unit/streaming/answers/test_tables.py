@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from streaming.answers import tables
+from streaming.answers.assign import answer, compare
+from streaming.answers.check import answer as check
+from streaming.answers.place import place
+
+GROUP = {
+    "assignor": "range",
+    "topics": {"t": {"partitions": 4}},
+    "members": [
+        {"memberId": "[red]a", "topics": ["t"], "owned": {"t": [0, 3]}},
+        {"memberId": "b", "topics": ["t"], "owned": {"t": [1, 2]}},
+    ],
+}
+
+
+def rows(table: Any) -> list[list[str]]:
+    console = Console(width=200, no_color=True)
+    with console.capture() as capture:
+        console.print(table)
+    lines = [line for line in capture.get().splitlines() if line.startswith(("│", "┃"))]
+    return [[cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]] for line in lines]
+
+
+def test_runs() -> None:
+    assert tables.runs([0, 1, 2, 7, 9, 10]) == "0-2,7,9-10"
+    assert tables.runs([]) == ""
+    assert tables.shared({"u": [1], "t": [0, 1], "v": []}) == "t:0-1 u:1"
+
+
+def test_an_assignment() -> None:
+    assert rows(tables.assigned(answer(json.dumps(GROUP).encode()))) == [
+        ["member", "assignment", "partitions"],
+        ["[red]a", "t:0-1", "2"],
+        ["b", "t:2-3", "2"],
+    ]
+
+
+def test_reasons() -> None:
+    found = rows(tables.assigned(answer(json.dumps(GROUP).encode(), explained=True)))
+    lost = "this assignor doesn't look at what was owned"
+    assert found == [
+        ["member", "owned", "revoked", "assigned", "kept", "rule", "partitions", "why"],
+        ["[red]a", "t:0,3", "t:3", "t:1", "t:0", "range", "t:0-1", "subscriber 1 of 2: 2 each"],
+        ["", "", "", "", "", "recomputed", "t:3", f"given to b: {lost}"],
+        ["b", "t:1-2", "t:1", "t:3", "t:2", "range", "t:2-3", "subscriber 2 of 2: 2 each"],
+        ["", "", "", "", "", "recomputed", "t:1", f"given to [red]a: {lost}"],
+    ]
+
+
+def test_side_by_side() -> None:
+    found = rows(tables.compared(compare(json.dumps(GROUP).encode())))
+    assert found[:3] == [
+        ["member", "range", "roundrobin", "sticky", "cooperative-sticky"],
+        ["[red]a", "t:0-1", "t:0,2", "t:0,3", "t:0,3"],
+        ["b", "t:2-3", "t:1,3", "t:1-2", "t:1-2"],
+    ]
+    assert ["moved", "2", "2", "0", "0"] in found
+
+
+def test_a_placement() -> None:
+    found = place("0,1,2", 2, 3, start_index=0)
+    assert rows(tables.placed({str(p): r for p, r in found.items()})) == [
+        ["partition", "leader", "replicas"],
+        ["0", "0", "0, 1, 2"],
+        ["1", "1", "1, 2, 0"],
+    ]
+
+
+def test_a_check() -> None:
+    found = check(b'{"brokers": "0,1", "placement": {"0": [0], "1": [0]}}')
+    assert rows(tables.checked(found)) == [
+        ["result", "what"],
+        ["violations", ""],
+        ["even-replicas", "broker 0 has 2, broker 1 0"],
+        ["checked", "rack-spread, even-replicas, even-leaders"],
+        ["leaders by broker", "0: 2, 1: 0"],
+        ["replicas by broker", "0: 2, 1: 0"],
+        ["move", "0: 0 → 1"],
+    ]
+
+
+def test_json_wins_over_tables(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    for as_table in (False, True):
+        tables.writer(as_json=True, as_table=as_table, table=tables.assigned)({"assignment": {}})
+    assert capsysbinary.readouterr().out == b'{"assignment":{}}\n' * 2
+
+
+def test_an_error_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    write = tables.writer(as_json=False, as_table=True, table=tables.assigned)
+    write({"error": {"type": "BadInput", "message": "members[0]: wrong"}})
+    assert capsys.readouterr().out == "BadInput: members[0]: wrong\n"
