@@ -1,0 +1,209 @@
+"""The page over a real broker, Spark job and consumers, as a person sees it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from streaming.events import Diff
+from streaming.kafka.topics import ensure_topics
+from streaming.processes import Child, Children
+from streaming.reader import DiffReader
+from tests.support.browser import Watched, chromium, open_page, picture
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.serving import Serve
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
+
+#: Seconds from the diff reaching the topic to the page showing it.
+BOUND = 2.0
+
+ROUNDS_SHOWN = "() => [...document.querySelectorAll('.round')].map((round) => round.dataset.seq)"
+
+
+@dataclass
+class Arrivals(threading.Thread):
+    """Notes when each diff could be read from the topic."""
+
+    serve: Serve
+    seen: list[tuple[float, Diff]] = field(default_factory=list)
+    ending: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+        self.start()
+
+    def run(self) -> None:
+        with DiffReader(self.serve.settings, from_beginning=True) as reader:
+            while not self.ending.is_set():
+                record = reader.poll(0.01)
+                if record is not None:
+                    self.seen.append((time.monotonic(), record.diff))
+
+    __hash__ = threading.Thread.__hash__
+
+
+@dataclass
+class Stage:
+    """Broker, collector, Spark job, feed, and consumers of one group."""
+
+    serve: Serve
+    group: str
+    topic: str
+    folder: Path
+    arrivals: Arrivals
+    consumers: dict[str, Child] = field(default_factory=dict)
+
+    def join(self, name: str) -> None:
+        self.consumers[name] = Child(
+            name,
+            [
+                "streaming.demo.consumer",
+                *("--bootstrap-servers", self.serve.settings.kafka.bootstrap_servers, "--group", self.group),
+                *(
+                    "--topics",
+                    self.topic,
+                    "--name",
+                    name,
+                    "--client",
+                    "confluent",
+                    "--protocol",
+                    "cooperative",
+                ),
+                *("--session-timeout-ms", "3000"),
+            ],
+            log=self.folder / f"{name}.log",
+            output=self.folder / f"{name}.jsonl",
+        )
+
+    def settled(self, members: int) -> bool:
+        """Whether the newest diff has this many members that own something, and nothing is left over."""
+        if not self.arrivals.seen:
+            return False
+        diff = self.arrivals.seen[-1][1]
+        return not diff.unassigned and members == sum(
+            bool(one.kept or one.assigned) for one in diff.members.values()
+        )
+
+
+@pytest.fixture(scope="module")
+def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    folder = tmp_path_factory.mktemp("page")
+    topic, group = unique("orders"), unique("checkout")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 12, 1)])[topic].result(20)
+    with Serve(broker.bootstrap_servers, f"{unique('page')}.", folder) as serve, Children() as children:
+        ensure_topics(serve.settings)
+        common = [
+            *("--bootstrap-servers", broker.bootstrap_servers),
+            *("--topic-prefix", serve.settings.topics.prefix),
+        ]
+        log = getattr(getattr(broker, "broker", None), "log_path", None)
+        reasons = ["--coordinator-log", str(log)] if log else []
+        children.add(
+            Child("collector", ["streaming", "collect", *common, *reasons], log=folder / "collect.log")
+        )
+        job = ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
+        children.add(Child("job", job, log=folder / "stream.log"))
+        stage = Stage(serve.start(), group, topic, folder, Arrivals(serve))
+        for name in ("c1", "c2", "c3"):
+            stage.join(name)
+        eventually(lambda: stage.settled(3), timeout=90)
+        yield stage
+        stage.arrivals.ending.set()
+        for consumer in stage.consumers.values():
+            consumer.kill()
+
+
+def crash(stage: Stage, name: str) -> tuple[float, Diff]:
+    """Kill a consumer; when the diff that tells of it could be read, and the diff."""
+    known = len(stage.arrivals.seen)
+    stage.consumers.pop(name).kill()
+    eventually(lambda: len(stage.arrivals.seen) > known, timeout=30)
+    return stage.arrivals.seen[known]
+
+
+def first_round(watched: Watched, generation: int | None) -> str:
+    """Text of the newest round once the page shows this generation."""
+    watched.page.wait_for_function(
+        "generation => document.querySelector('.round .gen')?.textContent.startsWith(`gen ${generation}`)",
+        arg=generation,
+        polling="raf",
+        timeout=10_000,
+    )
+    return watched.page.locator(".round").first.inner_text()
+
+
+def test_a_crash_shows_within_two_seconds_and_a_restart_is_survived(
+    stage: Stage, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    with chromium() as browser:
+        watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}")
+        watched.page.wait_for_selector("#live[data-state=live]")
+        watched.page.wait_for_selector(".round")
+
+        arrived, diff = crash(stage, "c3")
+        text = first_round(watched, diff.generation)
+        shown = time.monotonic()
+        assert shown - arrived < BOUND
+        record_property("seconds_until_shown", round(shown - arrived, 3))
+        assert diff.cause.kind == "member.fenced"
+        assert "fenced" in text
+        moved = sum(len(numbers) for numbers in diff.members[diff.cause.member_ids[0]].owned.values())
+        assert f"−{moved}" in text
+        assert (watched.origins, watched.errors) == ({stage.serve.url}, [])
+
+        assert stage.serve.stop() == 0
+        watched.page.wait_for_selector("#live[data-state=lost]", timeout=20_000)
+        stage.join("c4")
+        eventually(lambda: stage.settled(3), timeout=60)  # while the server is away
+        stage.serve.start()
+        watched.page.wait_for_selector("#live[data-state=live]", timeout=30_000)
+        first_round(watched, stage.arrivals.seen[-1][1].generation)
+        seqs = [int(seq) for seq in watched.page.evaluate(ROUNDS_SHOWN)]
+        assert seqs == sorted(set(seqs), reverse=True)
+        assert len(seqs) == len({(one.generation, one.round) for _, one in stage.arrivals.seen})
+        assert watched.origins == {stage.serve.url}
+        # The browser itself logs each refused connection while nobody listens; nothing else may be there.
+        assert all("ERR_CONNECTION_REFUSED" in error or "ERR_INCOMPLETE" in error for error in watched.errors)
+        assert stage.serve.ask("/ready")[0] == 200
+        picture(watched.page, "page-crash.png", tmp_path)
+
+
+def churn(stage: Stage) -> None:
+    """Some more life, for pictures that are worth looking at."""
+    alive = len(stage.consumers)
+    for index in range(5):
+        stage.join(f"n{index}")
+        alive += 1
+        eventually(lambda alive=alive: stage.settled(alive), timeout=30)  # type: ignore[misc]
+        if index % 2:
+            crash(stage, next(iter(stage.consumers)))
+            alive -= 1
+            eventually(lambda alive=alive: stage.settled(alive), timeout=30)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_looks_as_in_the_docs(stage: Stage, tmp_path: Path, theme: str) -> None:
+    if os.environ.get("WRITE_IMAGES") and theme == "light":
+        churn(stage)
+    with chromium() as browser:
+        watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}?axis=rounds", theme=theme)
+        watched.page.wait_for_selector(".round")
+        watched.page.locator(".round > button").first.click()
+        watched.page.wait_for_selector(".diff table")
+        picture(watched.page, f"group-{theme}.png", tmp_path)
+        watched.page.goto(stage.serve.url)
+        watched.page.wait_for_selector(".grid-row:not([hidden])")
+        picture(watched.page, f"groups-{theme}.png", tmp_path)
+        assert watched.errors == []
+        background = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert background == {"light": "rgb(244, 245, 247)", "dark": "rgb(14, 17, 22)"}[theme]

@@ -1,0 +1,81 @@
+"""Debian's Chromium, driven by playwright; remembers what the page asked for and complained about."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+#: Where pictures for the docs go; elsewhere unless ``WRITE_IMAGES=1``, so that a test run leaves the tree clean.
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail("Chromium is missing: apt-get install chromium")
+        pytest.skip("Chromium is missing: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watched:
+    """A page, the origins it asked, and its console."""
+
+    page: Page
+    origins: set[str] = field(default_factory=set)
+    errors: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on(
+            "request",
+            lambda request: self.origins.add("{0.scheme}://{0.netloc}".format(urlsplit(request.url))),
+        )
+        self.page.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
+        self.page.on(
+            "console",
+            lambda message: (
+                self.errors.append(message.text) if message.type in ("error", "warning") else None
+            ),
+        )
+
+
+def open_page(browser: Browser, url: str, *, theme: str = "light", height: int = 900) -> Watched:
+    context = browser.new_context(
+        viewport={"width": 1440, "height": height},
+        color_scheme=theme,
+        reduced_motion="reduce",  # type: ignore[arg-type]
+    )
+    watched = Watched(context.new_page())
+    watched.page.goto(url)
+    return watched
+
+
+def picture(page: Page, name: str, folder: Path) -> Path:
+    """A screenshot, in the docs when asked for."""
+    path = (IMAGES if os.environ.get("WRITE_IMAGES") else folder) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=path)
+    return path
