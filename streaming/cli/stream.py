@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import BootstrapServers, Config, TopicPrefix, Verbose
+from streaming.cli.options import BootstrapServers, Config, MetricsHost, MetricsPort, TopicPrefix, Verbose
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -45,6 +45,8 @@ def stream(
         ),
     ] = 16,
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2]",
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = None,
     verbose: Verbose = False,
 ) -> None:
     """Run the Spark job: membership events in; diffs, latest assignments and dead letters out."""
@@ -65,6 +67,8 @@ def stream(
             trigger_interval=trigger_interval,
             buckets=buckets,
             session=SessionOptions(master=master, log_file=log_file, verbose=verbose),
+            metrics_host=metrics_host,
+            metrics_port=metrics_port,
         ),
         stop,
     )

@@ -12,11 +12,15 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prometheus_client import CollectorRegistry
+
 from assignors.errors import BadInput, OutsideFailure
 from streaming.config import Settings
+from streaming.exporter import serve_metrics
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import Sinks
+from streaming.spark.listener import listener
 from streaming.spark.session import SessionOptions, session
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ class StreamOptions:
         trigger_interval: Spark interval (``500ms``, ``2 seconds``); None: the next batch follows at once.
         buckets: groups share this many state blobs. Frozen into the checkpoint.
         session: how Spark itself runs.
+        metrics_host: address the driver's metrics are served at.
+        metrics_port: their port; None: not served.
     """
 
     checkpoint: str
@@ -55,6 +61,8 @@ class StreamOptions:
     trigger_interval: str | None = None
     buckets: int = 16
     session: SessionOptions = field(default_factory=SessionOptions)
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
 
     def __post_init__(self) -> None:
         if self.buckets < 1:
@@ -71,6 +79,7 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
     Raises:
         ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be had.
         SparkUnavailable: Spark did not start.
+        MetricsPortUnusable: the metrics can't be served there.
         StreamFailed: the query failed; the message is the reason without a stack trace.
     """
     topics = ensure_topics(settings)
@@ -83,7 +92,11 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
     )
     if stop.is_set():
         return
+    registry = CollectorRegistry()
+    serve_metrics(registry, options.metrics_host, options.metrics_port)
     with session(options.session) as spark:
+        if options.metrics_port is not None:
+            spark.streams.addListener(listener(registry))
         if not stop.is_set():
             _follow(_query(spark, settings, options, sinks), stop)
 
@@ -92,15 +105,21 @@ def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sink
     from streaming.spark import plan
 
     source = {
-        **spark_options(settings.kafka, {"fetch.max.wait.ms": "5"}),
+        **spark_options(
+            settings.kafka,
+            # The collector publishes in transactions: what it gave up must not be read.
+            {"fetch.max.wait.ms": "5", "isolation.level": "read_committed"},
+        ),
         "subscribe": settings.topics.membership,
         "startingOffsets": "earliest",
     }
     if options.max_offsets_per_trigger is not None:
         source["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
+    rows = plan.writes(plan.source(spark, source), plan.ticks(spark), options.buckets, sinks)
+    if options.metrics_port is not None:
+        rows = plan.counted(rows, sinks)
     writer = (
-        plan.writes(plan.source(spark, source), plan.ticks(spark), options.buckets, sinks)
-        .writeStream.format("kafka")
+        rows.writeStream.format("kafka")
         .options(includeHeaders="true", **spark_options(settings.kafka, {"linger.ms": "0"}))
         .option("checkpointLocation", options.checkpoint)
         .queryName("rebalance-monitor")

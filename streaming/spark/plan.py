@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streaming.spark.listener import OBSERVATION
 from streaming.spark.operator import INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
 
 if TYPE_CHECKING:
@@ -97,4 +98,15 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks) -
         .applyInPandasWithState(
             operator(sinks), OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout"
         )
+    )
+
+
+def counted(rows: DataFrame, sinks: Sinks) -> DataFrame:
+    """The same rows; what goes where is counted on the way, for the metrics."""
+    from pyspark.sql import functions as f
+
+    return rows.observe(
+        OBSERVATION,
+        f.count_if(f.col("topic") == sinks.diffs).alias("diffs"),
+        f.count_if(f.col("topic") == sinks.dead_letters).alias("deadLetters"),
     )
