@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import BootstrapServers, Config, LogFormat, TopicPrefix, Verbose
+from streaming.cli.options import (
+    BootstrapServers,
+    Config,
+    LogFormat,
+    MetricsHost,
+    MetricsPort,
+    TopicPrefix,
+    Verbose,
+)
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -33,6 +41,8 @@ def collect(
             "--exclude-group", metavar="REGEX", help="Not groups that match as a whole. Repeatable."
         ),
     ] = None,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = None,
     bootstrap_servers: BootstrapServers = None,
     config: Config = None,
     topic_prefix: TopicPrefix = None,
@@ -40,14 +50,21 @@ def collect(
     verbose: Verbose = False,
 ) -> None:
     """Follow __consumer_offsets and publish each generation of each group, until SIGTERM or Ctrl-C."""
+    from prometheus_client import CollectorRegistry
+
     from streaming import log
     from streaming.cli.signals import stop_on_signals
     from streaming.collect.collector import Collector
+    from streaming.collect.metrics import CollectMetrics
     from streaming.config import CollectSettings, load, validated
+    from streaming.exporter import serve_metrics
 
     log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     given = {"include_groups": include_group, "exclude_groups": exclude_group}
     chosen = {name: value for name, value in given.items() if value}
     settings.collect = validated(CollectSettings, {**settings.collect.model_dump(), **chosen})
-    Collector(settings, stop_on_signals(), coordinator_log or ()).run()
+    registry = CollectorRegistry()
+    metrics = CollectMetrics(registry)
+    serve_metrics(registry, metrics_host, metrics_port)
+    Collector(settings, stop_on_signals(), coordinator_log or (), metrics).run()

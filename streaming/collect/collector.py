@@ -21,6 +21,7 @@ from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.collect.fold import Fold, Row, Unusable
 from streaming.collect.log_tail import LogTail
 from streaming.collect.metadata import ClusterTopics, changes, outdated, partitions_changed, subscribed
+from streaming.collect.metrics import CollectMetrics
 from streaming.collect.published import published_topics
 from streaming.collect.sink import OFFSETS_TOPIC, Sink
 from streaming.events import Event, GroupDeleted, GroupObserved, TopicMetadata
@@ -47,11 +48,17 @@ class Collector:
         settings: the cluster, the topics, and which groups (``[collect]``).
         coordinator_logs: brokers' logs, besides those in the settings.
         stop: set to end: what was read is published first.
+        metrics: told how it goes.
     """
 
     def __init__(
-        self, settings: Settings, stop: threading.Event, coordinator_logs: Sequence[Path] = ()
+        self,
+        settings: Settings,
+        stop: threading.Event,
+        coordinator_logs: Sequence[Path] = (),
+        metrics: CollectMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or CollectMetrics()
         self._settings = settings
         self._stop = stop
         self._group_id = settings.topics.prefix + settings.collect.group_id
@@ -130,6 +137,7 @@ class Collector:
     def _step(self, consumer: Consumer, sink: Sink) -> None:
         """Read once, and publish what is complete."""
         messages = consumer.consume(_BATCH, _POLL_SECONDS)
+        self._measure(consumer, sum(message.error() is None for message in messages))
         for tail in self._tails:
             for line in tail.lines():
                 self._reasons.feed(line)
@@ -142,6 +150,17 @@ class Collector:
                 del self._at_end[number]
                 out += self._published(number, self._folds[number].settle())
         self._publish(out, consumer, sink, metadata_due=now >= self._metadata_due and not self._behind)
+
+    def _measure(self, consumer: Consumer, read: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        self._metrics.read(read)
+        ends = {}
+        for number in self._folds:  # what librdkafka has seen: no request
+            _, ends[number] = consumer.get_watermark_offsets(
+                TopicPartition(OFFSETS_TOPIC, number), cached=True
+            )
+        self._metrics.place(ends, self._next, len(self._behind))
 
     def _read(self, message: Any, out: list[tuple[int, Event | Unusable]]) -> None:
         from confluent_kafka import KafkaError
@@ -202,6 +221,7 @@ class Collector:
             # Never behind the place itself: while the past is read again nothing moves.
             positions[number] = max(following if unsettled is None else unsettled, self._start[number])
         sink.publish(batch, positions, consumer.consumer_group_metadata())
+        self._metrics.published(batch)
 
     def _announce(self, out: list[tuple[int, Event | Unusable]]) -> list[tuple[int, Event | Unusable]]:
         """Partition counts that groups were not told: of what is new in ``out`` at once, of all now and then."""
