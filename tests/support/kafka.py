@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic, sleep
 from typing import Protocol
 
 from streaming.kafka.broker import EmbeddedBroker
+from tests.support.wait import eventually
+
+__all__ = ["Embedded", "Kafka", "eventually", "kafka_under_test", "unique"]
 
 #: Broker properties that the tests rely on, wherever the broker runs.
 PROPERTIES = {
@@ -69,14 +71,3 @@ def kafka_under_test() -> Iterator[Kafka]:
 def unique(prefix: str) -> str:
     """A topic or group name that no other test uses."""
     return f"{prefix}-{uuid.uuid4().hex[:8]}"
-
-
-def eventually(condition: Callable[[], object], *, timeout: float = 30.0, every: float = 0.05) -> object:
-    """The first true answer of ``condition``; AssertionError after ``timeout`` seconds without one."""
-    by = monotonic() + timeout
-    while True:
-        answer = condition()
-        if answer:
-            return answer
-        assert monotonic() < by, f"not within {timeout:g} s; last answer {answer!r}"
-        sleep(every)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from streaming.kafka.broker import BrokerDied, DataDirUnusable, EmbeddedBroker, PortInUse
+from streaming.kafka.jars import DownloadFailed, fetch
+from tests.support.wait import eventually
+
+pytestmark = pytest.mark.broker
+
+COMMAND = [sys.executable, "-m", "streaming", "broker"]
+
+
+def topics(broker: EmbeddedBroker) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10).topics)
+
+
+def produce(broker: EmbeddedBroker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(topic, b"v")
+    assert producer.flush(20) == 0
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    state = Path(f"/proc/{pid}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_data_port_and_cluster_survive_stop_crash_and_a_new_object(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path) as broker:
+        produce(broker, "kept")
+        address, port = broker.bootstrap_servers, broker.port
+        broker.restart()
+        assert "kept" in topics(broker)
+        broker.kill()
+        assert broker.pid is None
+        broker.start()
+        assert (broker.bootstrap_servers, "kept" in topics(broker)) == (address, True)
+    with EmbeddedBroker(data_dir=tmp_path, port=port) as again:
+        assert (again.bootstrap_servers, "kept" in topics(again)) == (address, True)
+    assert (
+        "Kafka Server started" in (tmp_path / "server.log").read_text() or (tmp_path / "server.log").exists()
+    )
+
+
+def test_it_is_ready_in_seconds_and_leaves_nothing() -> None:
+    with EmbeddedBroker():  # whatever is made once is made now
+        pass
+    began = time.monotonic()
+    with EmbeddedBroker() as broker:
+        seconds = time.monotonic() - began
+        folder, pid = broker.data_dir, broker.pid
+    assert seconds < 15, f"{seconds:.1f} s"
+    assert pid is not None
+    assert gone(pid)
+    assert not folder.exists()
+
+
+def test_a_port_in_use() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUse, match=rf"--port {port}: Address already in use; choose another"):
+            EmbeddedBroker(port=port).start()
+
+
+def test_a_broker_that_dies_on_start_says_why() -> None:
+    broker = EmbeddedBroker(properties={"num.partitions": "many"})
+
+    with pytest.raises(BrokerDied, match=r"Invalid value many for configuration num.partitions"):
+        broker.start()
+    broker.close()
+
+
+def test_a_data_dir_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(DataDirUnusable, match=r"--data-dir .*file: "):
+        EmbeddedBroker(data_dir=tmp_path / "file").start()
+
+
+def test_a_download_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path))
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://127.0.0.1:1/")
+
+    with pytest.raises(DownloadFailed, match=r"fetching kafka_2.13 9.9.9.* failed \(.*Connection refused"):
+        fetch(["org.apache.kafka:kafka_2.13:9.9.9"], progress=None)
+    assert not list((tmp_path / "jars").glob("kafka*"))
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_ends_with_0(end: signal.Signals) -> None:
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert re.fullmatch(r"Kafka 4\.3\.1 at 127\.0\.0\.1:\d+, log .*\n", first)
+        process.send_signal(end)
+        assert process.wait(20) == 0
+
+
+def test_the_broker_ends_with_a_command_that_is_killed() -> None:
+    with subprocess.Popen([*COMMAND, "--json"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        pid = int(re.search(r'"pid":(\d+)', said)[1])  # type: ignore[index]
+        process.kill()
+        eventually(lambda: gone(pid), timeout=15)
+    shutil.rmtree(Path(re.search(r'"log":"([^"]+)"', said)[1]).parent)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--property", "no-equals"], 2, "error: --property no-equals: NAME=VALUE is needed\n"),
+        (["--port", "99999"], 2, "error: Invalid value for '--port'"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: list[str], status: int, message: str) -> None:
+    answer = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+
+    assert answer.returncode == status
+    assert message in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1

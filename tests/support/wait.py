@@ -1,0 +1,20 @@
+"""Wait on conditions, not for luck."""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def eventually(condition: Callable[[], object], *, timeout: float = 30.0, every: float = 0.02) -> object:
+    """The first true answer of ``condition``; AssertionError after ``timeout`` seconds without one."""
+    by = monotonic() + timeout
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert monotonic() < by, f"not within {timeout:g} s; last answer {answer!r}"
+        sleep(every)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.supervised import ProcessNotStarted, SupervisedProcess
+from tests.support.wait import eventually
+
+SLEEPER = ["sleep", "100"]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_stop_and_status(tmp_path: Path) -> None:
+    process = SupervisedProcess(SLEEPER, tmp_path / "log")
+
+    assert process.poll() is None
+    process.stop()
+    assert process.poll() == 128 + signal.SIGTERM
+    assert not alive(process.pid)
+
+
+def test_kill(tmp_path: Path) -> None:
+    process = SupervisedProcess(SLEEPER, tmp_path / "log")
+    process.kill()
+
+    assert process.poll() == 128 + signal.SIGKILL
+
+
+def test_a_command_that_will_not_stop_is_killed(tmp_path: Path) -> None:
+    deaf = ["sh", "-c", "trap '' TERM; echo deaf; while true; do sleep 0.1; done"]
+    process = SupervisedProcess(deaf, tmp_path / "log")
+    eventually(lambda: "deaf" in (tmp_path / "log").read_text())
+    process.stop(timeout=0.2)
+
+    assert process.poll() == 128 + signal.SIGKILL
+
+
+def test_output_and_exit_status(tmp_path: Path) -> None:
+    process = SupervisedProcess(["sh", "-c", "echo out; echo err >&2; exit 7"], tmp_path / "log")
+
+    assert process.wait(10) == 7
+    assert sorted((tmp_path / "log").read_text().split()) == ["err", "out"]
+    process.stop()
+
+
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ProcessNotStarted, match="no-such-command does not start"):
+        SupervisedProcess(["no-such-command"], tmp_path / "log")
+
+
+PARENT = """
+import sys, threading, time, os
+from pathlib import Path
+from streaming.kafka.supervised import SupervisedProcess
+started = []
+thread = threading.Thread(target=lambda: started.append(SupervisedProcess(["sleep", "100"], Path(sys.argv[1]))))
+thread.start(); thread.join()  # the thread that started it is gone, the process is not
+if os.fork() == 0:  # holds the pipe open, as multiprocessing's children do
+    time.sleep(100)
+print(started[0].pid, flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_its_parent_however_that_ends(tmp_path: Path, end: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path / "log")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as parent:
+        try:
+            assert parent.stdout is not None
+            pid = int(parent.stdout.readline())
+            assert alive(pid)
+            parent.send_signal(end)
+            eventually(lambda: not alive(pid), timeout=10)
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
+def test_it_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux kills a child with its parent")
+    process = SupervisedProcess(SLEEPER, tmp_path / "log")
+    os.kill(process._supervisor.pid, signal.SIGKILL)
+
+    eventually(lambda: not alive(process.pid), timeout=5)
+    process.kill()
