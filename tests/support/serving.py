@@ -49,6 +49,11 @@ class Serve:
             self.await_status("/health", 200)
         return self
 
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
     def await_status(self, path: str, status: int, seconds: float = 30) -> None:
         deadline = time.monotonic() + seconds
         while True:

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.kafka import Kafka, unique
+from tests.support.load import run_load
+from tests.support.serving import Publisher, Serve
+
+pytestmark = pytest.mark.broker
+
+
+def test_many_clients_get_every_diff_once_across_a_restart(broker: Kafka, tmp_path: Path) -> None:
+    """The full size (200 clients, 50 diffs a second, 30 s) is `make bench-feed`."""
+    with Serve(broker.bootstrap_servers, f"{unique('load')}.", tmp_path) as serve:
+        Publisher(serve)
+        serve.start().await_status("/ready", 200)
+
+        def restart() -> None:
+            assert serve.stop() == 0
+            serve.start()
+
+        load = run_load(serve, clients=20, rate=25, seconds=6, stuck=3, restart=restart)
+        assert (load.complete, load.twice) == (20, 0)
+        assert load.connections >= 40
+        assert load.p99 < 1000  # of a busy machine; the benchmark holds the real bound
+        assert load.rss_most < 200

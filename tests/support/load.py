@@ -1,0 +1,205 @@
+"""Many clients of one feed, in a process of their own: ``python -m tests.support.load PORT CLIENTS STUCK EVENTS``.
+
+Prints one JSON line: for each client how many ids it was given and how many twice, and every delay from the
+diff's timestamp (set by the publisher as it sent it) to the client's read, as ``[timestamp ms, delay ms]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from streaming.events import Diff
+from tests.support.diffs import Group
+from tests.support.serving import Publisher, Serve
+
+_EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{"id":"([^"]+)".*?"timestamp":(\d+)')
+
+
+class _Client:
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.ids: Counter[bytes] = Counter()
+        self.delays: list[tuple[int, float]] = []
+        self.last = b""
+        self.connections = 0
+
+    async def follow(self, wanted: int) -> None:
+        while len(self.ids) < wanted:
+            try:
+                await self._connection(wanted)
+            except OSError:
+                await asyncio.sleep(0.1)
+
+    async def _connection(self, wanted: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**22)
+        last = b"Last-Event-ID: %b\r\n" % self.last if self.last else b""
+        writer.write(b"GET /api/stream HTTP/1.0\r\nHost: localhost\r\n%b\r\n" % last)
+        self.connections += 1
+        rest = b""
+        try:
+            while len(self.ids) < wanted:
+                data = await reader.read(1 << 18)
+                if not data:
+                    return
+                now = time.time() * 1000
+                *events, rest = (rest + data).split(b"\n\n")
+                for event in events:
+                    self._take(event, now)
+        finally:
+            writer.close()
+
+    def _take(self, event: bytes, now: float) -> None:
+        match = _EVENT.match(event)
+        if match:
+            self.last = match[1]
+            self.ids[match[2]] += 1
+            self.delays.append((int(match[3]), now - int(match[3])))
+        elif event.startswith(b"id: "):
+            self.last = event[4 : event.index(b"\n")]
+
+
+def _stuck(port: int) -> socket.socket:
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", port))
+    client.sendall(b"GET /api/stream HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    return client
+
+
+async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
+    deaf = [_stuck(port) for _ in range(stuck)]
+    clients = [_Client(port) for _ in range(count)]
+    tasks = [asyncio.create_task(client.follow(wanted)) for client in clients]
+    while any(not client.last for client in clients):  # noqa: ASYNC110 - each has its snapshot now
+        await asyncio.sleep(0.02)
+    sys.stdout.write("connected\n")
+    sys.stdout.flush()
+    await asyncio.wait(tasks, timeout=180)
+    for one in deaf:
+        one.close()
+    result = {
+        "ids": [len(client.ids) for client in clients],
+        "twice": sum(count - 1 for client in clients for count in client.ids.values()),
+        "delays": [delay for client in clients for delay in client.delays],
+        "connections": sum(client.connections for client in clients),
+    }
+    sys.stdout.write(json.dumps(result) + "\n")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What was measured. Delays in ms, of diffs sent while the server was up; memory in MB."""
+
+    events: int
+    clients: int
+    complete: int
+    twice: int
+    p50: float
+    p99: float
+    worst: float
+    connections: int
+    rss_before: float
+    rss_most: float
+    cpu_seconds: float
+
+
+def rss(pid: int) -> float:
+    """Resident memory of a process, MB."""
+    with open(f"/proc/{pid}/status") as status:  # noqa: PTH123 - a pseudo-file
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123 - same
+        fields = stat.read().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def _live(groups: int) -> Iterator[Diff]:
+    """Diffs of many groups in turn, each sent the moment it is taken."""
+    made = [Group(f"load-{index}", {"t": 12}, index) for index in range(groups)]
+    turns = [group.change() for group in made]
+    while True:
+        for index, group in enumerate(made):
+            diff = next(turns[index], None)
+            if diff is None:
+                turns[index] = group.change()
+                diff = next(turns[index])
+            yield msgspec.structs.replace(diff, timestamp=time.time_ns() // 1_000_000)
+
+
+def run_load(
+    serve: Serve, *, clients: int, rate: float, seconds: float, stuck: int, restart: Callable[[], None] | None
+) -> Load:
+    """Publish at a rate while clients follow; ``restart`` is called half-way."""
+    events = int(rate * seconds)
+    publisher = Publisher(serve)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.load",
+        str(serve.port),
+        str(clients),
+        str(stuck),
+        str(events),
+    ]
+    away: list[float] = []
+    most = before = 0.0
+    spent = 0.0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crowd:
+        assert crowd.stdout is not None
+        assert crowd.stdout.readline() == "connected\n"
+        assert serve.process is not None
+        before = most = rss(serve.process.pid)
+        started = cpu(serve.process.pid)
+        begin = time.monotonic()
+        for index, diff in enumerate(_live(50)):
+            if index == events:
+                break
+            if restart is not None and index == events // 2:
+                spent += cpu(serve.process.pid) - started
+                away.append(time.time() * 1000)
+                restart()
+                away.append(time.time() * 1000)
+                started = 0.0
+            time.sleep(max(0.0, begin + index / rate - time.monotonic()))
+            publisher.put([msgspec.structs.replace(diff, timestamp=time.time_ns() // 1_000_000)])
+            if index % 20 == 0:
+                most = max(most, rss(serve.process.pid))
+        spent += cpu(serve.process.pid) - started
+        most = max(most, rss(serve.process.pid))
+        result: dict[str, Any] = json.loads(crowd.stdout.readline())
+    # A client comes back after a pause of its own; what was sent until then is not the server's delay.
+    delays = sorted(
+        delay for sent, delay in result["delays"] if not (away and away[0] - 200 <= sent <= away[1] + 1500)
+    )
+    return Load(
+        events=events,
+        clients=clients,
+        complete=sum(count == events for count in result["ids"]),
+        twice=result["twice"],
+        p50=delays[len(delays) // 2],
+        p99=delays[int(len(delays) * 0.99)],
+        worst=delays[-1],
+        connections=result["connections"],
+        rss_before=before,
+        rss_most=most,
+        cpu_seconds=spent,
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(_clients(*(int(argument) for argument in sys.argv[1:])))
