@@ -1,0 +1,137 @@
+"""``uniform``: each rule of the two builders on a small group, whole answers compared."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from assignors.errors import BadInput, InvalidGroup
+from assignors.model import Assignment, Member, Topic
+from assignors.registry import find
+
+
+def topic_id(number: int) -> str:
+    """A Uuid as Kafka prints it whose hash code is ``number``, so that HashSet<Uuid> order is plain."""
+    return base64.urlsafe_b64encode(number.to_bytes(16)).decode().rstrip("=")
+
+
+def topics(**sizes: int) -> dict[str, Topic]:
+    return {
+        name: Topic(name, size, topic_id=topic_id(number))
+        for number, (name, size) in enumerate(sizes.items(), start=1)
+    }
+
+
+def member(name: str, *subscribed: str, **owned: Sequence[int]) -> Member:
+    return Member(name, subscribed, owned=owned)
+
+
+def uniform(group_topics: Mapping[str, Topic], *members: Member) -> Assignment:
+    return find("consumer", "uniform").assign(group_topics, members)
+
+
+def test_fresh_members_take_blocks_across_topics() -> None:
+    assert uniform(topics(t=4, u=3), *(member(f"c{n}", "t", "u") for n in range(3))) == {
+        "c0": {"t": range(2)},
+        "c1": {"t": range(2, 4)},
+        "c2": {"u": range(3)},  # the last of the HashMap's members must take the one more
+    }
+
+
+def test_a_member_above_its_quota_gives_up_in_hash_set_order() -> None:
+    owner = member("c0", "t", t=[0, 1, 16, 17, 32])
+    grown = topics(t=33), owner, *(member(f"c{n}", "t") for n in range(1, 17))
+    answer = uniform(*grown)
+    assert answer["c0"] == {"t": [0, 16]}
+
+
+def test_a_departed_members_partitions_go_to_those_with_room() -> None:
+    assert uniform(topics(t=6), member("a", "t", t=[0, 1]), member("b", "t", t=[4, 5])) == {
+        "a": {"t": [0, 1, 2]},
+        "b": {"t": [3, 4, 5]},
+    }
+
+
+def test_a_joining_member_takes_only_what_balance_asks_for() -> None:
+    assert uniform(
+        topics(t=6), member("a", "t", t=[0, 1, 2]), member("b", "t", t=[3, 4, 5]), member("c", "t")
+    ) == {"a": {"t": [0, 1]}, "b": {"t": [3, 4]}, "c": {"t": [2, 5]}}
+
+
+def test_a_topic_no_longer_subscribed_is_given_up() -> None:
+    assert uniform(topics(t=2, u=2), member("a", "t", t=[0], u=[0, 1]), member("b", "t", t=[1])) == {
+        "a": {"t": [0]},
+        "b": {"t": [1]},
+    }
+
+
+def test_names_without_metadata_are_dropped_and_still_make_subscriptions_differ() -> None:
+    def first(*names: str) -> object:
+        owner = member("c0", *names, t=[0, 1, 16, 17, 32])
+        return uniform(topics(t=33), owner, *(member(f"c{n}", "t", "gone") for n in range(1, 17)))["c0"]
+
+    assert first("t", "gone") == {"t": [0, 16]}  # all alike: the surplus is cut in HashSet order
+    assert first("t") == {"t": [0, 1]}  # subscriptions differ: the last partitions move
+    assert uniform(topics(t=0), member("a", "t", "gone")) == {"a": {}}
+
+
+def test_unequal_subscriptions_balance_as_far_as_they_allow() -> None:
+    assert uniform(topics(t=4, u=2), member("a", "t"), member("b", "t", "u"), member("c", "u")) == {
+        "a": {"t": range(0, 4, 2)},
+        "b": {"t": range(1, 4, 2)},
+        "c": {"u": range(2)},
+    }
+
+
+def test_unequal_subscriptions_move_the_last_partition_of_the_most_loaded() -> None:
+    assert uniform(topics(t=5, u=1), member("a", "t", "u", t=[0, 1, 2, 3, 4], u=[0]), member("b", "t")) == {
+        "a": {"t": [0, 1], "u": [0]},
+        "b": {"t": [2, 3, 4]},
+    }
+
+
+def test_no_members() -> None:
+    assert uniform(topics(t=1)) == {}
+
+
+def test_range_puts_static_members_first() -> None:
+    members = [
+        Member("a", ("t",)),
+        Member("z", ("t",), instance_id="i-2"),
+        Member("y", ("t", "u"), instance_id="i-10"),
+    ]
+    assert find("consumer", "range").assign(topics(t=4, u=2), members) == {
+        "a": {"t": range(3, 4)},
+        "z": {"t": range(2, 3)},
+        "y": {"t": range(2), "u": range(2)},
+    }
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize(
+    ("group_topics", "members", "message"),
+    [
+        ({"t": Topic("t", 1)}, [member("a", "t")], "topics.t.topicId: missing"),
+        ({"t": Topic("t", 1, topic_id="short")}, [member("a", "t")], "topicId: 'short'"),
+        (
+            {name: Topic(name, 1, topic_id=topic_id(7)) for name in "tu"},
+            [member("a", "t")],
+            "topics.u.topicId: .* is that of t, too",
+        ),
+        ({"t": Topic("t", -1, topic_id=topic_id(1))}, [], "topics.t.partitions: -1 is below 0"),
+        (topics(t=1), [member("a", "t"), member("a", "t")], r"members\[1\].memberId: 'a' is listed twice"),
+        (topics(t=1), [member("a", "t", t=[1])], "members.a.owned.t: partition 1 does not exist"),
+        (topics(t=1), [member("a", "t", t=[-1])], "members.a.owned.t: partition -1 does not exist"),
+        (
+            topics(t=2),
+            [member("a", "t", t=[0, 1]), member("b", "t", t=range(1, 2))],
+            "owned.t: partition 1 is owned by",
+        ),
+    ],
+)
+def test_refuses(assignor: str, group_topics: dict[str, Topic], members: list[Member], message: str) -> None:
+    with pytest.raises(BadInput, match=message) as refused:
+        find("consumer", assignor).assign(group_topics, members)
+    assert isinstance(refused.value, InvalidGroup) or "topicId" in message

@@ -1,0 +1,141 @@
+"""The old consumer's assignors: the published examples, the order vectors, the eras, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors.errors import BadInput, InvalidGroup
+from assignors.java import string_hash
+from assignors.model import Member, Topic
+from assignors.registry import find
+from assignors.zookeeper import range as zookeeper_range
+from assignors.zookeeper import round_robin
+from assignors.zookeeper.round_robin import hash_ordered
+
+
+def topics(**sizes: int) -> dict[str, Topic]:
+    return {name: Topic(name, size) for name, size in sizes.items()}
+
+
+def consumers(**streams: dict[str, int]) -> list[Member]:
+    return [Member(name, streams=by_topic) for name, by_topic in streams.items()]
+
+
+def test_threads_compare_as_strings() -> None:
+    answer = zookeeper_range.assign(topics(t=12), [Member("c", streams={"t": 11})])
+    assert answer["c-0"] == {"t": range(2)}
+    assert answer["c-10"] == {"t": range(3, 4)}
+    assert answer["c-9"] == {"t": range(11, 12)}
+
+
+def test_range_by_position() -> None:
+    assert zookeeper_range.assign(topics(t=5, u=2), consumers(c1={"t": 2, "u": 1}, c2={"t": 2})) == {
+        "c1-0": {"t": range(2), "u": range(2)},
+        "c1-1": {"t": range(2, 3)},
+        "c2-0": {"t": range(3, 4)},
+        "c2-1": {"t": range(4, 5)},
+    }
+
+
+def test_order_of_the_signed_hash() -> None:
+    assert string_hash("[t,10]") == -1581226645
+    assert string_hash("[t,11]") == -1581226614
+    assert string_hash("[topic-1,0]") == -1196313087
+    assert string_hash("[t,0]") == 87540032
+    assert hash_ordered({"t": 12, "topic-1": 3}, dashed=False) == [
+        ("t", 10),
+        ("t", 11),
+        *(("topic-1", number) for number in range(3)),
+        *(("t", number) for number in range(10)),
+    ]
+
+
+@pytest.mark.parametrize("dashed", [True, False])
+def test_hashes_are_those_of_the_whole_text(dashed: bool) -> None:
+    sizes = {"ümlaut-😀": 120, "t": 1001}
+    texts = {
+        (name, partition): f"{name}-{partition}" if dashed else f"[{name},{partition}]"
+        for name, size in sizes.items()
+        for partition in range(size)
+    }
+    assert hash_ordered(sizes, dashed=dashed) == sorted(texts, key=lambda at: string_hash(texts[at]))
+
+
+def test_equal_hashes_keep_the_order_of_names() -> None:
+    assert hash_ordered({"Aa": 2, "BB": 2}, dashed=False) == [("Aa", 0), ("BB", 0), ("Aa", 1), ("BB", 1)]
+
+
+def test_round_robin_goes_round_in_hash_order() -> None:
+    assert round_robin.assign(topics(t=12), consumers(c1={"t": 2}, c2={"t": 1})) == {
+        "c1-0": {"t": [1, 4, 7, 10]},
+        "c1-1": {"t": [2, 5, 8, 11]},
+        "c2-0": {"t": [0, 3, 6, 9]},
+    }
+
+
+def test_the_hashed_text_changed_with_1_0() -> None:
+    streams = {"t": 1, "topic-1": 1}
+    group = {"t": Topic("t", 1), "topic-1": Topic("topic-1", 2)}, consumers(c1=streams, c2=streams)
+    brackets, dash = (round_robin.assign(*group, kafka_version=v) for v in ("0.11.0.3", "1.1"))
+    assert brackets == {"c1-0": {"topic-1": [0], "t": [0]}, "c2-0": {"topic-1": [1]}}
+    assert brackets == find("zookeeper", "roundrobin").assign(*group)
+    assert dash == {"c1-0": {"t": [0], "topic-1": [1]}, "c2-0": {"topic-1": [0]}}
+    assert dash == round_robin.assign(*group, kafka_version="1.0.2")
+
+
+def test_the_union_skips_those_that_do_not_subscribe() -> None:
+    answer = round_robin.assign(topics(t=4, u=2), consumers(c1={"t": 1}, c2={"t": 1, "u": 1}))
+    assert answer == {"c1-0": {"t": [0, 2]}, "c2-0": {"t": [1, 3], "u": [0, 1]}}
+
+
+@pytest.mark.parametrize("version", ["0.8.2", "0.9.0.1", "0.10.1"])
+def test_before_0_10_2_all_topics_need_the_same_threads(version: str) -> None:
+    unequal = topics(t=4, u=2), consumers(c1={"t": 2}, c2={"t": 1, "u": 1})
+    with pytest.raises(InvalidGroup) as refused:
+        round_robin.assign(*unequal, kafka_version=version)
+    for part in ("members.streams", "Topic u has", "{c2-0}", "topic t has", "{c1-0, c1-1, c2-0}"):
+        assert part in str(refused.value)
+    equal = topics(t=4, u=2), consumers(c1={"t": 2, "u": 2}, c2={"t": 1, "u": 1})
+    assert round_robin.assign(*equal, kafka_version=version) == round_robin.assign(*equal)
+
+
+def test_a_topic_without_metadata_gives_nothing() -> None:
+    members = consumers(c1={"none": 1, "empty": 1})
+    for module in (zookeeper_range, round_robin):
+        assert module.assign(topics(empty=0), members) == {"c1-0": {}}
+
+
+def test_nobody_subscribes() -> None:
+    for module in (zookeeper_range, round_robin):
+        assert module.assign(topics(t=1), consumers(c1={}), kafka_version="0.8.2") == {}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "members", "message"),
+    [
+        ({"t": 1}, [Member("c", streams={"t": 0})], r"members\[0\].streams.t: 0 is not a number of threads"),
+        (
+            {"t": 1},
+            [Member("c", streams={"t": -1})],
+            r"members\[0\].streams.t: -1 is not a number of threads",
+        ),
+        ({"t": 1}, [Member("c", ("t",))], r"members\[0\].streams: missing"),
+        (
+            {"t": 1},
+            [Member("c", streams={}), Member("c", streams={})],
+            r"members\[1\].memberId: 'c' is listed twice",
+        ),
+        ({"t": -1}, [Member("c", streams={"t": 1})], r"topics.t.partitions: -1 is below 0"),
+    ],
+)
+def test_refuses(sizes: dict[str, int], members: list[Member], message: str) -> None:
+    for module in (zookeeper_range, round_robin):
+        with pytest.raises(InvalidGroup, match=message):
+            module.assign(topics(**sizes), members)
+
+
+@pytest.mark.parametrize("version", ["", "new", "0.8.1", "2.0", "1.x", "0.8.2.2.2"])
+def test_refuses_versions_without_these_assignors(version: str) -> None:
+    for module in (zookeeper_range, round_robin):
+        with pytest.raises(BadInput, match="kafkaVersion"):
+            module.assign(topics(t=1), consumers(c={"t": 1}), kafka_version=version)
