@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol
-
-import msgspec
 
 from assignors.errors import BadInput, MonitorError
 from streaming.answers.progress import Progress
@@ -92,15 +89,3 @@ def answer_lines(
             write(found)
             progress.step()
     return BAD_INPUT if failed else 0
-
-
-def json_lines() -> Callable[[Any], None]:
-    """Writes one JSON value a line to standard output."""
-    encode = msgspec.json.Encoder().encode
-    out = sys.stdout.buffer
-
-    def write(value: Any) -> None:
-        out.write(encode(value) + b"\n")
-        out.flush()
-
-    return write

@@ -11,16 +11,12 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from streaming.answers.lines import json_lines
-
 #: Columns of a table that is not shown in a terminal: never wrapped to 80.
 _WIDE = 200
 
 
-def writer(*, as_json: bool, as_table: bool, table: Callable[[Any], Table | Text]) -> Callable[[Any], None]:
-    """Writes answers as JSON Lines, or as tables where standard output is a terminal or tables are asked for."""
-    if as_json or not (as_table or sys.stdout.isatty()):
-        return json_lines()
+def table_writer(table: Callable[[Any], Table | Text]) -> Callable[[Any], None]:
+    """Prints answers as ``table`` shapes them, errors as text."""
     console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
 
     def write(answer: Any) -> None:

@@ -38,12 +38,10 @@ def assign(
     """
     del verbose  # main looks at it for tracebacks
     from streaming.answers import assign as ask
-    from streaming.answers import tables
     from streaming.answers.lines import answer_lines
+    from streaming.answers.output import writer
 
-    write = tables.writer(
-        as_json=as_json, as_table=as_table, table=tables.compared if compare else tables.assigned
-    )
+    write = writer("compared" if compare else "assigned", as_json=as_json, as_table=as_table)
     raise typer.Exit(
         answer_lines(
             sys.stdin.buffer, ask.answering(compared=compare, explained=explain), write, limit=max_line_bytes

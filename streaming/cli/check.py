@@ -33,7 +33,7 @@ def check(
     """
     del verbose  # main looks at it for tracebacks
     from streaming.answers import check as ask
-    from streaming.answers import tables
+    from streaming.answers.output import writer
 
-    write = tables.writer(as_json=as_json, as_table=as_table, table=tables.checked)
+    write = writer("checked", as_json=as_json, as_table=as_table)
     raise typer.Exit(ask.check_lines(sys.stdin.buffer, write, exact=exact, limit=max_line_bytes))

@@ -52,7 +52,7 @@ def place(
     """Write the brokers of every new partition as one JSON object, the preferred leader first."""
     del verbose  # main looks at it for tracebacks
     from streaming.answers import place as ask
-    from streaming.answers import tables
+    from streaming.answers.output import writer
 
     placement = ask.place(
         brokers,
@@ -64,5 +64,5 @@ def place(
         start_partition=start_partition,
         seed=seed,
     )
-    write = tables.writer(as_json=as_json, as_table=as_table, table=tables.placed)
+    write = writer("placed", as_json=as_json, as_table=as_table)
     write({str(partition): replicas for partition, replicas in placement.items()})

@@ -87,13 +87,6 @@ def test_a_check() -> None:
     ]
 
 
-def test_json_wins_over_tables(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    for as_table in (False, True):
-        tables.writer(as_json=True, as_table=as_table, table=tables.assigned)({"assignment": {}})
-    assert capsysbinary.readouterr().out == b'{"assignment":{}}\n' * 2
-
-
 def test_an_error_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    write = tables.writer(as_json=False, as_table=True, table=tables.assigned)
-    write({"error": {"type": "BadInput", "message": "members[0]: wrong"}})
+    tables.table_writer(tables.assigned)({"error": {"type": "BadInput", "message": "members[0]: wrong"}})
     assert capsys.readouterr().out == "BadInput: members[0]: wrong\n"

@@ -1,0 +1,210 @@
+"""``assign`` as a program and a person run it: whole outputs and exit statuses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.command import run
+
+CONTRACT = {
+    "protocol": "classic",
+    "assignor": "cooperative-sticky",
+    "topics": {
+        "t0": {"partitions": 3, "racks": [["r1"], ["r2"], ["r1"]]},
+        "t1": {"partitions": 2},
+    },
+    "members": [
+        {
+            "memberId": "c1",
+            "instanceId": None,
+            "rackId": "r1",
+            "topics": ["t0", "t1"],
+            "owned": {"t0": [0]},
+            "generation": 4,
+        }
+    ],
+}
+RANGE = {
+    "assignor": "range",
+    "topics": {"日本": {"partitions": 3}},
+    "members": [{"memberId": "é", "topics": ["日本"]}, {"memberId": "😀", "topics": ["日本"]}],
+}
+RANGE_ANSWER = {"assignment": {"é": {"日本": [0, 1]}, "😀": {"日本": [2]}}}
+
+
+def lines(*cases: Any) -> str:
+    return "\n".join(case if isinstance(case, str) else json.dumps(case) for case in cases)
+
+
+def answers(output: str) -> list[Any]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def error(kind: str, message: str) -> dict[str, Any]:
+    return {"error": {"type": kind, "message": message}}
+
+
+def test_the_line_of_the_contract() -> None:
+    done = run("assign", stdin=lines(CONTRACT))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert answers(done.stdout) == [{"assignment": {"c1": {"t0": [0, 1, 2], "t1": [0, 1]}}}]
+
+
+def test_nothing_in_nothing_out() -> None:
+    for nothing in ("", "\n", "\r\n  \n", "\ufeff"):
+        done = run("assign", stdin=nothing)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_odd_but_good_text() -> None:
+    """A byte-order mark, CRLF, blank lines, other scripts, no line feed at the end."""
+    done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
+    assert (done.returncode, answers(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
+
+
+def test_bad_lines_are_answered_in_place_and_the_rest_too() -> None:
+    base = {
+        "assignor": "range",
+        "topics": {"t": {"partitions": 2}},
+        "members": [{"memberId": "a", "topics": ["t"]}],
+    }
+    member = base["members"][0]
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (base, {"assignment": {"a": {"t": [0, 1]}}}),
+        ("{", error("MalformedJson", "line: Input data was truncated")),
+        (
+            '{"topics": {"t": {"partitions": NaN}}, "members": []}',
+            error("MalformedJson", "line: JSON is malformed: invalid character (byte 32)"),
+        ),
+        ("[]", error("BadInput", "line: expected `object`, got `array`")),
+        (
+            {**base, "topics": {"t": {"partitions": -1}}},
+            error("BadInput", "topics.t.partitions: expected `int` >= 0"),
+        ),
+        (
+            {**base, "topics": {"t": {"partitions": 10**40}}},
+            error("BadInput", "topics.t.partitions: expected `int` <= 5000000"),
+        ),
+        (
+            {**base, "members": [member, member]},
+            error("InvalidGroup", "members[1].memberId: 'a' is listed twice, first as members[0]"),
+        ),
+        (
+            {**base, "members": [{**member, "owned": {"t": [2]}}]},
+            error("InvalidGroup", "members[0].owned.t: partition 2 does not exist; t has 2, counted from 0"),
+        ),
+        (
+            {**base, "assignor": "fair"},
+            error(
+                "UnknownAssignor",
+                "assignor: 'fair' is none of range, roundrobin, sticky, cooperative-sticky (protocol classic)",
+            ),
+        ),
+        (
+            {k: v for k, v in base.items() if k != "assignor"},
+            error("InvalidGroup", "assignor: missing; name one, such as range"),
+        ),
+        (
+            {**base, "topics": {"t": {"partitions": 2, "racks": [["r"]]}}},
+            error(
+                "InvalidGroup",
+                "topics.t.racks: 1 entries for 2 partitions; give one list of racks a partition, [] where they "
+                "are unknown",
+            ),
+        ),
+        (base, {"assignment": {"a": {"t": [0, 1]}}}),
+    ]
+    done = run("assign", stdin=lines(*(case for case, _ in cases)))
+    assert (done.returncode, done.stderr) == (2, "")
+    assert answers(done.stdout) == [answer for _, answer in cases]
+
+
+def test_a_line_over_the_limit() -> None:
+    done = run("assign", "--max-line-bytes", "300", stdin=lines("x" * 301, RANGE, "y" * 5000))
+    limit = "longer than 300 bytes, the limit; split the group or raise --max-line-bytes"
+    assert (done.returncode, answers(done.stdout)) == (
+        2,
+        [error("LineTooLong", f"line 1: {limit}"), RANGE_ANSWER, error("LineTooLong", f"line 3: {limit}")],
+    )
+
+
+def test_every_protocol() -> None:
+    zookeeper = {
+        "protocol": "zookeeper",
+        "assignor": "roundrobin",
+        "topics": {"t": {"partitions": 3}},
+        "members": [{"memberId": "c1", "streams": {"t": 2}}],
+    }
+    consumer = {
+        "protocol": "consumer",
+        "assignor": "uniform",
+        "topics": {"t": {"partitions": 2, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}},
+        "members": [{"memberId": "c1", "topics": ["t", "unknown"]}],
+    }
+    done = run("assign", stdin=lines(zookeeper, consumer))
+    found = answers(done.stdout)
+    assert done.returncode == 0
+    assert sorted(found[0]["assignment"]) == ["c1-0", "c1-1"]
+    assert found[1] == {"assignment": {"c1": {"t": [0, 1]}}}
+
+
+def test_explained() -> None:
+    done = run("assign", "--explain", stdin=lines(RANGE))
+    assert answers(done.stdout) == [
+        {
+            **RANGE_ANSWER,
+            "members": {
+                member: {
+                    "owned": {},
+                    "revoked": {},
+                    "assigned": {"日本": partitions},
+                    "kept": {},
+                    "decisions": [
+                        {
+                            "rule": "range",
+                            "topic": "日本",
+                            "partitions": partitions,
+                            "why": f"subscriber {place} of 2: 1 each, the first 1 one more",
+                        }
+                    ],
+                }
+                for place, (member, partitions) in enumerate([("é", [0, 1]), ("😀", [2])], 1)
+            },
+        }
+    ]
+
+
+def test_side_by_side_as_a_table() -> None:
+    done = run("assign", "--compare", "--table", stdin=lines(RANGE))
+    assert done.returncode == 0
+    header, *rows = [line for line in done.stdout.splitlines() if line.startswith(("┃", "│"))]
+    assert header.replace("┃", " ").split() == [
+        "member",
+        "range",
+        "roundrobin",
+        "sticky",
+        "cooperative-sticky",
+    ]
+    assert rows[0].replace("│", " ").split() == ["é", "日本:0-1", "日本:0,2", "日本:0,2", "日本:0,2"]
+    assert [row.split()[1] for row in rows[2:]] == ["kept", "revoked", "assigned", "moved", "most", "least"]
+
+
+def test_side_by_side_for_programs() -> None:
+    found = answers(run("assign", "--compare", stdin=lines(RANGE)).stdout)
+    assert {name: answer["assignment"] for name, answer in found[0]["compared"].items()} == {
+        "range": RANGE_ANSWER["assignment"],
+        "roundrobin": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
+        "sticky": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
+        "cooperative-sticky": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
+    }
+
+
+@pytest.mark.parametrize("command", ["assign", "partition", "place", "check"])
+def test_help_shows_an_example(command: str) -> None:
+    done = run(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"rebalance-monitor {command}" in " ".join(done.stdout.split())
+    assert "Example" in done.stdout

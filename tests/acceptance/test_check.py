@@ -1,0 +1,91 @@
+"""``check`` as its user runs it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.support.command import run
+
+GROUP: dict[str, Any] = {
+    "assignor": "cooperative-sticky",
+    "topics": {"p": {"partitions": 4}},
+    "members": [
+        {"memberId": "a", "topics": ["p"], "owned": {"p": [0, 1, 2, 3]}, "generation": 1},
+        {"memberId": "b", "topics": ["p"]},
+    ],
+}
+GOOD = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {}}}
+EARLY = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}}}
+PLACED = {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}
+RULES = ["valid", "balanced", "sticky", "cooperative-safe"]
+
+
+def check(*lines: Any, options: tuple[str, ...] = ()) -> tuple[int, list[Any]]:
+    done = run("check", *options, stdin="\n".join(map(json.dumps, lines)))
+    assert done.stderr == ""
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_good_round() -> None:
+    assert check(GOOD, options=("--exact",)) == (
+        0,
+        [{"ok": True, "rules": [*RULES, "exact"], "violations": []}],
+    )
+
+
+def test_a_violation_is_exit_status_1() -> None:
+    early = "cooperative-safe: p-2,3 given to b while a still owns it"
+    assert check(GOOD, EARLY) == (
+        1,
+        [
+            {"ok": True, "rules": RULES, "violations": []},
+            {"ok": False, "rules": RULES, "violations": [early]},
+        ],
+    )
+
+
+def test_a_placement() -> None:
+    assert check(PLACED) == (
+        1,
+        [
+            {
+                "ok": False,
+                "rules": ["rack-spread", "even-replicas", "even-leaders"],
+                "violations": ["even-leaders: broker 0 has 2, broker 1 0"],
+                "leaders": {"0": 2, "1": 0},
+                "replicas": {"0": 2, "1": 2},
+                "moves": [],
+                "leaderChanges": [{"partition": "0", "from": 0, "to": 1}],
+            }
+        ],
+    )
+
+
+def test_bad_lines_win_over_violations() -> None:
+    status, found = check(EARLY, GROUP, GOOD)
+    assert (status, found[1]) == (
+        2,
+        {
+            "error": {
+                "type": "InvalidGroup",
+                "message": "assignment: missing; give what was observed, {member: {topic: [partition]}}",
+            }
+        },
+    )
+    assert [answer.get("ok") for answer in found] == [False, None, True]
+
+
+def test_a_table_for_people() -> None:
+    done = run("check", "--table", stdin=json.dumps(EARLY))
+    rows = [[c.strip() for c in line.split("│")[1:-1]] for line in done.stdout.splitlines() if "│" in line]
+    assert done.returncode == 1
+    assert rows == [
+        ["violations", ""],
+        ["cooperative-safe", "p-2,3 given to b while a still owns it"],
+        ["checked", "valid, balanced, sticky, cooperative-safe"],
+    ]
+
+
+def test_nothing_to_check() -> None:
+    assert check() == (0, [])

@@ -1,0 +1,78 @@
+"""``place`` as its user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.command import run
+
+PLACE = ("place", "--partitions", "6", "--replication-factor", "3")
+
+
+def test_the_worked_example() -> None:
+    done = run(*PLACE, "--brokers", "0,1,2", "--start-index", "2", "--shift", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == '{"0":[2,0,1],"1":[0,1,2],"2":[1,2,0],"3":[2,1,0],"4":[0,2,1],"5":[1,0,2]}\n'
+
+
+def test_extension_and_default_shift() -> None:
+    done = run(*PLACE, "--brokers", "0,1,2,3,4", "--start-index", "2", "--start-partition", "4")
+    assert json.loads(done.stdout) == {
+        "4": [1, 4, 0], "5": [2, 1, 3], "6": [3, 2, 4], "7": [4, 3, 0], "8": [0, 4, 1], "9": [1, 0, 2],
+    }  # fmt: skip
+
+
+def test_racks() -> None:
+    brokers = "0:rack1,1:rack3,2:rack3,3:rack2,4:rack2,5:rack1"
+    done = run(*PLACE, "--brokers", brokers, "--start-index", "0")
+    assert json.loads(done.stdout) == {
+        "0": [0, 3, 1], "1": [3, 1, 5], "2": [1, 5, 4], "3": [5, 4, 2], "4": [4, 2, 0], "5": [2, 0, 3],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("placer", ["admin-utils", "striped"])
+def test_random_placements(placer: str) -> None:
+    asked = (*PLACE, "--brokers", "0:a,1:b,2:c,3:a", "--placer", placer)
+    placed = json.loads(run(*asked).stdout)
+    assert list(placed) == [str(partition) for partition in range(6)]
+    for replicas in placed.values():
+        assert {"0123".index(str(broker)) % 3 for broker in replicas} == {0, 1, 2}  # a rack each
+    assert run(*asked, "--seed", "4").stdout == run(*asked, "--seed", "4").stdout
+
+
+def test_a_table_for_people() -> None:
+    done = run(*PLACE, "--brokers", "0,1,2", "--start-index", "2", "--table")
+    rows = [line.replace("│", " ").split() for line in done.stdout.splitlines() if line.startswith("│")]
+    assert rows[0] == ["0", "2", "2,", "1,", "0"] or rows[0] == ["0", "2", "2,", "0,", "1"]
+    assert len(rows) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--brokers", "0,1"), "replication_factor: 3 is larger than the number of brokers, 2"),
+        (
+            ("--brokers", "0:r1,1:r3,2"),
+            "brokers: 2 without a rack while others have one; give all or none",
+        ),
+        (("--brokers", "0,0,1"), "brokers: id 0 is listed twice"),
+        (("--brokers", "a,b,c"), "brokers: 'a' is not ID, ID:RACK or ID:RACK:fenced"),
+        (("--brokers", "0,1,2", "--start-index", "-1"), "start_index: -1; must be between 0 and 2147483647"),
+        (("--brokers", "0,1,2", "--start-partition", "-4"), "start_partition: -4 is negative"),
+        (
+            ("--brokers", "0,1,2", "--partitions", "999999999"),
+            "partitions: 999999999 × replication_factor 3 is over the limit of 20000000 replicas an answer",
+        ),
+        (("--brokers", "0,1,2", "--partitions", "0"), "partitions: 0; must be larger than 0"),
+        (("--brokers", "0,1,2", "--replication-factor", "0"), "replication_factor: 0; must be larger than 0"),
+        (
+            ("--brokers", "0::fenced,1::fenced,2::fenced", "--placer", "striped"),
+            "brokers: all of them are fenced; a leader must be in service",
+        ),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: tuple[str, ...], message: str) -> None:
+    done = run(*PLACE, *arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
