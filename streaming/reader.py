@@ -10,6 +10,7 @@ drops the ids it has seen gets every diff exactly once. Nobody should write that
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Repeats come from a batch that Spark writes again, so they stand close to the first copy. Ids remembered:
 REMEMBERED_IDS = 200_000
+#: A cluster that does not answer for so long at the start is an error; later it is waited for.
+START_SECONDS = 10.0
 
 _decoder = msgspec.json.Decoder(Diff)
 
@@ -95,24 +98,38 @@ class DiffReader:
     def _start(self, from_beginning: bool, positions: Mapping[int, int]) -> None:
         from confluent_kafka import KafkaException, TopicPartition
 
-        try:
-            metadata = self._consumer.list_topics(self._topic, timeout=10).topics[self._topic]
-            if metadata.error is not None or not metadata.partitions:
-                raise DiffTopicUnavailable(
-                    f"topic {self._topic}: does not exist; `rebalance-monitor topics --create` makes it"
-                )
-            start = []
-            for partition in metadata.partitions:
-                low, high = self._consumer.get_watermark_offsets(
-                    TopicPartition(self._topic, partition), timeout=10
-                )
-                self._ends[partition] = high
-                offset = positions.get(partition, low if from_beginning else high)
-                self._positions[partition] = offset
-                start.append(TopicPartition(self._topic, partition, offset))
-        except KafkaException as error:
-            raise DiffTopicUnavailable(f"topic {self._topic}: {error.args[0].str()}") from error
-        self._consumer.assign(start)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                bounds = self._bounds()
+                break
+            except KafkaException as error:
+                # A topic that was just created, or moves: its leader is found within moments.
+                if time.monotonic() > deadline:
+                    raise DiffTopicUnavailable(f"topic {self._topic}: {error.args[0].str()}") from error
+                self._consumer.poll(0.2)
+        for partition, (low, high) in bounds.items():
+            self._ends[partition] = high
+            self._positions[partition] = positions.get(partition, low if from_beginning else high)
+        self._consumer.assign(
+            [TopicPartition(self._topic, p, offset) for p, offset in self._positions.items()]
+        )
+
+    def _bounds(self) -> dict[int, tuple[int, int]]:
+        """``{partition: (earliest offset, next offset)}``."""
+        from confluent_kafka import TopicPartition
+
+        metadata = self._consumer.list_topics(self._topic, timeout=START_SECONDS).topics[self._topic]
+        if metadata.error is not None or not metadata.partitions:
+            raise DiffTopicUnavailable(
+                f"topic {self._topic}: does not exist; `rebalance-monitor topics --create` makes it"
+            )
+        return {
+            partition: self._consumer.get_watermark_offsets(
+                TopicPartition(self._topic, partition), timeout=START_SECONDS
+            )
+            for partition in metadata.partitions
+        }
 
     @property
     def positions(self) -> dict[int, int]:

@@ -71,8 +71,11 @@ def compare(
     its members run eagerly.
     """
     lines = list(reports)
+    closed = {line.member_id for line in lines if line.closing}
     held = {eager: _reported(lines, eager) for eager in (True, False)}
-    latest_seen = {member: max(found) for member, found in held[False].items()}
+    latest_seen: dict[str, int] = {}
+    for line in lines:
+        latest_seen[line.member_id] = max(line.generation, latest_seen.get(line.member_id, -1))
     compared, differences = 0, []
     for diff in diffs:
         generation = diff.generation
@@ -81,8 +84,9 @@ def compare(
         for member_id, member in diff.members.items():
             known = held[eager_groups[diff.group_id]].get(member_id, {})
             told = [g for g in known if g <= generation]
-            if not told or (generation > latest_seen[member_id] and not after(member)):
-                continue  # not in yet, or gone: a consumer that left or crashed has no callback for that
+            gone = generation > latest_seen[member_id] and (member_id in closed or not after(member))
+            if not told or gone:
+                continue  # not in yet, or leaving, or crashed: a consumer has no callback for that
             compared += 1
             if known[max(told)] != after(member):
                 differences.append(

@@ -23,8 +23,8 @@ from streaming.kafka.topics import ensure_topics
 from streaming.processes import Child, Children
 from streaming.reader import DiffReader, DiffRecord
 
-#: Seconds at the end for the last diffs to arrive.
-SETTLE_SECONDS = 30.0
+#: At the end the last diffs are waited for, on a busy machine so many seconds.
+SETTLE_SECONDS = 120.0
 
 BROKER_PROPERTIES = {
     "group.initial.rebalance.delay.ms": "500",

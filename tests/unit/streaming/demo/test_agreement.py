@@ -64,3 +64,9 @@ def test_a_member_that_is_gone_has_nothing_to_report() -> None:
     reports = [line(1, "assigned", {"t": [0]}), line(2, "assigned", {"t": [0]}, member="c2")]
     answer = compare([diff(1, c1={"t": [0]}), diff(2, c1={}, c2={"t": [0]})], reports, {"g": True})
     assert answer == Agreement(2, ())
+
+
+def test_what_a_consumer_is_given_while_it_closes_is_not_compared() -> None:
+    reports = [line(1, "assigned", {"t": [0]}), line(1, "revoked", {}, closing=True)]
+    answer = compare([diff(1, c1={"t": [0]}), diff(2, c1={"t": [0, 1]})], reports, {"g": False})
+    assert answer == Agreement(1, ())
