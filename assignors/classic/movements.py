@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from assignors.java import HashTable, signed, string_hash
 
 #: (topic, from, to)
@@ -15,6 +17,10 @@ class Movements:
     def __init__(self) -> None:
         self._of_partition: dict[tuple[str, int], _Pair] = {}
         self._moved: dict[_Pair, _MovedSet] = {}
+
+    def snapshot(self) -> dict[_Pair, list[int]]:
+        """All movements, each set in its order."""
+        return {pair: list(moved) for pair, moved in self._moved.items()}
 
     def instead_of(self, name: str, partition: int, old: int, new: int) -> int:
         """The partition to move to ``new``: one of the topic that came from there to ``old``'s side, if any."""
@@ -52,6 +58,9 @@ class _MovedSet:
 
     def __len__(self) -> int:
         return len(self._few) if self._table is None else len(self._table)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._few if self._table is None else self._table)
 
     def add(self, partition: int) -> None:
         code = signed(self._base + 31 * partition)

@@ -10,6 +10,9 @@ from assignors.classic.movements import Movements
 from assignors.java import signed
 from assignors.model import Member
 
+#: Real groups settle within a handful of passes; only then is it worth asking whether they ever will.
+_PASSES_BEFORE_DOUBT = 16
+
 
 class Rebalancer:
     """Moves partitions between members while that brings loads closer.
@@ -56,12 +59,23 @@ class Rebalancer:
         return signed(sum((2 * place - last) * load for place, load in enumerate(taking_part)))
 
     def _passes(self, partitions: Mapping[str, Sequence[int]]) -> bool:
-        """Pass over the partitions until one pass moves nothing; whether anything moved."""
+        """Pass over the partitions until one pass moves nothing; whether anything moved.
+
+        Reverse moves can make Kafka's passes repeat for ever (its consumer then hangs in ``poll``): here they end
+        when a pass leaves all as an earlier one did.
+        """
         names = [name for name in self._movable if name in partitions]
-        moved = False
+        count = 0
+        seen: object = None
         while any([self._pass(name, partitions[name]) for name in names]):  # noqa: C419 - every topic has its turn
-            moved = True
-        return moved
+            count += 1
+            if count >= _PASSES_BEFORE_DOUBT:
+                now = [list(owners) for owners in self._movable.values()], self._movements.snapshot()
+                if now == seen:
+                    break
+                if count & (count - 1) == 0:  # Brent: the state kept moves on at powers of two
+                    seen = now
+        return count > 0
 
     def _pass(self, name: str, partitions: Sequence[int]) -> bool:
         """Move each partition of a topic that can go to someone with at least two fewer."""

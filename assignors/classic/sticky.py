@@ -22,8 +22,9 @@ SUPPORTED_PROTOCOLS: tuple[RebalanceProtocol, ...] = ("EAGER",)
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Every member's share.
 
-    Where Kafka fails with a NullPointerException (a partition's owner of an older generation was frozen because
-    it owns all it can), that owner is passed over.
+    Two kinds of groups with unequal subscriptions that Kafka has no answer for get one here. Where it throws a
+    NullPointerException (a partition's owner of an older generation has all it can have), that owner is passed
+    over. Where it moves partitions round in circles for ever, the first repetition ends it.
 
     Raises:
         InvalidGroup: see ``assignors.classic.group.checked``; or an owned partition does not exist.

@@ -14,8 +14,11 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataDelta;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
+import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
+import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMemberValue;
@@ -27,7 +30,8 @@ import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember;
 
 /**
  * The server-side assignors as the coordinator runs them: through its TargetAssignmentBuilder, with members in the
- * order of the request and targets read from records. {@code repeat} times the build ({@code nanos}).
+ * order of the request and targets read from records. With {@code repeat} it answers that often and says how long
+ * the whole build took ({@code buildNanos}) and the assignor in it ({@code nanos}).
  */
 public final class Consumer implements Handler {
     @Override
@@ -51,10 +55,11 @@ public final class Consumer implements Handler {
         }
         PartitionAssignor assignor = "range".equals(request.get("assignor")) ? new RangeAssignor() : new UniformAssignor();
         int repeat = request.containsKey("repeat") ? Json.integer(request.get("repeat")) : 1;
+        Timed timed = new Timed(assignor);
         List<Object> nanos = new ArrayList<>();
         Map<String, MemberAssignment> assigned = Map.of();
         for (int i = 0; i < repeat; i++) {
-            ConsumerTargetAssignmentBuilder builder = new ConsumerTargetAssignmentBuilder("g", 1, assignor)
+            ConsumerTargetAssignmentBuilder builder = new ConsumerTargetAssignmentBuilder("g", 1, timed)
                 .withTime(Time.SYSTEM)
                 .withMembers(members)
                 .withSubscriptionType(ModernGroup.subscriptionType(counts, members.size()))
@@ -68,7 +73,8 @@ public final class Consumer implements Handler {
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put("assignment", readable(members.keySet(), assigned, image));
         if (repeat > 1) {
-            answer.put("nanos", nanos);
+            answer.put("buildNanos", nanos);
+            answer.put("nanos", timed.nanos);
         }
         return answer;
     }
@@ -107,6 +113,29 @@ public final class Consumer implements Handler {
             answer.put(member, share);
         }
         return answer;
+    }
+
+    /** An assignor with a clock. */
+    private static final class Timed implements PartitionAssignor {
+        final List<Object> nanos = new ArrayList<>();
+        private final PartitionAssignor assignor;
+
+        Timed(PartitionAssignor assignor) {
+            this.assignor = assignor;
+        }
+
+        @Override
+        public String name() {
+            return assignor.name();
+        }
+
+        @Override
+        public GroupAssignment assign(GroupSpec group, SubscribedTopicDescriber describer) {
+            long start = System.nanoTime();
+            GroupAssignment answer = assignor.assign(group, describer);
+            nanos.add(System.nanoTime() - start);
+            return answer;
+        }
     }
 
     /** The request's topics; one with 0 partitions has an id, and no metadata. */
