@@ -13,7 +13,7 @@ import typer
 from streaming.cli.options import Verbose
 
 if TYPE_CHECKING:
-    from streaming.demo.runner import Summary, View
+    from streaming.demo.runner import Summary
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -43,7 +43,8 @@ def demo(
         else:
             folder = keep
             folder.mkdir(parents=True, exist_ok=True)
-        view: View = stack.enter_context(JsonView() if as_json else TerminalView())
+        view: JsonView | TerminalView = JsonView() if as_json else TerminalView()
+        stack.enter_context(view)
         summary = play(duration=duration, folder=folder, view=view, stop=stop)
     _report(summary, as_json)
 

@@ -31,6 +31,10 @@ class JsonView:
 
     happens = stage
 
+    def page(self, address: str) -> None:
+        """A line on standard error, in a terminal only."""
+        self.stage(f"the page: {address}")
+
     def diff(self, record: DiffRecord) -> None:
         """The record's own bytes."""
         sys.stdout.buffer.write(record.value + b"\n")
@@ -47,7 +51,7 @@ class TerminalView:
     """Blocks of diffs; what happens right now stands in a status line that updates."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
+        self._console = Console(highlight=False, soft_wrap=True)
         self._status = self._console.status("")
 
     def stage(self, text: str) -> None:
@@ -55,6 +59,10 @@ class TerminalView:
         self._status.update(f"{text} …")
         if not self._console.is_terminal:
             self._console.print(f"{text} …")
+
+    def page(self, address: str) -> None:
+        """A line that stays."""
+        self._console.print(Text.assemble("The page: ", (address, "bold underline")))
 
     def happens(self, text: str) -> None:
         """A step of the story, beside the diffs it will cause."""

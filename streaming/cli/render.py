@@ -11,7 +11,9 @@ from rich.text import Text
 
 from streaming.events import Diff, MemberDiff
 
-_UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+#: What brokers add to a reason when the client gave none.
+_NO_REASON = re.compile(r" with group instance id null|; client reason: not provided")
 
 #: Cause → the words for it, and its colour.
 CAUSES: dict[str, tuple[str, str]] = {
@@ -25,7 +27,7 @@ CAUSES: dict[str, tuple[str, str]] = {
 
 
 def short_member(member_id: str) -> str:
-    """A client's member id without the tail of its UUID: ``c1-3f2a…``."""
+    """A client's member id, also inside a text, without the tail of its UUID: ``c1-3f2a…``."""
     return _UUID.sub(r"-\1…", member_id)
 
 
@@ -48,7 +50,7 @@ def _headline(diff: Diff) -> Text:
     members = ", ".join(short_member(m) for m in diff.cause.member_ids)
     count = f"generation {diff.generation}" if diff.generation is not None else f"epoch {diff.group_epoch}"
     at = datetime.fromtimestamp(diff.timestamp / 1000, tz=UTC).astimezone()
-    line = Text(no_wrap=True, overflow="ellipsis")
+    line = Text()
     line.append(f"{at:%H:%M:%S} ", "dim")
     line.append(diff.group_id, "bold")
     line.append(f" {count}" + (f", round {diff.round}" if diff.round > 1 else ""), "dim")
@@ -58,7 +60,7 @@ def _headline(diff: Diff) -> Text:
 
 
 def _member(member_id: str, member: MemberDiff, width: int) -> Text:
-    line = Text(f"  {short_member(member_id):<{width}}", no_wrap=True, overflow="ellipsis")
+    line = Text(f"  {short_member(member_id):<{width}}")
     for sign, share, colour in (
         ("=", member.kept, "dim"),
         ("-", member.revoked, "red"),
@@ -74,10 +76,9 @@ def _member(member_id: str, member: MemberDiff, width: int) -> Text:
 def diff_lines(diff: Diff) -> Iterator[Text]:
     """Who caused the round, then a line a member: ``=`` kept, ``-`` revoked, ``+`` assigned."""
     yield _headline(diff)
-    for evidence in diff.cause.evidence:
-        yield Text(
-            f"  why: {evidence.reason} ({evidence.source})", "dim italic", no_wrap=True, overflow="ellipsis"
-        )
+    reasons = (f"{e.reason} ({e.source})" for e in diff.cause.evidence)
+    for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
+        yield Text(f"  why: {reason}", "dim italic")
     width = max((len(short_member(m)) for m in diff.members), default=0)
     for member_id, member in sorted(diff.members.items()):
         yield _member(member_id, member, width)

@@ -50,7 +50,7 @@ def run(
     parts = {
         "collect": logs,
         "stream": ["--checkpoint", str(checkpoint)],
-        "serve": ["--port", str(port), "--database", str(checkpoint / "history.sqlite")],
+        "serve": ["--port", str(port)],
     }
     with Children() as children:
         for name, options in parts.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections import Counter
@@ -19,10 +20,12 @@ from streaming.demo.agreement import Agreement, ReportLine, after, compare
 from streaming.demo.story import ACTORS, SESSION_TIMEOUT_MS, TOPICS, Actor, steps
 from streaming.events import Diff
 from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
 from streaming.processes import Child, Children
 from streaming.reader import DiffReader, DiffRecord
 
+PAGE_PORT = 8686
 #: At the end the last diffs are waited for, on a busy machine so many seconds.
 SETTLE_SECONDS = 120.0
 
@@ -38,6 +41,9 @@ class View(Protocol):
 
     def stage(self, text: str) -> None:
         """What is being done now."""
+
+    def page(self, address: str) -> None:
+        """Where a browser finds the page."""
 
     def happens(self, text: str) -> None:
         """A step of the story."""
@@ -115,8 +121,19 @@ class Cast:
         return lines
 
 
-def _pipeline(settings: Settings, folder: Path, coordinator_log: Path) -> list[Child]:
-    """The collector and the Spark job, as anybody would start them."""
+def _page_port() -> int:
+    """The port that `serve` would take, or a free one when somebody has it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", PAGE_PORT))
+        except OSError:
+            return free_ports(1)[0]
+    return PAGE_PORT
+
+
+def _pipeline(settings: Settings, folder: Path, coordinator_log: Path, page_port: int) -> list[Child]:
+    """The collector, the Spark job and the feed, as anybody would start them."""
     common = ["--bootstrap-servers", settings.kafka.bootstrap_servers]
     return [
         Child(
@@ -128,6 +145,19 @@ def _pipeline(settings: Settings, folder: Path, coordinator_log: Path) -> list[C
             "Spark job",
             ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"],
             log=folder / "stream.log",
+        ),
+        Child(
+            "page",
+            [
+                "streaming",
+                "serve",
+                *common,
+                "--port",
+                str(page_port),
+                "--database",
+                str(folder / "history.sqlite"),
+            ],
+            log=folder / "serve.log",
         ),
     ]
 
@@ -196,10 +226,12 @@ def play(*, duration: float, folder: Path, view: View, stop: threading.Event) ->
         settings = load(bootstrap_servers=broker.bootstrap_servers)
         ensure_topics(settings)
         traffic.create_topics(settings, TOPICS)
-        view.stage("starting the collector and the Spark job")
+        view.stage("starting the collector, the Spark job and the page")
         children = stack.enter_context(Children())
-        for child in _pipeline(settings, folder, broker.log_path):
+        port = _page_port()
+        for child in _pipeline(settings, folder, broker.log_path, port):
             children.add(child)
+        view.page(f"http://127.0.0.1:{port}/")
         stack.enter_context(traffic.Traffic(settings, TOPICS))
         reader = stack.enter_context(DiffReader(settings, from_beginning=True))
         performance = Play(settings, folder, view, stop)
