@@ -1,0 +1,46 @@
+"""What kafka-clients 4.3.1 answered (``oracle-4.3.1.jsonl``).
+
+Made anew by ``python -m tests.oracle.record_producer``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assignors.partitioner import murmur2, partition_for_key, to_positive
+from assignors.partitioner.columns import murmur2_column
+from tests.support.partitioner_cases import run_built_in
+
+RECORDED = [
+    json.loads(line) for line in (Path(__file__).parent / "oracle-4.3.1.jsonl").read_text().splitlines()
+]
+
+
+def of(ask: str) -> list[dict[str, Any]]:
+    return [record for record in RECORDED if record["request"]["ask"] == ask]
+
+
+@pytest.mark.parametrize("record", of("key"), ids=lambda record: record["request"]["key"][:20])
+def test_a_key(record: dict[str, Any]) -> None:
+    key, partitions = base64.b64decode(record["request"]["key"]), record["request"]["partitions"]
+    hashed = murmur2(key)
+    assert record["answer"] == {
+        "hash": hashed,
+        "positive": to_positive(hashed),
+        "partition": partition_for_key(key, partitions),
+    }
+
+
+def test_all_keys_as_a_column() -> None:
+    keys = [base64.b64decode(record["request"]["key"]) for record in of("key")]
+    assert murmur2_column(keys).tolist() == [record["answer"]["hash"] for record in of("key")]
+
+
+@pytest.mark.parametrize("record", of("builtIn"), ids=lambda record: str(record["request"]["draws"][0]))
+def test_a_run_of_the_built_in_partitioner(record: dict[str, Any]) -> None:
+    assert {"partitions": run_built_in(record["request"])} == record["answer"]

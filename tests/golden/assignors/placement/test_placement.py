@@ -1,0 +1,23 @@
+"""What AdminUtils 4.0.2 and StripedReplicaPlacer 4.3.1 answered (``oracle.jsonl``).
+
+Made anew by ``python -m tests.oracle.record_producer``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.placement_cases import admin_answer, striped_answer
+
+RECORDED = [json.loads(line) for line in (Path(__file__).parent / "oracle.jsonl").read_text().splitlines()]
+OURS = {"admin": admin_answer, "placer": striped_answer}
+
+
+@pytest.mark.parametrize("record", RECORDED, ids=lambda record: record["request"]["family"])
+def test_a_placement(record: dict[str, Any]) -> None:
+    expected = {"error": True} if "error" in record["answer"] else record["answer"]
+    assert OURS[record["request"]["family"]](record["request"]) == expected

@@ -1,0 +1,50 @@
+"""Writes the golden samples of partitioners and placement: ``python -m tests.oracle.record_producer``."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from tests.oracle.driver import Oracle
+from tests.support.partitioner_cases import built_in
+from tests.support.placement_cases import admin_case, striped_answer, striped_case
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "assignors"
+SEED = 4301
+
+
+def main() -> None:
+    """Ask the released classes and keep what they say."""
+    rng = random.Random(SEED)
+    keys = [b"", b"21", *(rng.randbytes(rng.randrange(40)) for _ in range(38))]
+    asked: list[dict[str, Any]] = [
+        {"family": "partitioner", "ask": "key", "key": base64.b64encode(k).decode(), "partitions": 50}
+        for k in keys
+    ]
+    asked += [built_in(rng) for _ in range(20)]
+    striped = [
+        case
+        for case in (striped_case(rng) for _ in range(30))
+        if "never returns" not in str(striped_answer(case))
+    ]
+    with Oracle("current") as current:
+        _write(GOLDEN / "partitioner" / "oracle-4.3.1.jsonl", asked, current.ask(asked))
+        placed = current.ask(striped)
+    admin = [admin_case(rng) for _ in range(30)]
+    with Oracle("admin") as old:
+        _write(GOLDEN / "placement" / "oracle.jsonl", admin + striped, old.ask(admin) + placed)
+
+
+def _write(path: Path, asked: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
+    records = [
+        {"request": request, "answer": {"error": True} if "error" in answer else answer}
+        for request, answer in zip(asked, answers, strict=True)
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Random questions about placement, as the oracle takes them, and our answers in its words."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from assignors.java_random import JavaRandom
+from assignors.placement import Broker, InvalidPlacement, assign_replicas, place_striped
+
+RACKS = ["", "a", "b", "rack-1", "rack-10", "rack-2", "Aa", "BB", "é", "😀", "\ufffd"]
+
+
+def _ids(rng: random.Random) -> list[int]:
+    return rng.sample(range(rng.choice([12, 1000])), rng.choice([1, 2, 3, 4, 5, 7, 9, 12]))
+
+
+def admin_case(rng: random.Random) -> dict[str, Any]:
+    """A question to AdminUtils, now and then one it refuses."""
+    ids = _ids(rng)
+    pool = rng.sample(RACKS, rng.randint(1, 5)) if rng.random() < 0.6 else None
+    brokers = [[number, rng.choice(pool) if pool else None] for number in ids]
+    if rng.random() < 0.05:
+        brokers[0][1] = None if pool else "only-one"
+    return {
+        "family": "admin",
+        "brokers": brokers,
+        "partitions": rng.choice([1, 2, 5, 9, 30]),
+        "replicationFactor": rng.randint(1, len(ids) + (rng.random() < 0.05)),
+        "startIndex": rng.randrange(2 * len(ids)),
+        "startPartition": rng.choice([0, 0, rng.randrange(30)]),
+        **({"seed": rng.getrandbits(48)} if rng.random() < 0.4 else {}),
+    }
+
+
+def admin_answer(case: dict[str, Any]) -> dict[str, Any]:
+    """Our answer to :func:`admin_case`."""
+    seed = case.get("seed")
+    try:
+        placed = assign_replicas(
+            [Broker(number, rack) for number, rack in case["brokers"]],
+            case["partitions"],
+            case["replicationFactor"],
+            start_index=None if seed is not None else case["startIndex"],
+            start_partition=case["startPartition"],
+            random=None if seed is None else JavaRandom(seed),
+        )
+    except InvalidPlacement:
+        return {"error": True}
+    return {"placement": {str(partition): replicas for partition, replicas in placed.items()}}
+
+
+def striped_case(rng: random.Random) -> dict[str, Any]:
+    """A question to the striped placer, now and then one it refuses."""
+    ids = _ids(rng)
+    pool: list[str | None] = [None, *rng.sample(RACKS, rng.randint(0, 5))]
+    fenced = rng.choice([0.0, 0.0, 0.2, 0.6])
+    return {
+        "family": "placer",
+        "brokers": [[number, rng.choice(pool), rng.random() < fenced] for number in ids],
+        "partitions": rng.choice([1, 2, 5, 9, 30]),
+        "replicationFactor": rng.randint(1, len(ids) + (rng.random() < 0.05)),
+        "seed": rng.getrandbits(48),
+    }
+
+
+def striped_answer(case: dict[str, Any]) -> dict[str, Any]:
+    """Our answer to :func:`striped_case`."""
+    try:
+        placed = place_striped(
+            [Broker(number, rack, fenced) for number, rack, fenced in case["brokers"]],
+            case["partitions"],
+            case["replicationFactor"],
+            JavaRandom(case["seed"]),
+        )
+    except InvalidPlacement as error:
+        return {"error": "never returns" if "never returns" in str(error) else True}
+    return {"placement": list(placed.values())}
