@@ -242,8 +242,9 @@ class Collector:
             if isinstance(data, GroupDeleted):
                 self._told.pop(data.group_id, None)
             elif isinstance(data, GroupObserved):
-                stamps[data.group_id] = data.timestamp
-                subscriptions[data.group_id] = subscribed(data)
+                stamps.setdefault(data.group_id, data.timestamp)
+                before = subscriptions.get(data.group_id, frozenset())
+                subscriptions[data.group_id] = before | subscribed(data)
                 news = news or outdated(data, self._told.get(data.group_id, {}))
         if not (due or news):
             return []
