@@ -12,20 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assignors.errors import BadInput
+from streaming.connection import KafkaSettings
 
 M = TypeVar("M", bound=BaseModel)
 
 
 class InvalidSettings(BadInput):
     """A setting is unknown or has the wrong type."""
-
-
-class KafkaSettings(BaseModel):
-    """How every component reaches the cluster (``[kafka]``)."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    bootstrap_servers: str = "127.0.0.1:9092"
 
 
 class TopicSettings(BaseModel):
@@ -56,6 +49,11 @@ class TopicSettings(BaseModel):
     def dead_letters(self) -> str:
         """What could not be used, with the reason."""
         return f"{self.prefix}rebalance.membership-dlt"
+
+    @property
+    def ticks(self) -> str:
+        """The stream's own alarm clock: a record makes a batch run. The stream makes and reads it."""
+        return f"{self.prefix}rebalance.ticks"
 
 
 class CollectSettings(BaseModel):

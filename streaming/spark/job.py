@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
@@ -20,7 +22,8 @@ from streaming.exporter import serve_metrics
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import Sinks
-from streaming.spark.listener import listener
+from streaming.spark.clock import Clock, TickTopic
+from streaming.spark.listener import OBSERVATION, BatchMetrics, listener
 from streaming.spark.session import SessionOptions, session
 
 if TYPE_CHECKING:
@@ -90,36 +93,44 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
         dead_letters=settings.topics.dead_letters,
         partitions={topic.name: topic.partitions or 1 for topic in topics},
     )
+    alarm = TickTopic(settings)
     if stop.is_set():
         return
     registry = CollectorRegistry()
     serve_metrics(registry, options.metrics_host, options.metrics_port)
     with session(options.session) as spark:
-        if options.metrics_port is not None:
-            spark.streams.addListener(listener(registry))
-        if not stop.is_set():
-            _follow(_query(spark, settings, options, sinks), stop)
+        if stop.is_set():
+            return
+        clock = Clock()
+        metrics = BatchMetrics(registry)
+
+        def finished(progress: Mapping[str, Any]) -> None:
+            clock.heard(progress.get("observedMetrics", {}).get(OBSERVATION, {}).get("due") or ())
+            metrics.add(progress)
+
+        spark.streams.addListener(listener(finished))
+        query = _query(spark, settings, options, sinks)
+        _follow(query, stop, None if options.available_now else clock, alarm)
 
 
 def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks) -> StreamingQuery:
     from streaming.spark import plan
 
-    source = {
-        **spark_options(
-            settings.kafka,
-            # The collector publishes in transactions: what it gave up must not be read.
-            {"fetch.max.wait.ms": "5", "isolation.level": "read_committed"},
-        ),
-        "subscribe": settings.topics.membership,
-        "startingOffsets": "earliest",
-    }
+    # The collector publishes in transactions: what it gave up must not be read.
+    kafka = spark_options(settings.kafka, {"fetch.max.wait.ms": "5", "isolation.level": "read_committed"})
+    membership = {**kafka, "subscribe": settings.topics.membership, "startingOffsets": "earliest"}
     if options.max_offsets_per_trigger is not None:
-        source["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
-    rows = plan.writes(plan.source(spark, source), plan.ticks(spark), options.buckets, sinks)
-    if options.metrics_port is not None:
-        rows = plan.counted(rows, sinks)
+        membership["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
+    # Old ticks are worth nothing and soon deleted.
+    ticks = {
+        **kafka,
+        "subscribe": settings.topics.ticks,
+        "startingOffsets": "latest",
+        "failOnDataLoss": "false",
+    }
     writer = (
-        rows.writeStream.format("kafka")
+        plan.writes(plan.source(spark, membership), plan.source(spark, ticks), options.buckets, sinks)
+        .writeStream.format("kafka")
         .options(includeHeaders="true", **spark_options(settings.kafka, {"linger.ms": "0"}))
         .option("checkpointLocation", options.checkpoint)
         .queryName("rebalance-monitor")
@@ -132,7 +143,7 @@ def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sink
     return writer.start()
 
 
-def _follow(query: StreamingQuery, stop: threading.Event) -> None:
+def _follow(query: StreamingQuery, stop: threading.Event, clock: Clock | None, alarm: TickTopic) -> None:
     from pyspark.errors import StreamingQueryException
 
     try:
@@ -140,6 +151,8 @@ def _follow(query: StreamingQuery, stop: threading.Event) -> None:
             if stop.is_set():
                 query.stop()
                 return
+            if clock is not None and clock.ticks(time.time()):
+                alarm.tick()
     except StreamingQueryException as error:
         raise StreamFailed(_reason(error)) from error
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from pyspark.sql.streaming import StreamingQueryListener
 
-#: Names of the observation that the query carries, see :func:`streaming.spark.plan.counted`.
+#: The observation that the query carries, see :func:`streaming.spark.plan.writes`.
 OBSERVATION = "monitor"
 _NAME = "rebalance_monitor_stream"
 
@@ -48,7 +48,9 @@ class BatchMetrics:
             self._batches.observe(duration / 1000)
         # The other source is the clock's ticks.
         kafka = [
-            source for source in progress.get("sources", ()) if source["description"].startswith("KafkaV2")
+            source
+            for source in progress.get("sources", ())
+            if not source["description"].endswith("rebalance.ticks]]")
         ]
         self._read.inc(sum(max(source.get("numInputRows", 0), 0) for source in kafka))
         observed = progress.get("observedMetrics", {}).get(OBSERVATION, {})
@@ -66,8 +68,11 @@ class BatchMetrics:
             self._last.set(datetime.fromisoformat(progress["timestamp"]).timestamp())
 
 
-def listener(registry: CollectorRegistry) -> StreamingQueryListener:
-    """A listener that feeds :class:`BatchMetrics`; give it to ``spark.streams.addListener``."""
+def listener(finished: Callable[[Mapping[str, Any]], None]) -> StreamingQueryListener:
+    """A listener that hands on each batch's progress; give it to ``spark.streams.addListener``.
+
+    ``finished`` is called on a thread of py4j's.
+    """
     import json
 
     from pyspark.sql.streaming import StreamingQueryListener as Listener
@@ -78,14 +83,12 @@ def listener(registry: CollectorRegistry) -> StreamingQueryListener:
         QueryTerminatedEvent,
     )
 
-    metrics = BatchMetrics(registry)
-
     class Progress(Listener):
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
             """Nothing to count."""
 
         def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-            metrics.add(json.loads(event.progress.json))
+            finished(json.loads(event.progress.json))
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
             """Nothing to count."""

@@ -8,6 +8,7 @@ Spark's offset log and so the same when the batch is run again.
 from __future__ import annotations
 
 from base64 import b64decode
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ INPUT = (
     "ce_time",
     "other_headers",
 )
+#: The ``topic`` of rows that tell a bucket's next deadline; they reach no topic.
+DUE = "#due"
 OUTPUT_SCHEMA = (
     "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>, partition int"
 )
@@ -49,31 +52,46 @@ def operator(sinks: Sinks) -> Operator:
 def _bucket_batch(
     sinks: Sinks, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
 ) -> Iterator[pd.DataFrame]:
-    del key
     bucket = Bucket(bytes(state.get[0]) if state.exists else None)
+    before = next_deadline(bucket)
     now_ms = state.getCurrentProcessingTimeMs()
-    writes = [] if state.hasTimedOut else process(bucket, records(frames), now_ms, sinks)
+    rows, ticked = records(frames)
+    writes = process(bucket, rows, now_ms, sinks)
     writes += expire(bucket, now_ms, sinks)
     if bucket.changed:
         state.update((bucket.pack(),))
-    if bucket.due:
-        # A deadline in the past is not allowed; the next batch is at least a millisecond later.
-        state.setTimeoutDuration(max(1, min(bucket.due.values()) - now_ms))
+    after = next_deadline(bucket)
+    if ticked or after != before:
+        writes.append(Write(DUE, None, str(after).encode(), [], key[0]))
     if writes:
         yield frame(writes)
 
 
-def records(frames: Iterable[pd.DataFrame]) -> Iterator[Record]:
-    """A bucket's rows in the order of (partition, offset); Spark hands them over in any order."""
+def next_deadline(bucket: Bucket) -> int:
+    """When the bucket's first timer is due, ms; 0 when it has none."""
+    return min(bucket.due.values(), default=0)
+
+
+def records(frames: Iterable[pd.DataFrame]) -> tuple[Iterator[Record], bool]:
+    """A bucket's records in the order of (partition, offset), and whether a tick is among its rows."""
     columns: list[list[Any]] = [[] for _ in INPUT]
     for part in frames:
         for column, name in zip(columns, INPUT, strict=True):
             column.extend(part[name].tolist())
     rows = list(zip(*columns, strict=True))
-    rows.sort(key=_place)
-    for partition, offset, key, value, ce_type, ce_id, ce_source, ce_time, other in rows:
-        headers = partial(original_headers, ce_type, ce_id, ce_source, ce_time, other)
-        yield Record(partition, offset, key, value, ce_type, ce_id, ce_source, headers)
+    rows.sort(key=_place)  # Spark hands them over in any order
+    first = bisect_left(rows, 0, key=_partition)
+    return map(_record, rows[first:]), first > 0
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    partition, offset, key, value, ce_type, ce_id, ce_source, ce_time, other = row
+    headers = partial(original_headers, ce_type, ce_id, ce_source, ce_time, other)
+    return Record(partition, offset, key, value, ce_type, ce_id, ce_source, headers)
+
+
+def _partition(row: tuple[Any, ...]) -> int:
+    return int(row[0])
 
 
 def _place(row: tuple[Any, ...]) -> tuple[int, int]:

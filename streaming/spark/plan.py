@@ -1,7 +1,8 @@
 """The query: Kafka source + ticks → slim columns → stateful operator by bucket → Kafka sink.
 
-A tick a second makes a batch run when nothing arrives, so that session timeouts are found on time; Spark's own
-way (no-data batches) would run empty batches without pause.
+A tick is a record in a topic of its own. It becomes one row a bucket, so that every bucket looks at its session
+timeouts and reports its next one; the driver ticks when one is due (:mod:`streaming.spark.clock`). Spark's own way
+to run timers without data would run empty batches without pause.
 
 Only the JVM touches what Python does not need. Headers arrive as an array of structs, which is slow to carry to
 Python; nearly all records have exactly the six headers that our codec writes, so those travel as plain columns
@@ -13,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streaming.spark.listener import OBSERVATION
-from streaming.spark.operator import INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.spark.operator import DUE, INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,15 +48,11 @@ def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     return spark.readStream.format("kafka").options(includeHeaders="true", **options).load()
 
 
-def ticks(spark: SparkSession) -> DataFrame:
-    """No rows, but a batch a second; the columns of :func:`slim`."""
-    nothing = ("int", "int", "bigint", *["binary"] * 6, "string")
-    columns = [
-        f"CAST(NULL AS {kind}) AS {name}" for kind, name in zip(nothing, ("bucket", *INPUT), strict=True)
-    ]
-    rate = spark.readStream.format("rate").options(rowsPerSecond="1", numPartitions="1").load()
-    # Not `false`: the optimizer would cut the source out of the batch.
-    return rate.where("value < 0").selectExpr(*columns)
+def ticks(records: DataFrame, buckets: int) -> DataFrame:
+    """One row a bucket for a batch with ticks; ``partition`` −1 and nothing else in it."""
+    nothing = {"partition": "-1", "offset": "0L", "other_headers": "CAST(NULL AS string)"}
+    columns = [f"{nothing.get(name, 'CAST(NULL AS binary)')} AS {name}" for name in INPUT]
+    return records.selectExpr(f"explode(sequence(0, {buckets - 1})) AS bucket", *columns)
 
 
 def slim(records: DataFrame, buckets: int) -> DataFrame:
@@ -90,23 +87,31 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
 
 
 def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks) -> DataFrame:
-    """Rows for the sink: topic, key, value, headers, partition."""
-    return (
-        slim(records, buckets)
-        .unionAll(ticking)
-        .groupBy("bucket")
-        .applyInPandasWithState(
-            operator(sinks), OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout"
-        )
-    )
+    """Rows for the sink: topic, key, value, headers, partition.
 
-
-def counted(rows: DataFrame, sinks: Sinks) -> DataFrame:
-    """The same rows; what goes where is counted on the way, for the metrics."""
+    What goes where is counted on the way, and each bucket's next deadline (``bucket:milliseconds``) goes no
+    further: the observation :data:`~streaming.spark.listener.OBSERVATION`.
+    """
     from pyspark.sql import functions as f
 
+    rows = (
+        slim(records, buckets)
+        .unionAll(ticks(ticking, buckets))
+        .groupBy("bucket")
+        .applyInPandasWithState(
+            # The timeout is never set: it makes Spark give the batch's time, the same when the batch runs again.
+            operator(sinks),
+            OUTPUT_SCHEMA,
+            STATE_SCHEMA,
+            "append",
+            "ProcessingTimeTimeout",
+        )
+    )
+    topic = f.col("topic")
+    due = f.when(topic == DUE, f.concat(f.col("partition"), f.lit(":"), f.col("value").cast("string")))
     return rows.observe(
         OBSERVATION,
-        f.count_if(f.col("topic") == sinks.diffs).alias("diffs"),
-        f.count_if(f.col("topic") == sinks.dead_letters).alias("deadLetters"),
-    )
+        f.count_if(topic == sinks.diffs).alias("diffs"),
+        f.count_if(topic == sinks.dead_letters).alias("deadLetters"),
+        f.collect_list(due).alias("due"),
+    ).where(topic != DUE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from zlib import crc32
 
-from streaming import codec
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, Write, process
 from tests.support.logs import Log
@@ -17,8 +16,8 @@ def records(log: Log) -> list[Record]:
     found = []
     for partition, rows in enumerate(log.partitions):
         for offset, (key, value, headers) in enumerate(rows):
-            ce = codec.ce_attributes(headers)
-            parts = (ce["type"].encode(), ce["id"].encode(), ce["source"].encode())
+            ce: dict[str, bytes | None] = dict(headers)
+            parts = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"))
             found.append(Record(partition, offset, key, value, *parts, lambda headers=headers: headers))
     return found
 

@@ -22,7 +22,7 @@ PROGRESS = {
                 "minOffsetsBehindLatest": "0",
             },
         },
-        {"description": "RateStreamV2[rowsPerSecond=1]", "numInputRows": 2, "metrics": {}},
+        {"description": "KafkaV2[Subscribe[rebalance.ticks]]", "numInputRows": 2, "metrics": {}},
     ],
     "observedMetrics": {"monitor": {"diffs": 4, "deadLetters": 1}},
 }

@@ -1,0 +1,101 @@
+"""The Spark job on a real broker: the same diffs as the pure functions, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from streaming.monitor.bucket import Sinks
+from tests.support.kafka import Kafka, eventually
+from tests.support.logs import Log, as_topic, membership_log
+from tests.support.pure_stream import by_key, run
+from tests.support.stream_job import Job, Row, once
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+def expected(job: Job, log: Log) -> dict[str, dict[bytes | None, list[Row]]]:
+    """What the pure functions give, by topic and key."""
+    topics = job.settings.topics
+    names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
+    sinks = Sinks(*names, dict.fromkeys(names, topics.partitions))
+    found: dict[str, dict[bytes | None, list[Row]]] = {name: {} for name in names}
+    for (topic, key), rows in by_key(run(log, batch=10**9, buckets=1, sinks=sinks)).items():
+        found[topic][key] = [(value, tuple(headers)) for value, headers in rows]
+    return found
+
+
+def poisoned(log: Log) -> Log:
+    """The log with records that can't be used among its own."""
+    log.partitions[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
+    log.partitions[1].insert(
+        1, (b"g", b"{}", [("ce_type", b"made.up"), ("ce_id", b"1"), ("ce_source", b"s")])
+    )
+    log.partitions[2].append((b"g", b"{}", []))
+    return log
+
+
+@pytest.mark.parametrize(
+    "options", [["--max-offsets-per-trigger", "1"], ["--max-offsets-per-trigger", "7"], []]
+)
+def test_the_same_log_gives_the_same_bytes_in_any_batches(
+    broker: Kafka, tmp_path: Path, options: list[str]
+) -> None:
+    job = Job(broker, tmp_path)
+    log = poisoned(as_topic(membership_log(30, 9, seed=7), 4))
+    job.feed(log)
+    done = job.drain(*options)
+    assert "Traceback" not in done.stderr
+    assert "\tat " not in done.stderr
+    wanted = expected(job, log)
+    topics = job.settings.topics
+    assert job.rows(topics.diffs) == wanted[topics.diffs]
+    assert job.rows(topics.assignments) == wanted[topics.assignments]
+    # Poison of one key from several partitions has no order among itself.
+    assert sorted(job.rows(topics.dead_letters)[b"g"]) == sorted(wanted[topics.dead_letters][b"g"])
+
+
+def test_a_record_without_a_key_is_dead_lettered(broker: Kafka, tmp_path: Path) -> None:
+    job = Job(broker, tmp_path)
+    log = as_topic(membership_log(5, 1), 4)
+    log.partitions[3].append((None, b"\x00\xff", [("only", None)]))  # type: ignore[arg-type]
+    job.feed(log)
+    job.drain()
+    ((value, headers),) = job.rows(job.settings.topics.dead_letters)[None]
+    assert value == b"\x00\xff"
+    assert headers[0] == ("only", None)
+    assert dict(headers)["dlt_exception"] == b"MissingKey"
+    assert (dict(headers)["dlt_partition"], dict(headers)["dlt_topic"]) == (
+        b"3",
+        job.settings.topics.membership.encode(),
+    )
+    assert dict(headers)["dlt_offset"] == str(len(log.partitions[3]) - 1).encode()
+
+
+def test_killed_in_mid_stream_and_started_again_nothing_is_missing(broker: Kafka, tmp_path: Path) -> None:
+    job = Job(broker, tmp_path)
+    log = as_topic(membership_log(300, 9, seed=3), 4)
+    job.feed(log)
+    diffs = job.settings.topics.diffs
+    with job.running("--max-offsets-per-trigger", "20") as child:
+        eventually(lambda: job.count(diffs) > 30, timeout=90)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    job.drain()
+    assert once(job.rows(diffs)) == expected(job, log)[diffs]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_quietly(broker: Kafka, tmp_path: Path, number: int) -> None:
+    job = Job(broker, tmp_path)
+    job.feed(as_topic(membership_log(50, 9), 4))
+    with job.running() as child:
+        eventually(lambda: job.count(job.settings.topics.diffs) > 0, timeout=90)
+        os.killpg(child.pid, number)  # as Ctrl-C in a terminal does: the whole foreground group
+        _, errors = child.communicate(timeout=30)
+    assert child.returncode == 0
+    assert "\tat " not in errors
+    assert "Exception" not in errors

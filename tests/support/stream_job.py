@@ -1,0 +1,136 @@
+"""The stream command as a child process over topics of its own, and what it left in them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from streaming.config import KafkaSettings, Settings, TopicSettings
+from streaming.kafka.topics import ensure_topics
+from tests.support.kafka import Kafka, unique
+from tests.support.logs import Log
+
+#: What a reader sees of a record: value and headers.
+Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
+
+
+class Job:
+    """One membership log, its output topics and its checkpoint."""
+
+    def __init__(self, kafka: Kafka, folder: Path, partitions: int = 4) -> None:
+        self.settings = Settings(
+            kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
+            topics=TopicSettings(prefix=f"{unique('job')}.", partitions=partitions, replication_factor=1),
+        )
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint"
+        ensure_topics(self.settings)
+
+    def feed(self, log: Log) -> None:
+        """Write the log's records where they stand."""
+        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "linger.ms": 20})
+        for partition, rows in enumerate(log.partitions):
+            for key, value, headers in rows:
+                while True:
+                    try:
+                        producer.produce(
+                            self.settings.topics.membership,
+                            key=key,
+                            value=value,
+                            headers=headers,
+                            partition=partition,
+                        )
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+        assert producer.flush(60) == 0
+
+    def command(self, *options: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "streaming", "stream", "--checkpoint", str(self.checkpoint)),
+            *("--bootstrap-servers", self.settings.kafka.bootstrap_servers),
+            *("--topic-prefix", self.settings.topics.prefix, *options),
+        ]
+
+    def drain(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Process what is there."""
+        done = subprocess.run(
+            self.command("--available-now", *options),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    @contextmanager
+    def running(self, *options: str) -> Iterator[subprocess.Popen[str]]:
+        """The job as a child; gone afterwards in any case."""
+        child = subprocess.Popen(
+            self.command(*options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
+                os.kill(child.pid, signal.SIGKILL)
+            child.communicate()
+
+    def rows(self, topic: str) -> dict[bytes | None, list[Row]]:
+        """Everything in a topic by key, in order."""
+        found: dict[bytes | None, list[Row]] = defaultdict(list)
+        config = {
+            "bootstrap.servers": self.settings.kafka.bootstrap_servers,
+            "group.id": unique("reader"),
+            "enable.auto.commit": False,
+        }
+        consumer = Consumer(config)
+        for partition in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+            consumer.assign([TopicPartition(topic, partition, low)])
+            while low < high:
+                message = consumer.poll(10)
+                assert message is not None
+                assert message.error() is None
+                low = message.offset() + 1
+                found[message.key()].append((message.value(), tuple(message.headers() or ())))
+        consumer.close()
+        return dict(found)
+
+    def count(self, topic: str) -> int:
+        """Records in a topic."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.settings.kafka.bootstrap_servers, "group.id": unique("reader")}
+        )
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        ends = [
+            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+            for number in partitions
+        ]
+        consumer.close()
+        return sum(ends)
+
+
+def once(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
+    """Without repeats of a ``ce_id``; the same id must have the same bytes."""
+    found: dict[bytes | None, list[Row]] = {}
+    for key, given in rows.items():
+        seen: dict[bytes | None, Row] = {}
+        for row in given:
+            first = seen.setdefault(dict(row[1])["ce_id"], row)
+            assert first == row
+        found[key] = list(seen.values())
+    return found
