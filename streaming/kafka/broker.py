@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from assignors.errors import OutsideFailure
-from streaming.config import KafkaSettings
+from streaming.connection import KafkaSettings
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.jars import Progress, say
 from streaming.kafka.runtime import (

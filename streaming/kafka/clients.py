@@ -7,11 +7,14 @@ Each client names the same thing in its own way (librdkafka ``bootstrap.servers`
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from assignors.errors import OutsideFailure
-from streaming.config import KafkaSettings
+from streaming.connection import KafkaSettings
+from streaming.kafka import security
+from streaming.kafka.failures import explain
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
@@ -32,18 +35,24 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
         "logger": logging.getLogger("rdkafka"),
         # A broker that comes back is found within a second.
         "reconnect.backoff.max.ms": 1000,
+        **security.librdkafka(settings),
         **{name.replace("_", "."): value for name, value in extra.items()},
     }
 
 
 def kafka_python_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]:
     """Keyword arguments for kafka-python's clients."""
-    return {"bootstrap_servers": settings.bootstrap_servers.split(","), "client_id": CLIENT_ID, **extra}
+    return {
+        "bootstrap_servers": settings.bootstrap_servers.split(","),
+        "client_id": CLIENT_ID,
+        **security.kafka_python(settings),
+        **extra,
+    }
 
 
 def java_config(settings: KafkaSettings) -> dict[str, str]:
     """Properties of the Java clients."""
-    return {"bootstrap.servers": settings.bootstrap_servers}
+    return {"bootstrap.servers": settings.bootstrap_servers, **security.java(settings)}
 
 
 def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -59,15 +68,27 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = 10.0) -> str:
         timeout: seconds.
 
     Raises:
+        AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: it answers and says no.
         ClusterUnavailable: nobody answers in time; the message names the address.
     """
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
 
-    try:
-        return str(AdminClient(confluent_config(settings)).list_topics(timeout=timeout).cluster_id)
-    except KafkaException as error:
-        raise ClusterUnavailable(
-            f"bootstrap_servers {settings.bootstrap_servers}: no broker answers within {timeout:g} s "
-            f"({error.args[0].str()})"
-        ) from error
+    said: list[KafkaError] = []
+    admin = AdminClient(confluent_config(settings) | {"error_cb": said.append})
+    by = time.monotonic() + timeout
+    while True:
+        try:
+            return str(admin.list_topics(timeout=min(1.0, timeout)).cluster_id)
+        except KafkaException as error:
+            last = error.args[0]
+        admin.poll(0)  # what the brokers said comes with it
+        for refusal in (explain(one.str(), settings) for one in (*said, last)):
+            if refusal is not None:
+                raise refusal
+        if time.monotonic() > by:
+            down = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - librdkafka's public constant
+            reason = next((one.str() for one in said if one.code() != down), last.str())
+            raise ClusterUnavailable(
+                f"bootstrap_servers {settings.bootstrap_servers}: no broker answers within {timeout:g} s ({reason})"
+            )

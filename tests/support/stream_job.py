@@ -13,7 +13,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from streaming.config import KafkaSettings, Settings, TopicSettings
+from streaming.config import Settings, TopicSettings
+from streaming.connection import KafkaSettings
 from streaming.kafka.topics import ensure_topics
 from tests.support.kafka import Kafka, unique
 from tests.support.logs import Log

@@ -1,0 +1,86 @@
+"""``[kafka]``: where the cluster is and how this program proves who it is. The same for every component."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class KafkaSettings(BaseModel):
+    """How every component reaches the cluster (``[kafka]``).
+
+    Passwords are given as such, better from the environment, or as a file that holds nothing else.
+    """
+
+    model_config = ConfigDict(extra="forbid", validate_default=True)
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    security_protocol: SecurityProtocol = "PLAINTEXT"
+    sasl_mechanism: Mechanism | None = None
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    sasl_password_file: Path | None = None
+    #: PEM: the authorities to trust; the system's when left out.
+    ssl_ca_file: Path | None = None
+    #: PEM: this client's certificate and unencrypted or encrypted PKCS#8 key, for mutual TLS.
+    ssl_certificate_file: Path | None = None
+    ssl_key_file: Path | None = None
+    ssl_key_password: SecretStr | None = None
+    #: Whether the certificate must name the broker's host.
+    ssl_check_hostname: bool = True
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether this program names itself to the broker."""
+        return self.security_protocol.startswith("SASL")
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def password(self) -> str:
+        """The SASL password, from its setting or its file; empty when there is none."""
+        if self.sasl_password is not None:
+            return self.sasl_password.get_secret_value()
+        return self.sasl_password_file.read_text().strip() if self.sasl_password_file is not None else ""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """What one setting asks of the others, each refusal naming what to set."""
+        for name in ("sasl_mechanism", "sasl_username"):
+            if self.uses_sasl and getattr(self, name) is None:
+                raise ValueError(f"{name} is missing: security_protocol {self.security_protocol} needs it")
+        if self.uses_sasl and (self.sasl_password is None) == (self.sasl_password_file is None):
+            raise ValueError("give one of sasl_password and sasl_password_file")
+        if not self.uses_sasl:
+            self._refuse("sasl_", "SASL_SSL")
+        if not self.uses_tls:
+            self._refuse("ssl_", "SSL or SASL_SSL")
+        if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
+            raise ValueError("ssl_certificate_file and ssl_key_file are given together")
+        self._readable()
+        return self
+
+    def _refuse(self, prefix: str, needed: str) -> None:
+        for name in sorted(self.model_fields_set):
+            if name.startswith(prefix) and getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} has no effect under security_protocol {self.security_protocol}; set it to {needed}"
+                )
+
+    def _readable(self) -> None:
+        for name in ("sasl_password_file", "ssl_ca_file", "ssl_certificate_file", "ssl_key_file"):
+            path: Path | None = getattr(self, name)
+            if path is None:
+                continue
+            try:
+                path.read_bytes()
+            except OSError as error:
+                raise ValueError(f"{name} {path}: {error.strerror}") from error

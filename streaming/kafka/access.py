@@ -1,0 +1,81 @@
+"""What each component must be allowed to do, and what the cluster says it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from assignors.errors import OutsideFailure
+from streaming.config import Settings
+from streaming.connection import KafkaSettings
+from streaming.kafka.clients import confluent_config
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+COMPONENTS: Final = ("collect", "stream", "serve")
+
+
+class NotAllowed(OutsideFailure):
+    """An ACL is missing."""
+
+
+def needs(component: str, settings: Settings) -> dict[str, tuple[str, ...]]:
+    """``{topic: operations}`` of a component; reading and writing imply describing."""
+    topics = settings.topics
+    table: dict[str, dict[str, tuple[str, ...]]] = {
+        "collect": {"__consumer_offsets": ("Read",), topics.membership: ("Read", "Write")},
+        "stream": {
+            topics.membership: ("Read", "Write"),
+            topics.diffs: ("Write",),
+            topics.assignments: ("Write",),
+            topics.dead_letters: ("Write",),
+        },
+        "serve": {topics.diffs: ("Read",), topics.assignments: ("Read",)},
+    }
+    return table[component]
+
+
+def missing(settings: Settings, component: str, *, timeout: float = 10.0) -> Iterator[str]:
+    """One line an ACL that the component lacks, with the command that grants it; topics to be made are skipped."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient(confluent_config(settings.kafka))
+    for topic, operations in needs(component, settings).items():
+        allowed = _allowed(admin, topic, timeout)
+        for operation in operations:
+            if allowed is not None and operation.upper() not in allowed:
+                yield _line(settings.kafka, component, topic, operation)
+
+
+def require(settings: Settings, component: str) -> None:
+    """Nothing, or the first ACL that the component lacks.
+
+    Raises:
+        NotAllowed: the message names it and the command that grants it.
+    """
+    for line in missing(settings, component):
+        raise NotAllowed(line)
+
+
+def _allowed(admin: AdminClient, topic: str, timeout: float) -> set[str] | None:
+    """Names of the allowed operations; None when the topic does not exist or the cluster does not tell."""
+    from confluent_kafka import KafkaException, TopicCollection
+
+    asked = admin.describe_topics(
+        TopicCollection([topic]), include_authorized_operations=True, request_timeout=timeout
+    )
+    try:
+        operations = asked[topic].result().authorized_operations
+    except KafkaException as error:
+        return set() if error.args[0].name() == "TOPIC_AUTHORIZATION_FAILED" else None
+    return None if operations is None else {operation.name for operation in operations}
+
+
+def _line(settings: KafkaSettings, component: str, topic: str, operation: str) -> str:
+    user = settings.sasl_username or "ANONYMOUS"
+    return (
+        f"cluster {settings.bootstrap_servers}: user {user!r} may not {operation.lower()} topic {topic}, "
+        f"which {component} must; kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
+        f"--allow-principal 'User:{user}' --operation {operation} --topic '{topic}'"
+    )

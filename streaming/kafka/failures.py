@@ -1,0 +1,114 @@
+"""What a broker's refusal means, which broker it was, and what to set: from the words of librdkafka.
+
+Its codes don't tell a wrong password from a mechanism the broker doesn't know, nor a stranger's certificate
+from the wrong kind of listener; its texts do (``rdkafka_transport.c``, ``rdkafka_ssl.c``, ``rdkafka_sasl.c``).
+No secret is in any of them, and none is put into ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from assignors.errors import OutsideFailure
+from streaming.connection import KafkaSettings
+
+_BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
+
+
+class AuthenticationRefused(OutsideFailure):
+    """The broker does not accept this user."""
+
+
+class CertificateRefused(OutsideFailure):
+    """The TLS handshake failed."""
+
+
+class WrongSecurityProtocol(OutsideFailure):
+    """The listener speaks another security protocol."""
+
+
+def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
+    """The error behind librdkafka's text, when waiting will not mend it; None when it may."""
+    match = _BROKER.search(text)
+    low = text.lower()
+    found = next((kind for kind, is_this in _SIGNS if is_this(low)), None)
+    if found is None:
+        return None
+    error, says = found
+    return error(f"broker {match[1] if match else settings.bootstrap_servers}: {says(text, settings)}")
+
+
+def _certificate(text: str, settings: KafkaSettings) -> str:
+    low = text.lower()
+    if "hostname" in low or "ip address mismatch" in low:
+        return (
+            "its certificate does not name this host; connect by a name that it lists, or set "
+            "kafka.ssl_check_hostname = false"
+        )
+    if "alert" in low or "certificate required" in low or "bad certificate" in low:
+        return (
+            "it refuses this client's certificate; set kafka.ssl_certificate_file and kafka.ssl_key_file to ones "
+            "that its authorities signed"
+        )
+    trusted = str(settings.ssl_ca_file or "the system's authorities")
+    return (
+        f"its certificate is not vouched for by {trusted}; set kafka.ssl_ca_file to the PEM of the authority "
+        "that signed it"
+    )
+
+
+def _tail(text: str) -> str:
+    """The last clause: what the broker itself said."""
+    return text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]
+
+
+def _not_encrypted(_: str, settings: KafkaSettings) -> str:
+    return (
+        f"the listener is not encrypted; kafka.security_protocol is {settings.security_protocol}, set PLAINTEXT "
+        "or SASL_PLAINTEXT, or name the port of a TLS listener"
+    )
+
+
+def _hangs_up(_: str, settings: KafkaSettings) -> str:
+    return (
+        f"hangs up on the first request; kafka.security_protocol is {settings.security_protocol}, the listener "
+        "probably wants SSL or SASL_SSL"
+    )
+
+
+def _mechanism(text: str, settings: KafkaSettings) -> str:
+    return f"does not offer kafka.sasl_mechanism {settings.sasl_mechanism}; set one it offers ({_tail(text)})"
+
+
+def _user(_: str, settings: KafkaSettings) -> str:
+    return (
+        f"refuses user {settings.sasl_username!r} ({settings.sasl_mechanism}); check kafka.sasl_username and "
+        "kafka.sasl_password (or sasl_password_file)"
+    )
+
+
+def _handshake(text: str, _: KafkaSettings) -> str:
+    return f"the TLS handshake failed ({_tail(text)})"
+
+
+_Kind = tuple[type[OutsideFailure], Callable[[str, KafkaSettings], str]]
+
+
+def _has(*words: str) -> Callable[[str], bool]:
+    return lambda low: all(word in low for word in words)
+
+
+#: The first that fits, most telling first.
+_SIGNS: tuple[tuple[_Kind, Callable[[str], bool]], ...] = (
+    ((CertificateRefused, _certificate), _has("ssl", "verify failed")),
+    ((CertificateRefused, _certificate), _has("ssl", "certificate")),
+    ((WrongSecurityProtocol, _not_encrypted), _has("connecting to a plaintext broker listener")),
+    ((WrongSecurityProtocol, _not_encrypted), _has("wrong version number")),
+    ((WrongSecurityProtocol, _hangs_up), _has("connecting to a ssl listener")),
+    ((WrongSecurityProtocol, _hangs_up), _has("incorrect security.protocol")),
+    ((AuthenticationRefused, _mechanism), _has("sasl", "mechanism", "unsupported")),
+    ((AuthenticationRefused, _mechanism), _has("sasl", "mechanism handshake failed")),
+    ((AuthenticationRefused, _user), _has("sasl", "authentication")),
+    ((CertificateRefused, _handshake), _has("ssl", "handshake failed")),
+)
