@@ -1,0 +1,291 @@
+"""The collector on a real broker: what it publishes is what the consumers' own callbacks report."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from assignors.java import string_hash
+from streaming.events import GroupDeleted, GroupObserved, PartitionsChanged
+from streaming.kafka.broker import EmbeddedBroker
+from tests.support.collecting import Collecting, owned_by, written_topic
+from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.members import CrashingMember, Member, Owned, PythonMember
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.broker
+
+CLASSIC = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+EAGER = CLASSIC | {"partition.assignment.strategy": "range"}
+COOPERATIVE = CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
+CONSUMER = {"group.protocol": "consumer"}
+
+
+@pytest.fixture
+def topic(broker: Kafka) -> Iterator[str]:
+    with written_topic(broker.bootstrap_servers) as name:
+        yield name
+
+
+def in_order(expected: list[Owned], reports: list[Owned]) -> bool:
+    """Whether ``reports`` has the expected states in this order, maybe with others between."""
+    left = iter(reports)
+    return all(state in left for state in expected)
+
+
+def distinct(states: list[Owned | None]) -> list[Owned]:
+    """Without None and repeats in a row."""
+    found: list[Owned] = []
+    for state in states:
+        if state is not None and (not found or found[-1] != state):
+            found.append(state)
+    return found
+
+
+def spread(members: list[Member], partitions: int) -> bool:
+    """Whether the members own all partitions, each some."""
+    owned = [member.owned for member in members]
+    return all(owned) and len(frozenset().union(*owned)) == sum(map(len, owned)) == partitions
+
+
+def consecutive(views: list[GroupObserved]) -> list[int]:
+    return [view.generation for view in views if view.generation is not None]
+
+
+@pytest.mark.parametrize(
+    ("config", "static"),
+    [(EAGER, False), (COOPERATIVE, False), (COOPERATIVE, True), (CONSUMER, False), (CONSUMER, True)],
+    ids=["eager", "cooperative", "static", "consumer", "consumer-static"],
+)
+def test_each_generation_is_what_the_callbacks_report(
+    broker: Kafka, topic: str, config: dict[str, Any], static: bool
+) -> None:
+    group, servers = unique("group"), broker.bootstrap_servers
+
+    def member(name: str) -> Member:
+        instance = {"group.instance.id": f"{group}-{name}"} if static else {}
+        return Member(servers, group, name, [topic], **config, **instance)
+
+    with Collecting(servers, group) as collecting:
+        with member("a") as a:
+            eventually(lambda: spread([a], 6))
+            b = member("b")
+            eventually(lambda: spread([a, b], 6))
+            c = member("c")
+            eventually(lambda: spread([a, b, c], 6))
+            b.close()
+            if static:
+                b.reports.clear()
+                b = member("b")
+                eventually(lambda: spread([a, b, c], 6))
+            else:
+                eventually(lambda: spread([a, c], 6))
+            final = {one.client_id: one.owned for one in ([a, b, c] if static else [a, c])}
+            eventually(lambda: collecting.members(group) == final, timeout=15)
+            views = collecting.views(group)
+            if static:
+                b.close()
+            c.close()
+        assert collecting.stop() == 0
+
+    for one in (a, c):
+        assert in_order(
+            distinct([owned_by(view, one.client_id) for view in views]), [frozenset(), *one.reports]
+        )
+    ids = [event.id for event in collecting.events(group)]
+    assert len(ids) == len(set(ids))
+    if config is not CONSUMER:
+        generations = consecutive(views)
+        # A static member that comes back is written under the same generation again.
+        assert sorted(set(generations)) == list(range(1, max(generations) + 1))
+        assert static or len(generations) == len(set(generations))
+        assert {view.protocol for view in views} == {config["partition.assignment.strategy"]}
+    else:
+        assert [view.group_epoch for view in views] == sorted(view.group_epoch or 0 for view in views)
+
+
+def test_kafka_python_members_generation_by_generation(broker: Kafka, topic: str) -> None:
+    group, servers = unique("group"), broker.bootstrap_servers
+    config = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200, "metadata_max_age_ms": 1000}
+    with Collecting(servers, group) as collecting:
+        with PythonMember(servers, group, "a", [topic], **config) as a:
+            eventually(lambda: any(map(len, a.generations.values())))
+            with PythonMember(servers, group, "b", [topic], **config) as b:
+                eventually(lambda: any(map(len, b.generations.values())))
+            eventually(lambda: len(a.generations[max(a.generations)]) == 6)
+            last = max(a.generations)
+            eventually(lambda: last in consecutive(collecting.views(group)), timeout=15)
+        assert collecting.stop() == 0
+
+    views = {view.generation: view for view in collecting.views(group)}
+    for one in (a, b):
+        seen = {number: owned_by(views[number], one.client_id) for number in one.generations}
+        assert seen == one.generations
+
+
+def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: str, tmp_path: Path) -> None:
+    servers = broker.bootstrap_servers
+    classic, modern = unique("classic"), unique("consumer")
+    with ExitStack() as stack:
+        for group, config in ((classic, COOPERATIVE | {"session.timeout.ms": 1500}), (modern, CONSUMER)):
+            stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
+            leave = Member(servers, group, "leave", [topic], **config)
+            eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
+            eventually(lambda: True, timeout=1)
+            crash = stack.enter_context(CrashingMember(servers, group, "crash", [topic], **config))
+            crash.await_assignment()
+            threading.Event().wait(0.5)  # some commits of its own
+            leave.close()
+            threading.Event().wait(0.5)
+            crash.crash()
+            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
+        (tmp_path / "server.log").write_text(broker.log_text())
+        pattern = f"{classic}|{modern}"
+        logged = stack.enter_context(
+            Collecting(servers, pattern, "--coordinator-log", str(tmp_path / "server.log"))
+        )
+        inferred = stack.enter_context(Collecting(servers, pattern))
+        for collecting in (logged, inferred):
+            for group in (classic, modern):
+                eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023
+
+    def causes(collecting: Collecting, group: str) -> dict[str, set[str | None]]:
+        """Client id → the kinds of evidence that name it."""
+        clients: dict[str, str] = {}
+        found: dict[str, set[str | None]] = {}
+        for view in collecting.views(group):
+            clients |= {member.member_id: member.client_id or "" for member in view.members}
+            for item in view.evidence:
+                for member_id in item.member_ids:
+                    found.setdefault(clients[member_id], set()).add(item.kind)
+        return found
+
+    for group in (classic, modern):
+        told = causes(logged, group)
+        assert {"member.joined", "member.left"} <= told["leave"]
+        assert {"member.joined", "member.fenced"} <= told["crash"]
+        assert "member.fenced" not in told["leave"]
+    assert causes(inferred, classic) == {"leave": {"member.left"}, "crash": {"member.fenced"}}
+    assert causes(inferred, modern)["leave"] == {"member.left"}
+
+
+def test_partitions_that_are_added_and_a_group_that_is_deleted(broker: Kafka, topic: str) -> None:
+    group, servers = unique("group"), broker.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    with Collecting(servers, group) as collecting:
+        with Member(servers, group, "a", [topic], **COOPERATIVE) as a:
+            eventually(lambda: spread([a], 6) and collecting.members(group))
+            admin.create_partitions([NewPartitions(topic, 8)])[topic].result()
+            eventually(lambda: spread([a], 8))
+        eventually(lambda: collecting.members(group) == {})
+        admin.delete_consumer_groups([group])[group].result()
+        eventually(lambda: isinstance(collecting.events(group)[-1].data, GroupDeleted))
+        assert collecting.stop() == 0
+
+    events = collecting.events(group)
+    counts = [e.data.topics[topic].partitions for e in events if isinstance(e.data, PartitionsChanged)]
+    assert counts == [6, 8]
+    assert isinstance(events[0].data, PartitionsChanged)
+    assert events[0].data.topics[topic].topic_id
+
+
+def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() -> None:
+    group = unique("group")
+    group_partition = (string_hash(group) & 0x7FFFFFFF) % 4
+    key, value = b"\x00\x02\x00\x03bad", b"\x00\x03\x00\x08consumer\x00\x00"
+    with ExitStack() as stack:
+        # A broker of its own: what the coordinator did not write itself stops it from using that partition.
+        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES)).bootstrap_servers
+        topic = stack.enter_context(written_topic(servers))
+        collecting = stack.enter_context(Collecting(servers, group))
+        a = stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
+        eventually(lambda: spread([a], 6) and collecting.members(group))
+        # Only under this name does a broker let a client write to an internal topic.
+        producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
+        producer.produce("__consumer_offsets", key=key, value=value, partition=(group_partition + 1) % 4)
+        assert producer.flush(10) == 0
+        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))  # type: ignore[misc]
+        b = stack.enter_context(Member(servers, group, "b", [topic], **EAGER))
+        eventually(lambda: spread([a, b], 6))
+        eventually(lambda: len(collecting.members(group) or ()) == 2)
+        assert collecting.stop() == 0
+
+    headers = dict(letter.headers())
+    assert (letter.key(), letter.value()) == (key, value)
+    assert headers["dlt_exception"] == b"MalformedRecord"
+    assert headers["dlt_message"].startswith(b"GroupMetadataValue.generation: the value ends after 14 bytes")
+    assert headers["dlt_topic"] == b"__consumer_offsets"
+    assert int(headers["dlt_partition"]) == (group_partition + 1) % 4
+
+
+def test_killed_again_and_again_it_publishes_what_an_undisturbed_one_does(broker: Kafka, topic: str) -> None:
+    servers, groups = broker.bootstrap_servers, [unique("classic"), unique("consumer")]
+    done = threading.Event()
+
+    def churn(group: str, config: dict[str, Any]) -> None:
+        with Member(servers, group, "stay", [topic], **config) as stay:
+            for _ in range(12):
+                with Member(servers, group, "visitor", [topic], **config) as visitor:
+                    eventually(lambda: spread([stay, visitor], 6))
+                eventually(lambda: spread([stay], 6))
+
+    churning = [
+        threading.Thread(target=churn, args=pair)
+        for pair in zip(groups, (COOPERATIVE, CONSUMER), strict=True)
+    ]
+    pattern = "|".join(groups)
+    with Collecting(servers, pattern) as collecting:
+        for thread in churning:
+            thread.start()
+        for seconds in (4.0, 3.5, 0.7, 2.9, 4.2, 3.6):
+            done.wait(seconds)  # the moment of the kill is meant to be any
+            collecting.kill()
+            collecting.start()
+        for thread in churning:
+            thread.join()
+        with Collecting(servers, pattern) as undisturbed:
+            for group in groups:
+                eventually(lambda: undisturbed.members(group) == {})  # noqa: B023
+                eventually(lambda: collecting.members(group) == {})  # noqa: B023
+            assert undisturbed.stop() == 0
+        assert collecting.stop() == 0
+
+    for group in groups:
+        wanted = [event for event in undisturbed.events(group) if isinstance(event.data, GroupObserved)]
+        assert [
+            event for event in collecting.events(group) if isinstance(event.data, GroupObserved)
+        ] == wanted
+        assert len(wanted) >= 25
+    told = [event.data for event in collecting.events() if isinstance(event.data, PartitionsChanged)]
+    assert sorted(data.group_id for data in told) == sorted(groups)
+    contents: dict[bytes, set[bytes]] = {}
+    for message in collecting.read(isolation="read_uncommitted"):
+        contents.setdefault(dict(message.headers())["ce_id"], set()).add(message.value())
+    assert {ce_id: len(values) for ce_id, values in contents.items() if len(values) > 1} == {}
+
+
+def test_a_second_collector_takes_over_and_the_first_ends(broker: Kafka, topic: str) -> None:
+    group, servers = unique("group"), broker.bootstrap_servers
+    with Collecting(servers, group) as first, Member(servers, group, "a", [topic], **EAGER) as a:
+        eventually(lambda: spread([a], 6) and first.views(group))
+        second = subprocess.Popen(first._command, stderr=subprocess.PIPE, text=True)
+        try:
+            assert second.stderr is not None
+            assert any("following" in line for line in second.stderr)
+            with Member(servers, group, "b", [topic], **EAGER):
+                eventually(lambda: len(first.members(group) or ()) == 2)
+                assert first._process is not None
+                assert first._process.wait(30) == 3
+        finally:
+            second.terminate()
+            second.communicate(timeout=30)
+        assert second.returncode == 0
