@@ -38,6 +38,8 @@ _MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
 #: 31**k modulo 2**32, highest power first: a hash code is one dot product.
 _POWERS = tuple(accumulate(repeat(31, 255), lambda power, base: power * base & _MASK, initial=1))[::-1]
+#: From so many keys on NumPy is worth its import.
+_ARRAY_FROM = 256
 _LAST_BMP = "\uffff"
 
 
@@ -82,6 +84,7 @@ def topic_partition_hash(topic: str, partition: int) -> int:
     return signed(31 * (31 + partition) + string_hash(topic))
 
 
+@lru_cache(maxsize=1 << 16)
 def uuid_bits(text: str) -> tuple[int, int]:
     """Most and least significant 64 bits, signed, of a Uuid as Kafka prints it; they compare as Uuids do.
 
@@ -128,11 +131,15 @@ def hash_order(
     Returns:
         Positions in ``hashes``.
     """
-    spread = [(code & _MASK) ^ (code >> 16 & 0xFFFF) for code in hashes]
-    count = len(spread)
+    count = len(hashes)
     final = capacity
     while count > threshold(final):
         final <<= 1
+    if count >= _ARRAY_FROM:
+        ordered = _array_order(hashes, capacity, final)
+        if ordered is not None:
+            return ordered
+    spread = [(code & _MASK) ^ (code >> 16 & 0xFFFF) for code in hashes]
     if count > TREEIFY_ABOVE and _overflows(spread, capacity, final):
         compared = [string_key(key) for key in keys] if keys is not None else None
         table = HashTable(capacity, compared)
@@ -147,6 +154,21 @@ def hash_order(
 def in_hash_order(texts: Sequence[str], *, capacity: int = DEFAULT_CAPACITY) -> list[str]:
     """Distinct strings as a HashMap or HashSet iterates them that got them in this order."""
     return [texts[at] for at in hash_order([*map(string_hash, texts)], capacity=capacity, keys=texts)]
+
+
+def _array_order(hashes: Sequence[int], capacity: int, final: int) -> list[int] | None:
+    """The order of many keys in NumPy's time; None where a bin overflowed."""
+    import numpy as np
+
+    codes = np.array(hashes, dtype=np.int64)
+    spread = (codes & _MASK) ^ (codes >> 16 & 0xFFFF)
+    while capacity <= final:
+        held = spread[: threshold(capacity) + 1]
+        if np.bincount(held & (capacity - 1)).max() > TREEIFY_ABOVE:
+            return None
+        capacity <<= 1
+    order: list[int] = np.argsort(spread & (final - 1), kind="stable").tolist()
+    return order
 
 
 def _overflows(spread: Sequence[int], capacity: int, final: int) -> bool:
