@@ -1,0 +1,273 @@
+"""Classic assignors against the JVM classes and kafka-python's, on the shapes of Kafka's own benchmark.
+
+The shapes are those of ``ClientSideAssignorBenchmark``: so many members, so many partitions a member, over so many
+topics; all subscribe to everything, or each to one of five disjoint buckets of topics; everyone is new, or one
+member joins a group that is balanced. With racks a partition is in two of three racks (were it in all three, as in
+Kafka's version, no rack would decide anything). Members join in an order shuffled by the seed. Every answer is
+compared with the JVM's by a checksum.
+
+    python -m benchmarks.assignors [--quick | --doubling] [--seed 1] [--write docs/benchmarks.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import platform
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from assignors.java import string_hash
+from assignors.model import Assignment, Member, Topic
+from assignors.registry import find
+from tests.oracle.driver import Oracle
+
+NEWCOMER = "newMember"
+BUDGET_SECONDS = 1.0
+JVM_LIMIT_SECONDS = 60
+PEER_LIMIT_SECONDS = 20
+START, END = "<!-- assignors: start -->", "<!-- assignors: end -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A group: ``ratio`` partitions a member over ``topics``; ``buckets`` 1 when all subscribe alike."""
+
+    assignor: str
+    members: int
+    ratio: int
+    topics: int
+    buckets: int = 1
+    join: bool = False
+    racks: bool = False
+    join_first: bool = False
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of each topic."""
+        return self.members * self.ratio // self.topics
+
+    def bucket(self, member: int) -> range:
+        """The topics of this member."""
+        size = -(-self.topics // self.buckets)
+        start = member // -(-self.members // self.buckets) * size
+        return range(start, min(self.topics, start + size))
+
+    def __str__(self) -> str:
+        kind = "equal" if self.buckets == 1 else "unequal"
+        change = ("+1 first" if self.join_first else "+1") if self.join else "full"
+        size = f"{self.members}×{self.ratio} | {self.topics}"
+        return f"{self.assignor} | {size} | {kind} | {change} | {'on' if self.racks else 'off'}"
+
+
+def group(shape: Shape, order: list[int]) -> tuple[dict[str, Topic], list[Member]]:
+    """The shape's topics and members before anyone joins."""
+    racks = tuple((f"rack{p % 3}", f"rack{(p + 1) % 3}") for p in range(shape.partitions))
+    topics = {
+        name: Topic(name, shape.partitions, racks)
+        for name in (f"topic{number}" for number in range(shape.topics))
+    }
+    names: dict[range, tuple[str, ...]] = {}
+    members = []
+    for number in order:
+        bucket = shape.bucket(number)
+        names.setdefault(bucket, tuple(f"topic{topic}" for topic in bucket))
+        rack = f"rack{number % 3}" if shape.racks else None
+        members.append(Member(f"member{number}", names[bucket], rack_id=rack))
+    return topics, members
+
+
+def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[Member]:
+    """The group when everyone owns what it was given and one more member arrives."""
+    like = f"member{0 if shape.join_first else shape.members - 1}"
+    topics = next(member.topics for member in members if member.member_id == like)
+    rack = f"rack{shape.members % 3}" if shape.racks else None
+    return [
+        *(replace(member, owned=assignment[member.member_id]) for member in members),
+        Member(NEWCOMER, topics, rack_id=rack),
+    ]
+
+
+def checksum(assignment: Assignment) -> str:
+    """As ``AssignorBench.checksum``."""
+    total = 0
+    for member, share in assignment.items():
+        for topic, partitions in share.items():
+            base = (string_hash(member) * 1_000_003 + string_hash(topic)) * 1_000_003
+            total += sum((base + partition) ** 2 for partition in partitions)
+    return f"{total & (1 << 64) - 1:x}"
+
+
+def best_of(call: Callable[[], Any], budget: float = BUDGET_SECONDS) -> tuple[float, Any]:
+    """The fastest of as many runs as fit into the budget, in ms, and the answer."""
+    best = float("inf")
+    end = time.perf_counter() + budget
+    while True:
+        answer = None
+        gc.collect()
+        start = time.perf_counter()
+        answer = call()
+        now = time.perf_counter()
+        best = min(best, now - start)
+        if now > end:
+            return best * 1000, answer
+
+
+def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool) -> dict[str, Any]:
+    """Milliseconds of ours, of the JVM's and of kafka-python's, None where one has no answer in time."""
+    order = list(range(shape.members))
+    random.Random(seed).shuffle(order)
+    assign = find("classic", shape.assignor).assign
+    topics, members = group(shape, order)
+    if shape.join:
+        members = joined(shape, members, assign(topics, members))
+    ours, answer = best_of(lambda: assign(topics, members))
+    row: dict[str, Any] = {"ours": ours, "jvm": None, "peer": None}
+    if oracle is not None:
+        request = {
+            "family": "assignorBench",
+            "limitMs": JVM_LIMIT_SECONDS * 1000,
+            "budgetMs": int(BUDGET_SECONDS * 1000),
+            "assignor": shape.assignor,
+            "members": shape.members,
+            "topics": shape.topics,
+            "partitions": shape.partitions,
+            "buckets": shape.buckets,
+            "join": shape.join,
+            "joinFirst": shape.join_first,
+            "racks": shape.racks,
+            "order": order,
+        }
+        (given,) = oracle.ask([request])
+        if "error" not in given:
+            row["jvm"] = given["ms"]
+            if given["checksum"] != checksum(answer):
+                raise SystemExit(f"{shape}: the answer differs from the JVM's")
+        elif given["error"]["type"] != "oracle.Timeout":
+            raise SystemExit(f"{shape}: {given['error']}")
+    if peer:
+        row["peer"] = _peer(shape, topics, members)
+    return row
+
+
+def _peer(shape: Shape, topics: dict[str, Topic], members: list[Member]) -> float | None:
+    """kafka-python's assignor on the same group; None when it fails or takes too long."""
+    from benchmarks._kafka_python import assigner
+
+    call = assigner(shape.assignor, topics, members)
+    if call is None:
+        return None
+    previous = signal.signal(signal.SIGALRM, _too_long)
+    signal.setitimer(signal.ITIMER_REAL, PEER_LIMIT_SECONDS)
+    try:
+        return best_of(call)[0]
+    except (_TooLongError, KeyError):  # KeyError: its round-robin under unequal subscriptions
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+class _TooLongError(BaseException):
+    """Past the limit; no ``except Exception`` on the way catches it."""
+
+
+def _too_long(*_: object) -> None:
+    raise _TooLongError
+
+
+def shapes(*, quick: bool) -> Iterator[Shape]:
+    """What is measured, smallest first."""
+    sizes = [(100, 10, 10), (1000, 10, 100)]
+    if not quick:
+        sizes += [(100, 50, 100), (1000, 50, 100), (1000, 10, 1000), (5000, 10, 1000), (10000, 10, 1000)]
+        sizes += [(10000, 50, 100)]
+    for members, ratio, topics in sizes:
+        for assignor in ("range", "roundrobin", "cooperative-sticky"):
+            for buckets in (1, 5):
+                for join in (False, True):
+                    for racks in (False, True) if assignor != "roundrobin" else (False,):
+                        yield Shape(assignor, members, ratio, topics, buckets, join, racks)
+    for members in (1000,) if quick else (1000, 5000):  # the newcomer in the first bucket: Java's slow case
+        yield Shape("cooperative-sticky", members, 10, 100, 5, join=True, join_first=True)
+    if not quick:
+        for join in (False, True):
+            yield Shape("cooperative-sticky", 2000, 500, 500, join=join)
+
+
+def doubling() -> Iterator[Shape]:
+    """The same shapes, each twice as large as the one before."""
+    for assignor in ("range", "roundrobin", "cooperative-sticky"):
+        for buckets in (1, 5):
+            for step in range(5):
+                yield Shape(assignor, 500 << step, 10, 100, buckets, join=True)
+
+
+def cell(milliseconds: float | None) -> str:
+    """A time as a table shows it."""
+    return (
+        "–"
+        if milliseconds is None
+        else f"{milliseconds:.3g}"
+        if milliseconds < 1000
+        else f"{milliseconds:.0f}"
+    )
+
+
+def ratio(ours: float, theirs: float | None) -> str:
+    """How long we take in units of the other."""
+    return "" if theirs is None else f"{ours / theirs:.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="two sizes only")
+    parser.add_argument(
+        "--doubling", action="store_true", help="growth: each shape twice the one before, no JVM"
+    )
+    parser.add_argument("--no-jvm", action="store_true", help="ours alone")
+    parser.add_argument("--no-peer", action="store_true", help="without kafka-python")
+    parser.add_argument("--seed", type=int, default=1, help="shuffles the order in which members join")
+    parser.add_argument("--only", default="", help="shapes whose row contains this")
+    parser.add_argument("--write", type=Path, help="put the table between the markers of this file")
+    arguments = parser.parse_args()
+    lines = [
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, seed {arguments.seed}; "
+        f"fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms; JVM: the classes of Kafka 4.3.1, warmed "
+        f"up in the same budget. No answer within {JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s "
+        "(kafka-python), or an exception: –.",
+        "",
+        "| assignor | members × ratio | topics | subscriptions | change | racks | ours | JVM | ours/JVM "
+        "| kafka-python | ours/kafka-python |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    print(*lines, sep="\n", flush=True)
+    wanted = doubling() if arguments.doubling else shapes(quick=arguments.quick)
+    alone = arguments.no_jvm or arguments.doubling
+    oracle = None if alone else Oracle("current", jvm_options=["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"])
+    for shape in wanted:
+        if arguments.only not in str(shape):
+            continue
+        peer = not (arguments.no_peer or arguments.doubling or shape.racks)
+        row = measure(shape, oracle, arguments.seed, peer=peer)
+        ours, jvm, other = row["ours"], row["jvm"], row["peer"]
+        cells = [str(shape), cell(ours), cell(jvm), ratio(ours, jvm), cell(other), ratio(ours, other)]
+        line = f"| {' | '.join(cells)} |"
+        lines.append(line)
+        print(line, flush=True)
+    if oracle is not None:
+        oracle.close()
+    if arguments.write:
+        text = arguments.write.read_text()
+        before, after = text[: text.index(START) + len(START)], text[text.index(END) :]
+        arguments.write.write_text("\n".join([before, *lines, after]))
+
+
+if __name__ == "__main__":
+    main()
