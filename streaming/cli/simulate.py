@@ -12,7 +12,7 @@ from streaming.cli.options import Verbose
 if TYPE_CHECKING:
     from streaming.simulate.scenario import Scenario
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True, subcommand_metavar="")
 
 
 @app.callback(

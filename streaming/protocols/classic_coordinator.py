@@ -81,7 +81,7 @@ def _accept(step: Step, names: Sequence[str]) -> None:
             heard=step.at,
             said=member.client.topics,
             assignors=assignors,
-            claim=step.rules.claim(member, assignors),
+            claim=member.owned,
             claim_generation=member.generation,
         )
     if step.leader_is_gone():
@@ -177,7 +177,7 @@ def prepare(step: Step) -> None:
             told.setdefault(step.network(), []).append(name)
         elif member.stage is Stage.STABLE and member.beat_from is not None:
             beat = next_beat(member.beat_from, step.at - network, every)
-            told.setdefault(beat + 2 * network, []).append(name)
+            told.setdefault(beat + 2 * network + step.timing.busy_ms(name), []).append(name)
     for at, names in told.items():
         step.later(Told(at, step.calls(names)))
     if not maybe_complete(step):

@@ -43,10 +43,14 @@ def start(step: Step, event: Start) -> None:
         incarnation = 1 if old is None else old.incarnation + 1
         if old is not None and (old.known or old.pending):
             # The coordinator goes on counting the one that is gone, under its old member id.
-            step.members[f"{client.name}~{old.incarnation}"] = old
+            ghost = f"{client.name}~{old.incarnation}"
+            step.members[ghost] = old
             if step.get("leader") == client.name:
-                step.set(leader=f"{client.name}~{old.incarnation}")
-            step.watch([f"{client.name}~{old.incarnation}"])
+                step.set(leader=ghost)
+            if old.stage is Stage.LEAVING:
+                step.later(LeaveGroup(step.network(), step.calls([ghost])))
+            else:
+                step.watch([ghost])
         # Last in the order of joining, as a new process is.
         step.members.pop(client.name, None)
         step.members[client.name] = Member(client, call=(old.call + 1 if old else 0), incarnation=incarnation)
@@ -132,6 +136,7 @@ def thaw(step: Step, event: Thaw) -> None:
         elif step.phase is Phase.STABLE and member.generation == step.get("generation"):
             step.update(name, stage=Stage.STABLE, beat_from=step.at, heard=step.at)
             step.consume({name: member.owned})
+            step.later(MetadataSeen(step.network()))  # what changed while it did not look
         else:
             step.join([name])
     step.subscriptions()
@@ -206,6 +211,7 @@ def assigned(step: Step, event: Assigned) -> None:
             member,
             stage=Stage.STABLE,
             owned=share,
+            last=share,
             generation=event.generation,
             beat_from=step.at,
             heard=step.at,

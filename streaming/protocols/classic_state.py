@@ -57,6 +57,8 @@ class Member(Struct, frozen=True):
     #: What it consumes, and from which generation.
     owned: Share = NOTHING
     generation: int = -1
+    #: What it was told last; ``sticky`` writes it in its user data.
+    last: Share = NOTHING
     #: When it last began to beat; None while it does not.
     beat_from: int | None = None
     #: The coordinator counts it in.

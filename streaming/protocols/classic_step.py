@@ -60,10 +60,6 @@ class Rules(Protocol):
         """What a member goes on consuming while it joins."""
         ...
 
-    def claim(self, member: Member, assignors: tuple[str, ...]) -> Share:
-        """What a member's JoinGroup says that it owns."""
-        ...
-
     def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
         """Every known member's share; ``order`` is that of the JoinGroup response."""
         ...

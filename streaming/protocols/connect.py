@@ -47,11 +47,6 @@ class Incremental:
         """Everything goes on."""
         return member.owned
 
-    def claim(self, member: Member, assignors: tuple[str, ...]) -> Share:
-        """Running tasks travel in JoinGroup."""
-        del assignors
-        return member.owned
-
     def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
         """The leader runs ``IncrementalCooperativeAssignor`` with what it remembers."""
         leader = step.get("leader")

@@ -71,7 +71,7 @@ def _answer(step: Step, names: Sequence[str]) -> None:
         # A classic member hears REBALANCE_IN_PROGRESS, then sends JoinGroup and SyncGroup for its share.
         step.send(len(classic), "JoinGroup")
         step.send(len(classic), "SyncGroup")
-        step.later(Answer(step.network(5), step.calls(classic)))
+        _tell(step, classic, 5)
         stopped = {}
         for name in classic:
             member = step.members[name]
@@ -81,7 +81,18 @@ def _answer(step: Step, names: Sequence[str]) -> None:
         step.consume(stopped)
     others = [name for name in names if not step.members[name].classic]
     if others:
-        step.later(Answer(step.network(), step.calls(others)))
+        _tell(step, others, 1)
+
+
+def _tell(step: Step, names: Sequence[str], ways: int) -> None:
+    """Answers arrive, and members act on them when they are done with the records at hand."""
+    due: dict[int, list[str]] = {}
+    for name in names:
+        # A member that has nothing yet has no records at hand.
+        busy = step.timing.busy_ms(name) if step.members[name].owned else 0
+        due.setdefault(step.network(ways) + busy, []).append(name)
+    for at, told in due.items():
+        step.later(Answer(at, step.calls(told)))
 
 
 def cooperates(member: Member) -> bool:
@@ -207,7 +218,7 @@ def assign(step: Step) -> None:
 
 
 def settle(step: Step) -> None:
-    """What moves is given up, then all is given out: a round counts once every member it touches has heard of it."""
+    """A round counts once every member it touches knows it: what moves is given up, then all is given out."""
     first = step.get("first")
     if first is None:
         return
@@ -308,7 +319,7 @@ def remove(step: Step, names: Sequence[str], kind: str) -> None:
     targets = {name: share for name, share in step.get("targets").items() if name not in known}
     step.set(targets=targets)
     if not any(member.known for member in step.members.values()):
-        step.set(targets={}, first=None, second=False)
+        step.set(targets={}, first=None, second=False, outdated=False)
         announce(step, {})
     elif step.get("first") is not None:
         first = {name: share for name, share in step.get("first").items() if name not in known}
@@ -319,5 +330,6 @@ def remove(step: Step, names: Sequence[str], kind: str) -> None:
 def metadata_changed(step: Step, event: MetadataChanged) -> None:
     """The next heartbeat of anyone finds out."""
     del event
-    step.set(outdated=True)
-    beat_on(step)
+    if any(member.known for member in step.members.values()):
+        step.set(outdated=True)
+        beat_on(step)

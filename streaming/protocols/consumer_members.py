@@ -41,7 +41,10 @@ def start(step: Step, event: Start) -> None:
                 targets[ghost] = targets.pop(client.name)
             held = dict(step.get("held"))
             step.set(targets=targets, held=held)
-            step.watch([ghost])
+            if old.stage is Stage.LEAVING:
+                step.later(Goodbye(step.network(), step.calls([ghost])))
+            else:
+                step.watch([ghost])
         step.members.pop(client.name, None)
         step.members[client.name] = Member(client, call=(old.call + 1 if old else 0), incarnation=incarnation)
         names.append(client.name)

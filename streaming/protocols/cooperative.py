@@ -24,10 +24,6 @@ class Cooperative(Eager):
             return NOTHING
         return only(member.owned, member.client.topics)
 
-    def claim(self, member: Member, assignors: tuple[str, ...]) -> Share:
-        """Owned partitions travel in every Subscription (v1+)."""
-        return member.owned or super().claim(member, assignors)
-
     def rejoins(self, member: Member, share: Share) -> bool:
         """``onJoinComplete``: "need to revoke partitions and re-join"."""
         return share is not member.owned and bool(minus(member.owned, share))

@@ -36,11 +36,6 @@ class Eager:
         del member
         return NOTHING
 
-    def claim(self, member: Member, assignors: tuple[str, ...]) -> Share:
-        """Nothing is owned in JoinGroup, but ``sticky`` writes the last assignment in its user data."""
-        remembers = "sticky" in assignors and member.generation >= 0
-        return member.assigned if remembers else NOTHING
-
     def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
         """The leader runs the chosen client-side assignor."""
         return client_side(step, order)
@@ -53,6 +48,8 @@ class Eager:
 
 def client_side(step: Step, order: Sequence[str]) -> dict[str, Share]:
     """Shares by name, from the registry's assignor with what each JoinGroup said."""
+    # Owned partitions travel in every Subscription (v1+); sticky reads its own user data instead.
+    sticky = step.get("assignor") == "sticky"
     names: dict[str, str] = {}
     members = []
     for name in order:
@@ -64,7 +61,7 @@ def client_side(step: Step, order: Sequence[str]) -> dict[str, Share]:
                 member.said,
                 member.client.instance_id if step.rules.static else None,
                 member.client.rack_id,
-                member.claim,
+                member.last if sticky else member.claim,
                 member.claim_generation,
             )
         )

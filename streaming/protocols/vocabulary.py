@@ -57,11 +57,15 @@ class Timing:
 
     A request and its answer take ``network_ms`` each. Members beat every ``heartbeat_ms`` (classic) or
     ``consumer_heartbeat_ms`` (told by the coordinator, KIP-848), counted from their last assignment, and
-    learn of a rebalance with the next beat. Callbacks and assignors take no time of their own.
+    learn of a rebalance with the next beat. They act on it when they are done with the records at hand:
+    members are in four steps, after 0, ¼, ½ and ¾ of ``processing_ms``, by their names. Callbacks and assignors
+    take no time of their own.
     """
 
     network_ms: int = 1
     heartbeat_ms: int = 3000
+    #: How long a member works on what one poll returned.
+    processing_ms: int = 1000
     consumer_heartbeat_ms: int = 5000
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 60_000
@@ -74,6 +78,10 @@ class Timing:
     metadata_age_ms: int = 0
     #: ``rebalance.backoff.ms`` of the ZooKeeper consumer.
     zookeeper_backoff_ms: int = 2000
+
+    def busy_ms(self, name: str) -> int:
+        """How long a member is busy before it acts on what it was told."""
+        return self.processing_ms * (sum(name.encode()) % 4) // 4
 
 
 @dataclass(frozen=True, slots=True)

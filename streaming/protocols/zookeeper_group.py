@@ -40,9 +40,13 @@ def start(step: Step, event: Start) -> None:
         old = step.members.pop(client.name, None)
         incarnation = old.incarnation + 1 if old else 1
         if old is not None and old.registered:
-            # ZooKeeper keeps the old session's nodes until it expires.
-            step.members[f"{client.name}~{old.incarnation}"] = old
-            _expire(step, [f"{client.name}~{old.incarnation}"], step.at)
+            # ZooKeeper keeps the old session's nodes until it is closed or expires.
+            ghost = f"{client.name}~{old.incarnation}"
+            step.members[ghost] = old
+            if old.stage is Stage.LEAVING:
+                step.later(Closed(step.network(), step.calls([ghost])))
+            else:
+                _expire(step, [ghost], step.at)
         step.members[client.name] = Member(client, call=(old.call + 1 if old else 0), incarnation=incarnation)
     names = [client.name for client in event.clients]
     step.send("Connect", len(names))

@@ -57,10 +57,8 @@ def _panel(forecast: Forecast, colours: dict[str, str], top: int, end: int) -> t
     height = _ROW * len(shown)
     base = top + _HEAD
     scale = _WIDTH / end
-    parts = [
-        f'<text x="16" y="{top + 20}" font-size="13" font-weight="bold">{escape(forecast.protocol)}'
-        f" ({escape(forecast.assignor)})</text>"
-    ]
+    name = escape(f"{forecast.protocol} ({forecast.assignor})")
+    parts = [f'<text x="16" y="{top + 20}" font-size="13" font-weight="bold">{name}</text>']
     parts.append(_text(16, top + 36, _figures(forecast, len(partitions(forecast)) - len(shown)), grey=True))
     parts.append(f'<rect x="{_LEFT}" y="{base}" width="{_WIDTH}" height="{height}" fill="#eeeeee"/>')
     parts += _bars(forecast, shown, colours, base, scale)
@@ -102,7 +100,7 @@ def _figures(forecast: Forecast, hidden: int) -> str:
     more = f" · {hidden} more partitions not drawn" if hidden else ""
     return (
         f"{one.rebalances} rebalances · {one.rounds} rounds · {one.requests} requests · {one.moved} moved · "
-        f"{one.unavailable_s:.1f} partition-seconds without a consumer · longest gap {one.longest_gap_s:.1f} s{more}"
+        f"{one.unavailable_s:.1f} partition-seconds down · longest gap {one.longest_gap_s:.1f} s{more}"
     )
 
 

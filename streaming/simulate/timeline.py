@@ -13,7 +13,7 @@ _WHOLE = 0.999
 
 
 class Cell(NamedTuple):
-    """A piece of one partition's time: the member that consumed it longest, by index, and whether nobody did in part."""
+    """A piece of one partition's time: the member that had it longest (index), and whether nobody did in part."""
 
     member: int | None
     gap: bool

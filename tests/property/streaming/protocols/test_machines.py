@@ -1,0 +1,220 @@
+"""Random lives of random groups under every protocol, with the invariants after every single event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from streaming.protocols.classic_state import LIVE, Stage
+from streaming.protocols.families import FAMILIES
+from streaming.protocols.vocabulary import (
+    Client,
+    CoordinatorFails,
+    Crash,
+    Event,
+    Freeze,
+    Leave,
+    MemberEvent,
+    Round,
+    Start,
+    Stop,
+    Subscribe,
+    Thaw,
+    TopicsChanged,
+    UndefinedTransition,
+)
+from tests.support.machines import Driver, topics
+
+NAMES = ("a", "b", "c", "d", "e")
+TOPICS = ("t0", "t1", "t2")
+subscriptions = st.lists(st.sampled_from(TOPICS), min_size=1, max_size=3, unique=True).map(tuple)
+ASSIGNORS: dict[str, list[tuple[str, ...]]] = {
+    "cooperative": [(), ("cooperative-sticky",), ("cooperative-sticky", "range")],
+    "eager": [(), ("range", "roundrobin"), ("range", "sticky"), ("cooperative-sticky", "range")],
+}
+
+
+class Lives(RuleBasedStateMachine):
+    """Processes start, leave, stop, crash, freeze and go on while time passes in steps of any size."""
+
+    protocol = "eager"
+    assignor: str | None = None
+
+    @initialize(delay=st.sampled_from([0, 3000]), lag=st.integers(0, 3))
+    def begin(self, delay: int, lag: int) -> None:
+        more: dict[str, Any] = {"assignor": self.assignor} if self.assignor else {}
+        self.driver = Driver(
+            self.protocol,
+            topics(t0=3, t1=4, t2=1),
+            initial_rebalance_delay_ms=delay,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=20_000,
+            scheduled_rebalance_delay_ms=15_000,
+            **more,
+        )
+        setup = replace(
+            self.driver.machine.setup, view_lag=lambda name, change: lag * (ord(name[0]) + change) % 9
+        )
+        self.driver.machine.setup = setup
+        self.counts = {"t0": 3, "t1": 4, "t2": 1}
+        self.number = 0
+        self.instances: dict[str, bool] = {}
+
+    def stage(self, name: str) -> Stage | None:
+        member = self.driver.state.members.get(name)
+        classic = getattr(self.driver.state, "classic", None)
+        if member is None and classic is not None:
+            member = classic.members.get(name)
+        return None if member is None else member.stage
+
+    def tell(self, event: Event) -> None:
+        """An event that may be undefined: then it raises, and nothing has changed."""
+        before = self.driver.state
+        try:
+            self.driver.tell(event)
+        except UndefinedTransition:
+            assert self.driver.state is before
+            assert isinstance(event, MemberEvent | Start)
+            live = (*LIVE, Stage.FROZEN)
+            names = event.names if isinstance(event, MemberEvent) else [one.name for one in event.clients]
+            stages = [self.stage(name) for name in names]
+            if isinstance(event, Start):
+                assert any(stage in live for stage in stages)
+            elif isinstance(event, Thaw):
+                assert any(stage is not Stage.FROZEN for stage in stages)
+            else:
+                assert any(stage not in LIVE for stage in stages)
+
+    @rule(name=st.sampled_from(NAMES), chosen=subscriptions, static=st.booleans(), data=st.data())
+    def start(self, name: str, chosen: tuple[str, ...], static: bool, data: st.DataObject) -> None:
+        # An instance id belongs to one process for good; duplicates have a test of their own.
+        static = self.instances.setdefault(name, static)
+        assignors = data.draw(st.sampled_from(ASSIGNORS.get(self.protocol, [()])))
+        if self.protocol == "cooperative" and any(
+            member.client.assignors == ("cooperative-sticky", "range")
+            for member in self.driver.state.members.values()
+        ):
+            assignors = ("cooperative-sticky", "range")
+        instance = f"i-{name}" if static else None
+        self.tell(Start(self.driver.now, (Client(name, chosen, instance, None, self.common(assignors)),)))
+
+    def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
+        """A list that has something in common with every other member's; what has not is refused by Kafka."""
+        default = self.assignor or FAMILIES[self.protocol].default
+        return assignors if not assignors or default in assignors else (*assignors, default)
+
+    @rule(
+        names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True),
+        kind=st.sampled_from([Leave, Stop, Crash, Freeze, Thaw]),
+    )
+    def happen(self, names: list[str], kind: Any) -> None:
+        self.tell(kind(self.driver.now, tuple(names)))
+
+    @rule(name=st.sampled_from(NAMES), chosen=subscriptions)
+    def subscribe(self, name: str, chosen: tuple[str, ...]) -> None:
+        self.tell(Subscribe(self.driver.now, (name,), chosen))
+
+    @rule(topic=st.sampled_from(TOPICS), more=st.integers(1, 2))
+    def grow(self, topic: str, more: int) -> None:
+        self.counts[topic] = min(self.counts[topic] + more, 8)
+        self.tell(TopicsChanged(self.driver.now, topics(**{topic: self.counts[topic]})))
+
+    @rule()
+    def coordinator_fails(self) -> None:
+        self.tell(CoordinatorFails(self.driver.now))
+
+    @rule(ms=st.sampled_from([1, 2, 5, 500, 3000, 7000, 12_000, 30_000]))
+    def wait(self, ms: int) -> None:
+        end = self.driver.now + ms
+        while self.driver.queue and self.driver.queue[0][0] < end:
+            self.step()
+        self.driver.now = max(self.driver.now, end)
+
+    @precondition(lambda self: self.driver.queue)
+    @rule()
+    def step(self) -> None:
+        self.driver.step()
+        self.check()
+
+    @invariant()
+    def check(self) -> None:
+        if not hasattr(self, "driver"):
+            return
+        owned = Counter(
+            (topic, partition)
+            for share in self.driver.machine.owned(self.driver.state).values()
+            for topic, partitions in share.items()
+            for partition in partitions
+        )
+        assert not {one: count for one, count in owned.items() if count > 1}
+        for output in self.driver.outputs:
+            if isinstance(output, Round):
+                assert output.number >= self.number
+                self.number = output.number
+                given = Counter(
+                    (topic, partition)
+                    for share in output.after.values()
+                    for topic, partitions in share.items()
+                    for partition in partitions
+                )
+                assert not {one: count for one, count in given.items() if count > 1}
+        self.driver.outputs.clear()
+
+    def teardown(self) -> None:
+        """Whatever happened: without further change the group comes to rest, and everything is owned once."""
+        if not hasattr(self, "driver"):
+            return
+        frozen = tuple(name for name in NAMES if self.stage(name) is Stage.FROZEN)
+        if frozen:
+            self.tell(Thaw(self.driver.now, frozen))
+        most = 2000
+        while self.driver.queue:
+            most -= 1
+            assert most, "never at rest"
+            self.step()
+        state = self.driver.state
+        assert self.driver.machine.stable(state)
+        live = {name for name in NAMES if self.stage(name) in LIVE}
+        wanted = (
+            {topic for name in live for topic in self.driver.state.members[name].client.topics}
+            if self.protocol != "connect"
+            else (set(self.counts) if live else set())
+        )
+        owned = {
+            (topic, partition)
+            for share in self.driver.machine.owned(state).values()
+            for topic, partitions in share.items()
+            for partition in partitions
+        }
+        assert owned == {(topic, p) for topic in wanted for p in range(self.counts[topic])}
+
+
+def _case(protocol: str, assignor: str | None) -> type[Lives]:
+    return type(f"Lives_{protocol}", (Lives,), {"protocol": protocol, "assignor": assignor})
+
+
+PAIRS = [(protocol, assignor) for protocol, family in FAMILIES.items() for assignor in family.carries]
+
+
+@pytest.mark.parametrize(("protocol", "assignor"), PAIRS)
+def test_lives(protocol: str, assignor: str, request: pytest.FixtureRequest) -> None:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    examples = request.config.getoption("--machine-examples", default=None) or 60
+    run_state_machine_as_test(
+        _case(protocol, assignor),
+        settings=settings(
+            max_examples=int(examples),
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            # No shrinking: it takes minutes for runs this long, and the failing run is printed as it is.
+            phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        ),
+    )

@@ -1,0 +1,86 @@
+"""Plays machines in tests: scenarios as text to rounds as plain values, and a driver that steps one by one."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any
+
+from assignors.model import Topic
+from streaming.protocols.families import FAMILIES, Machine, machine
+from streaming.protocols.vocabulary import After, Event, Output, Setup, Timing
+from streaming.simulate.parse import loads, topic_id
+from streaming.simulate.results import protocol as as_json
+from streaming.simulate.run import forecast
+
+Rounds = list[dict[str, Any]]
+
+
+def played(text: str, protocol: str, assignor: str | None = None, **more: Any) -> dict[str, Any]:
+    """The JSON answer of one protocol for a scenario in YAML."""
+    return as_json(forecast(loads(text), protocol, assignor, **more))
+
+
+def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
+    """Who has what after a round: kept + assigned."""
+    return {
+        name: {
+            topic: sorted([*member["kept"].get(topic, []), *member["assigned"].get(topic, [])])
+            for topic in sorted({*member["kept"], *member["assigned"]})
+        }
+        for name, member in round_["members"].items()
+    }
+
+
+def told(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
+    """Generation or epoch, number of the round, and its cause."""
+    number = round_.get("generation", round_.get("groupEpoch"))
+    return number, round_["round"], round_["cause"]["kind"], round_["cause"]["memberIds"]
+
+
+def topics(**counts: int) -> dict[str, Topic]:
+    """Topics with an id each."""
+    return {name: Topic(name, count, None, topic_id(name)) for name, count in counts.items()}
+
+
+class Driver:
+    """A machine, its state, and the events that are due."""
+
+    def __init__(self, protocol: str, known: dict[str, Topic], **more: Any) -> None:
+        assignor = more.pop("assignor", FAMILIES[protocol].default)
+        self.machine: Machine = machine(protocol, Setup(Timing(**more), assignor))
+        self.state: Any = self.machine.initial(known)
+        self.now = 0
+        self.queue: list[tuple[int, int, Event]] = []
+        self.outputs: list[Output] = []
+        self._number = 0
+
+    def tell(self, event: Event) -> tuple[Output, ...]:
+        """One event; what it schedules waits in the queue."""
+        self.now = event.at
+        self.state, outputs = self.machine.apply(self.state, event)
+        for output in outputs:
+            if isinstance(output, After):
+                self._number += 1
+                heappush(self.queue, (output.event.at, self._number, output.event))
+            else:
+                self.outputs.append(output)
+        return outputs
+
+    def step(self) -> tuple[Output, ...]:
+        """The next event that is due."""
+        at, _, event = heappop(self.queue)
+        self.now = max(self.now, at)
+        return self.tell(event)
+
+    def until(self, at: int) -> None:
+        """Everything that is due before ``at``."""
+        while self.queue and self.queue[0][0] < at:
+            self.step()
+        self.now = max(self.now, at)
+
+    def settle(self, most: int = 20_000) -> None:
+        """Until nothing is due."""
+        while self.queue:
+            assert most, "the group never comes to rest"
+            most -= 1
+            self.step()

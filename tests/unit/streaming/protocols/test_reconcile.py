@@ -1,0 +1,63 @@
+"""``CurrentAssignmentBuilder``: from one state to the next, whole values."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.protocols.reconcile import Current, MemberState, advance, first_round
+
+S, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED, MemberState.UNRELEASED
+
+
+@pytest.mark.parametrize(
+    ("name", "current", "target", "others", "owned", "expected"),
+    [
+        ("stable stays", Current(S, 2, {"t": [0]}), {"t": [0]}, {}, None, Current(S, 2, {"t": [0]})),
+        ("stable to stable", Current(S, 1, {"t": [0]}), {"t": [0, 1]}, {}, None, Current(S, 2, {"t": [0, 1]})),
+        (
+            "stable to unrevoked",
+            Current(S, 1, {"t": [0, 1]}), {"t": [0, 2]}, {}, None,
+            Current(UNREVOKED, 1, {"t": [0]}, {"t": [1]}),
+        ),
+        (
+            "stable to unreleased",
+            Current(S, 1, {"t": [0]}), {"t": [0, 2, 3]}, {"t": [2]}, None,
+            Current(UNRELEASED, 2, {"t": [0, 3]}),
+        ),
+        (
+            "unrevoked stays until the member says so",
+            Current(UNREVOKED, 1, {"t": [0]}, {"t": [1]}), {"t": [0, 2]}, {}, None,
+            Current(UNREVOKED, 1, {"t": [0]}, {"t": [1]}),
+        ),
+        (
+            "unrevoked stays while it owns them",
+            Current(UNREVOKED, 1, {"t": [0]}, {"t": [1]}), {"t": [0, 2]}, {}, {"t": [0, 1]},
+            Current(UNREVOKED, 1, {"t": [0]}, {"t": [1]}),
+        ),
+        (
+            "unrevoked to stable",
+            Current(UNREVOKED, 1, {"t": [0]}, {"t": [1]}), {"t": [0, 2]}, {}, {"t": [0]},
+            Current(S, 2, {"t": [0, 2]}),
+        ),
+        (
+            "unreleased to stable",
+            Current(UNRELEASED, 2, {"t": [0]}), {"t": [0, 2]}, {}, None,
+            Current(S, 2, {"t": [0, 2]}),
+        ),
+        (
+            "unreleased to unrevoked",
+            Current(UNRELEASED, 1, {"t": [0]}), {}, {}, None,
+            Current(UNREVOKED, 1, {}, {"t": [0]}),
+        ),
+    ],
+)  # fmt: skip
+def test_from_to(
+    name: str, current: Current, target: dict, others: dict, owned: dict | None, expected: Current
+) -> None:  # type: ignore[type-arg]
+    assert advance(current, target, 2, others, owned) == expected, name
+
+
+def test_the_first_round_takes_and_gives_what_is_free() -> None:
+    held = {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4]}, "gone": {"t": [5]}}
+    target = {"a": {"t": [0, 1]}, "b": {"t": [3, 5]}, "c": {"t": [2, 4]}}
+    assert first_round(held, target, target) == {"a": {"t": [0, 1]}, "b": {"t": [3, 5]}, "c": {}}

@@ -1,0 +1,87 @@
+"""What is not in a table is undefined: it raises, and the state is as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assignors.errors import UnknownAssignor
+from streaming.protocols.classic_state import SyncGroup
+from streaming.protocols.families import FAMILIES, carried, machine
+from streaming.protocols.vocabulary import (
+    Client,
+    Crash,
+    Freeze,
+    ImpossiblePair,
+    Leave,
+    MemberEvent,
+    Setup,
+    Start,
+    Stop,
+    Subscribe,
+    Thaw,
+    UndefinedTransition,
+)
+from tests.support.machines import Driver, topics
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("kind", [Leave, Stop, Crash, Freeze, Thaw])
+def test_a_member_that_is_not_there_can_do_nothing(protocol: str, kind: type[MemberEvent]) -> None:
+    driver = Driver(protocol, topics(t=2))
+    before = driver.state
+    with pytest.raises(UndefinedTransition, match=f"{kind.__name__} at 7 ms: no member 'x'"):
+        driver.machine.apply(driver.state, kind(7, ("x",)))
+    with pytest.raises(UndefinedTransition):
+        driver.machine.apply(driver.state, Subscribe(7, ("x",), ("t",)))
+    assert driver.state is before
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_what_the_tables_do_not_define_raises(protocol: str) -> None:
+    driver = Driver(protocol, topics(t=2))
+    client = Client("a", ("t",))
+    driver.tell(Start(0, (client,)))
+    driver.settle()
+    for event in (Start(driver.now, (client,)), Thaw(driver.now, ("a",))):
+        with pytest.raises(UndefinedTransition, match="is not defined in state"):
+            driver.machine.apply(driver.state, event)
+    driver.tell(Crash(driver.now, ("a",)))
+    with pytest.raises(UndefinedTransition, match="Crashed"):
+        driver.machine.apply(driver.state, Leave(driver.now, ("a",)))
+
+
+def test_the_first_version_knows_no_sync_phase() -> None:
+    driver: Any = Driver("eager-v1", topics(t=2))
+    with pytest.raises(UndefinedTransition, match="SyncGroup"):
+        driver.machine.apply(driver.state, SyncGroup(0, ()))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignor", "reason"),
+    [
+        ("cooperative", "range", "keep their partitions through the join"),
+        ("cooperative", "sticky", "keep their partitions through the join"),
+        ("eager-v1", "sticky", "does not know what members owned"),
+        ("consumer", "cooperative-sticky", "server-side"),
+        ("connect", "uniform", "connectors and tasks"),
+        ("zookeeper", "sticky", "computes its own share"),
+    ],
+)
+def test_an_impossible_pair_is_refused_with_the_reason(protocol: str, assignor: str, reason: str) -> None:
+    with pytest.raises(ImpossiblePair, match=reason):
+        machine(protocol, Setup(assignor=assignor))
+
+
+def test_every_family_carries_its_default() -> None:
+    assert {protocol: carried(protocol, None) for protocol in FAMILIES} == {
+        "zookeeper": "range",
+        "eager-v1": "range",
+        "eager": "range",
+        "cooperative": "cooperative-sticky",
+        "connect": "incremental",
+        "consumer": "uniform",
+    }
+    with pytest.raises(UnknownAssignor, match="none of zookeeper"):
+        carried("raft", None)

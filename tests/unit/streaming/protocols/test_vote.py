@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from streaming.protocols import vote
+from streaming.protocols.vocabulary import NoCommonAssignor
+
+
+@pytest.mark.parametrize(
+    ("lists", "chosen"),
+    [
+        ({"a": ["range"]}, "range"),
+        (
+            {"a": ["range", "roundrobin"], "b": ["roundrobin", "range"], "c": ["roundrobin", "range"]},
+            "roundrobin",
+        ),
+        ({"a": ["cooperative-sticky", "range"], "b": ["range"]}, "range"),
+        ({"a": ["cooperative-sticky", "range"], "b": ["cooperative-sticky"]}, "cooperative-sticky"),
+    ],
+)
+def test_the_vote(lists: dict[str, list[str]], chosen: str) -> None:
+    assert vote.select(lists) == chosen
+
+
+def test_a_tie_goes_by_hash_map_order() -> None:
+    from assignors.java import in_hash_order
+
+    tied = {"a": ["range", "sticky"], "b": ["sticky", "range"]}
+    assert vote.select(tied) == in_hash_order(["range", "sticky"])[0]
+
+
+def test_nothing_in_common_is_refused_with_who_has_what() -> None:
+    with pytest.raises(NoCommonAssignor, match="a: range; b: sticky"):
+        vote.select({"a": ["range"], "b": ["sticky"]})
+
+
+@pytest.mark.parametrize(
+    ("assignors", "keeps"),
+    [
+        (["cooperative-sticky"], True),
+        (["cooperative-sticky", "range"], False),
+        (["range"], False),
+        (["my.own.Assignor"], False),
+    ],
+)
+def test_a_client_cooperates_when_all_its_assignors_do(assignors: list[str], keeps: bool) -> None:
+    assert vote.cooperative(assignors) is keeps

@@ -1,0 +1,211 @@
+"""The published walkthroughs, round by round, whole values compared."""
+
+from __future__ import annotations
+
+from tests.support.machines import after, played, told
+
+TWO_THEN_THREE = """
+topics: {p: 6}
+events:
+  - {at: 0, join: consumer1, topics: [p]}
+  - {at: 0, join: consumer2, topics: [p]}
+  - {at: 60000, join: consumer3, topics: [p]}
+"""
+
+
+def owns(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
+    return {name: {"p": share} if share else {} for name, share in shares.items()}
+
+
+def test_a_third_consumer_gets_what_two_give_up_first() -> None:
+    text = TWO_THEN_THREE
+    answer = played(text, "cooperative")
+    first, revoke, assign = answer["rounds"]
+    held = after(first)
+    # Which member holds which three follows from Java's order of their names; the sizes don't.
+    assert {name: len(share["p"]) for name, share in held.items()} == {"consumer1": 3, "consumer2": 3}
+    assert told(revoke) == (2, 1, "member.joined", ["consumer3"])
+    gave_up = {name: member["revoked"] for name, member in revoke["members"].items()}
+    assert {name: sum(map(len, share.values())) for name, share in gave_up.items()} == {
+        "consumer1": 1,
+        "consumer2": 1,
+        "consumer3": 0,
+    }
+    assert revoke["members"]["consumer3"] == {"owned": {}, "revoked": {}, "assigned": {}, "kept": {}}
+    assert all(not member["assigned"] for member in revoke["members"].values())
+    assert told(assign) == (3, 2, "member.joined", ["consumer3"])
+    given = sorted(gave_up["consumer1"]["p"] + gave_up["consumer2"]["p"])
+    assert {name: member["assigned"] for name, member in assign["members"].items()} == {
+        "consumer1": {},
+        "consumer2": {},
+        "consumer3": {"p": given},
+    }
+    assert after(assign)["consumer3"] == {"p": given}
+    # Only what moves ever stands still; under eager everything does.
+    initial = min(answer["unavailableMs"]["p"].values())
+    still = {int(p) for p, ms in answer["unavailableMs"]["p"].items() if ms > initial}
+    assert still == set(given)
+    assert answer["moved"] == 2
+    eager = played(text, "eager")
+    assert all(ms > initial for ms in eager["unavailableMs"]["p"].values())
+    assert [told(one)[0] for one in eager["rounds"]] == [1, 2]
+
+
+def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
+    # The same with a state as the walkthrough draws it, P1–P3 and P4–P6 (0–2 and 3–5).
+    from streaming.protocols import cooperative
+    from streaming.protocols.classic_state import Member, Phase, Stage, State
+    from streaming.protocols.vocabulary import After, Client, Round, Setup, Start
+    from tests.support.machines import topics
+
+    model = cooperative.machine(Setup(assignor="cooperative-sticky"))
+
+    def member(name: str, share: list[int]) -> Member:
+        client = Client(name, ("p",))
+        return Member(
+            client, Stage.STABLE, 0, 1, name, {"p": share}, 1, {"p": share}, 0, known=True, said=("p",),
+            assignors=("cooperative-sticky",), assigned={"p": share},
+        )  # fmt: skip
+
+    members = {"consumer1": member("consumer1", [0, 1, 2]), "consumer2": member("consumer2", [3, 4, 5])}
+    known = topics(p=6)
+    state = State(Phase.STABLE, 1, members, "consumer1", "cooperative-sticky", known, known, announced=1)
+    due = [Start(10_000, (Client("consumer3", ("p",)),))]
+    rounds = []
+    while due:
+        due.sort(key=lambda event: event.at)
+        state, outputs = model.apply(state, due.pop(0))
+        due += [output.event for output in outputs if isinstance(output, After)]
+        rounds += [output for output in outputs if isinstance(output, Round)]
+    assert [(one.number, dict(one.after)) for one in rounds] == [
+        (2, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[])),
+        (3, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[2, 5])),
+    ]
+
+
+WORKERS = """
+topics: {p: 6}
+scheduled_rebalance_delay_ms: 300000
+events:
+  - {at: 0, join: c1, topics: [p]}
+  - {at: 0, join: c2, topics: [p]}
+  - {at: 0, join: c3, topics: [p]}
+"""
+
+
+def test_a_worker_that_bounces_inside_the_delay_gets_its_tasks_back() -> None:
+    text = WORKERS + "  - {at: 60000, crash: c2}\n  - {at: 150000, join: c2, topics: [p]}\n"
+    start, lost, back, given = played(text, "connect")["rounds"]
+    assert after(start) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
+    assert told(lost) == (2, 1, "member.fenced", ["c2"])
+    assert 60_000 + 45_000 - 3000 <= lost["at"] <= 60_000 + 45_000 + 4100
+    assert after(lost) == owns(c1=[0, 3], c2=[], c3=[2, 5])
+    assert told(back) == (3, 1, "member.joined", ["c2"])
+    assert after(back) == owns(c1=[0, 3], c2=[], c3=[2, 5])
+    assert told(given)[0] == 4
+    assert given["at"] >= lost["at"] + 300_000 - 10
+    assert after(given) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
+
+
+def test_a_worker_that_leaves_for_good_has_its_tasks_spread_after_the_delay() -> None:
+    text = WORKERS + "  - {at: 60000, crash: c2}\n"
+    answer = played(text, "connect")
+    _, lost, given = answer["rounds"]
+    assert after(lost) == owns(c1=[0, 3], c2=[], c3=[2, 5])
+    assert told(given)[:2] == (3, 2)
+    assert given["at"] >= lost["at"] + 300_000 - 10
+    assert after(given) == owns(c1=[0, 1, 3], c3=[2, 4, 5])
+    # The others never stop.
+    unavailable = answer["unavailableMs"]["p"]
+    assert {p for p, ms in unavailable.items() if ms > 7000} == {"1", "4"}
+
+
+def test_a_static_restart_is_no_rebalance() -> None:
+    text = """
+topics: {p: 4}
+session_timeout_ms: 45000
+events:
+  - {at: 0, join: c1, topics: [p], instance_id: i-1}
+  - {at: 0, join: c2, topics: [p], instance_id: i-2}
+  - {at: 60000, bounce: c1, down_ms: 40000}
+"""
+    for protocol, loud in (("eager", False), ("cooperative", False), ("eager-v1", True), ("connect", True)):
+        answer = played(text, protocol)
+        later = [one for one in answer["rounds"] if one["at"] > 60_000]
+        assert bool(later) is loud, protocol
+    consumer = played(text, "consumer")
+    assert [one for one in consumer["rounds"] if one["at"] > 60_000] == []
+    # One that stays away for longer is fenced; a rebalance takes its partitions, another gives some back.
+    late = played(text.replace("down_ms: 40000", "down_ms: 50000"), "eager")
+    assert [told(one)[2:] for one in late["rounds"][1:]] == [
+        ("member.fenced", ["c1"]),
+        ("member.joined", ["c1"]),
+    ]
+
+
+def test_a_static_member_that_leaves_and_a_leader_that_rejoins_do_rebalance() -> None:
+    text = """
+topics: {p: 4}
+events:
+  - {at: 0, join: c1, topics: [p], instance_id: i-1}
+  - {at: 0, join: c2, topics: [p], instance_id: i-2}
+  - {at: 60000, partitions: {p: 6}}
+  - {at: 90000, leave: c2}
+"""
+    kinds = [told(one)[2] for one in played(text, "eager")["rounds"]]
+    # New partitions: the leader sees them and rejoins.
+    assert kinds == ["member.joined", "topic.partitions_changed", "member.left"]
+
+
+def test_a_crash_is_found_after_the_session_timeout() -> None:
+    text = """
+topics: {p: 4}
+session_timeout_ms: 10000
+events:
+  - {at: 0, join: c1, topics: [p]}
+  - {at: 0, join: c2, topics: [p]}
+  - {at: 60000, crash: c2}
+"""
+    for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "consumer"):
+        answer = played(text, protocol)
+        found = answer["rounds"][-1]
+        assert told(found)[2:] == ("member.fenced", ["c2"]), protocol
+        assert 60_000 + 10_000 - 5000 <= found["at"] <= 60_000 + 10_000 + 6100, protocol
+        assert after(found) == {"c1": {"p": [0, 1, 2, 3]}, "c2": {}}, protocol
+
+
+def _group(count: int) -> str:
+    joins = "".join(f"  - {{at: 0, join: c{number}, topics: [p]}}\n" for number in range(count))
+    return f"topics: {{p: 12}}\nevents:\n{joins}"
+
+
+def test_one_change_wakes_every_zookeeper_consumer() -> None:
+    for count in (2, 5, 9):
+        before = played(_group(count), "zookeeper")["requests"]
+        more = played(_group(count) + "  - {at: 60000, partitions: {p: 13}}\n", "zookeeper")["requests"]
+        assert more["WatchNotification"] - before["WatchNotification"] == count
+        assert more["GetChildren"] - before["GetChildren"] == count
+
+
+def test_a_view_that_lags_costs_a_further_rebalance() -> None:
+    text = _group(4) + "  - {at: 60000, join: late, topics: [p]}\n"
+
+    def attempts(**more: int) -> int:
+        return int(played(text, "zookeeper", **more)["requests"]["GetChildren"])
+
+    assert attempts(view_lag_ms=0) < min(attempts(view_lag_ms=3000, seed=seed) for seed in (1, 2, 3))
+    lagging = played(text, "zookeeper", view_lag_ms=3000, seed=1)
+    assert after(lagging["rounds"][-1]) == after(played(text, "zookeeper")["rounds"][-1])
+    assert lagging == played(text, "zookeeper", view_lag_ms=3000, seed=1)
+
+
+def test_two_bounces_bring_a_group_from_eager_to_cooperative() -> None:
+    from streaming.simulate.ready import load
+    from streaming.simulate.run import forecast
+
+    ledger = forecast(load("two-bounces", 3, 9), "cooperative").ledger
+    # While any member only has range, range is chosen; once all have cooperative-sticky alone, nobody stops.
+    assert ledger.rounds[0].cause.kind == "member.joined"
+    assert set(ledger.rounds[-1].after) == {"c1", "c2", "c3"}
+    assert [record.round for record in ledger.rounds[:7]] == [1] * 7
+    assert any(record.round == 2 for record in ledger.rounds[7:])

@@ -1,0 +1,104 @@
+"""What can't be played is refused in one line that names the event and the field."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.simulate.parse import loads
+from streaming.simulate.scenario import InvalidScenario
+
+JOIN = "{at: 0, join: c1, topics: [t]}"
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ("{at: 0, join: c1, topcis: [t]}", "event 1 (join c1): topcis: unknown (did you mean topics?)"),
+        ("{at: 0, jion: c1}", "event 1: jion: unknown (did you mean join?)"),
+        ("{at: 0, topics: [t]}", "event 1: says nothing"),
+        ("{at: 0, join: c1, leave: c1}", "event 1: says both join and leave"),
+        ("{join: c1}", "event 1 (join c1): at: missing"),
+        ("{at: -1, join: c1}", "event 1 (join c1): at: a whole number from 0 up is needed, not -1"),
+        ("{at: true, join: c1}", "event 1 (join c1): at: a whole number"),
+        ("{at: 1.5, join: c1}", "event 1 (join c1): at: a whole number"),
+        ("{at: 0, join: 7}", "event 1 (join): join: a member's name is needed"),
+        ("{at: 0, join: c1, topics: t}", "event 1 (join c1): topics: a list of names is needed"),
+        ("{at: 0, join: c1, topics: [tt]}", "event 1 (join c1): topics: 'tt' is no topic of this scenario"),
+        ("{at: 0, join: c1, instance_id: 3}", "event 1 (join c1): instance_id: text is needed"),
+        ("{at: 0, join: c1, group_protocol: new}", "group_protocol: 'new' is neither classic nor consumer"),
+        (f"{JOIN}, {{at: 5, join: c1}}", "event 2 (join c1): join: 'c1' is a member since 0 ms"),
+        (f"{JOIN}, {{at: 5, bounce: c1}}", "event 2 (bounce c1): down_ms: missing"),
+        (f"{JOIN}, {{at: 5, subscribe: c1}}", "event 2 (subscribe c1): topics: missing"),
+        (f"{JOIN}, {{at: 5, leave: c1, topics: [t]}}", "event 2 (leave c1): topics: unknown"),
+        ("{at: 9, join: c1}, {at: 3, leave: c1}", "event 2 (leave c1): at: 3 is before 9"),
+        ("{at: 0, leave: c1}", "event 1 (leave c1): leave: 'c1' has not joined"),
+        (
+            f"{JOIN}, {{at: 5, crash: c1}}, {{at: 6, leave: c1}}",
+            "event 3 (leave c1): leave: 'c1' crashed at 5 ms",
+        ),
+        (
+            f"{JOIN}, {{at: 5, leave: c1}}, {{at: 6, bounce: c1, down_ms: 1}}",
+            "event 3 (bounce c1): bounce: 'c1' left",
+        ),
+        (
+            f"{JOIN}, {{at: 5, bounce: c1, down_ms: 9}}, {{at: 6, bounce: c1, down_ms: 9}}",
+            "event 3 (bounce c1): bounce: 'c1' is down until 14 ms",
+        ),
+        (
+            f"{JOIN}, {{at: 5, partitions: {{t: 3}}}}",
+            "event 2 (partitions): partitions.t: 3 is fewer than its 4",
+        ),
+        (f"{JOIN}, {{at: 5, partitions: {{u: 3}}}}", "event 2 (partitions): partitions: 'u' is no topic"),
+        (f"{JOIN}, {{at: 5, partitions: 3}}", "event 2 (partitions): partitions: a mapping"),
+        ("7", "event 1: a mapping such as"),
+    ],
+)
+def test_a_bad_event(events: str, message: str) -> None:
+    with pytest.raises(InvalidScenario) as caught:
+        loads(f"{{topics: {{t: 4}}, events: [{events}]}}")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "scenario: a mapping with topics and events is needed, not nothing"),
+        ("[1]", "scenario: a mapping"),
+        ("{topics: {t: 1}", "scenario: neither YAML nor JSON"),
+        ("topics: {t: 1}", "scenario: events: missing"),
+        ("events: []", "scenario: topics: missing"),
+        ("{topics: [t], events: []}", "scenario: topics: a mapping"),
+        ("{topics: {t: x}, events: []}", "scenario: topics.t: a whole number"),
+        ("{topics: {t: 1}, events: {}}", "scenario: events: a list is needed"),
+        ("{topics: {t: 1}, event: [], events: []}", "scenario: event: unknown (did you mean events?)"),
+        (
+            "{topics: {t: 1}, events: [], session_timeout_ms: 0}",
+            "scenario: session_timeout_ms: a whole number from 1",
+        ),
+        (
+            "{topics: {t: {partitions: 2, racks: [[a]]}}, events: []}",
+            "scenario: topics.t: racks: 1 entries for 2",
+        ),
+    ],
+)
+def test_a_bad_scenario(text: str, message: str) -> None:
+    with pytest.raises(InvalidScenario) as caught:
+        loads(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_json_and_yaml_say_the_same() -> None:
+    yaml = "topics: {t: 4}\nevents:\n  - {at: 0, join: c1, topics: [t], instance_id: i}\n"
+    json = '{"topics": {"t": 4}, "events": [{"at": 0, "join": "c1", "topics": ["t"], "instance_id": "i"}]}'
+    assert loads(yaml) == loads(json)
+
+
+def test_a_member_that_left_subscribes_again() -> None:
+    events = f"{JOIN}, {{at: 5, leave: c1}}, {{at: 9, subscribe: c1, topics: [t]}}"
+    assert [str(one) for one in loads(f"{{topics: {{t: 4}}, events: [{events}]}}").events] == [
+        "event 1 (join c1)",
+        "event 2 (leave c1)",
+        "event 3 (subscribe c1)",
+    ]

@@ -1,0 +1,173 @@
+"""The contract's scenario, its JSON shape and the algebra of every round, under every protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streaming.protocols.families import FAMILIES
+from streaming.simulate.choose import pairs
+from streaming.simulate.parse import loads
+from streaming.simulate.ready import READY, load
+from streaming.simulate.results import document
+from streaming.simulate.results import protocol as as_json
+from streaming.simulate.run import forecast
+from tests.support.machines import after, told
+
+CONTRACT = """
+topics: {t0: 6, t1: 3}
+session_timeout_ms: 45000
+rebalance_timeout_ms: 60000
+scheduled_rebalance_delay_ms: 300000
+events:
+  - {at: 0, join: c1, topics: [t0, t1]}
+  - {at: 0, join: c2, topics: [t0, t1], instance_id: i-2, rack_id: r1}
+  - {at: 10000, bounce: c1, down_ms: 4000}
+  - {at: 20000, crash: c2}
+  - {at: 30000, leave: c1}
+  - {at: 40000, subscribe: c1, topics: [t1]}
+  - {at: 50000, partitions: {t0: 8}}
+"""
+CAUSES = {
+    "member.joined",
+    "member.left",
+    "member.fenced",
+    "member.subscription_changed",
+    "topic.partitions_changed",
+    "coordinator.failed",
+}
+
+
+def pieces(share: dict[str, list[int]]) -> set[tuple[str, int]]:
+    return {(topic, partition) for topic, partitions in share.items() for partition in partitions}
+
+
+def check_algebra(answer: dict[str, Any], number: str) -> None:
+    held: dict[str, set[tuple[str, int]]] = {}
+    last = (-1, -1)
+    for one in answer["rounds"]:
+        assert set(one) == {"at", number, "round", "cause", "members"}
+        assert set(one["cause"]) == {"kind", "memberIds"}
+        assert one["cause"]["kind"] in CAUSES
+        assert (one["at"], one[number]) >= last
+        last = (one["at"], one[number])
+        owners: list[tuple[str, int]] = []
+        for name, member in one["members"].items():
+            assert set(member) == {"owned", "revoked", "assigned", "kept"}
+            owned, revoked, assigned, kept = (
+                pieces(member[key]) for key in ("owned", "revoked", "assigned", "kept")
+            )
+            assert kept == owned - revoked
+            assert revoked <= owned
+            assert not assigned & owned
+            assert owned == held.get(name, set())
+            held[name] = kept | assigned
+            owners += held[name]
+            for share in member.values():
+                assert all(partitions == sorted(partitions) and partitions for partitions in share.values())
+        assert len(owners) == len(set(owners))
+        assert {name for name, share in held.items() if share} <= set(one["members"])
+    assert answer["rebalances"] == sum(one["round"] == 1 for one in answer["rounds"])
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_the_contract(protocol: str) -> None:
+    answer = as_json(forecast(loads(CONTRACT), protocol))
+    assert set(answer) == {"rounds", "requests", "rebalances", "moved", "unavailableMs", "longestGapMs"}
+    check_algebra(answer, "groupEpoch" if protocol == "consumer" else "generation")
+    last = after(answer["rounds"][-1])
+    everything = {(topic, p) for topic, count in (("t0", 8), ("t1", 3)) for p in range(count)}
+    wanted = everything if protocol == "connect" else {("t1", 0), ("t1", 1), ("t1", 2)}
+    assert pieces(last["c1"]) == wanted
+    assert answer["longestGapMs"] <= max(
+        ms for topic in answer["unavailableMs"].values() for ms in topic.values()
+    )
+
+
+@pytest.mark.parametrize("name", READY)
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_ready_scenarios(name: str, protocol: str) -> None:
+    scenario = load(name)
+    found = forecast(scenario, protocol)
+    check_algebra(as_json(found), "groupEpoch" if protocol == "consumer" else "generation")
+    last = found.ledger.rounds[-1].after
+    count = found.ledger.gaps.topics["orders"]
+    assert sorted(p for share in last.values() for p in share.get("orders", ())) == list(range(count))
+    assert as_json(forecast(scenario, protocol)) == as_json(found)
+
+
+def test_the_protocols_differ_as_their_authors_say() -> None:
+    scenario = load("rolling-restart", 6, 24)
+    gaps = {protocol: forecast(scenario, protocol).ledger.gaps for protocol in FAMILIES}
+    total = {name: sum(sum(one.values()) for one in gap.total.values()) for name, gap in gaps.items()}
+    assert total["cooperative"] < total["eager"]
+    assert total["consumer"] < total["eager"]
+    deploy = load("deploy-static", 4, 12)
+    moved = {protocol: forecast(deploy, protocol).ledger.moved for protocol in FAMILIES}
+    assert (moved["eager"], moved["cooperative"]) == (0, 0)
+    assert moved["eager-v1"] > 0
+
+
+def test_joins_in_the_initial_delay_are_one_generation() -> None:
+    text = "topics: {t: 4}\nevents:\n" + "".join(
+        f"  - {{at: {at}, join: c{at}, topics: [t]}}\n" for at in (0, 500, 2500, 5000, 20_000)
+    )
+    rounds = as_json(forecast(loads(text), "eager"))["rounds"]
+    assert [told(one) for one in rounds] == [
+        (1, 1, "member.joined", ["c0", "c500", "c2500", "c5000"]),
+        (2, 1, "member.joined", ["c20000"]),
+    ]
+
+
+def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
+    text = "topics: {t: 2}\nevents: [{at: 0, join: a}, {at: 0, join: b}, {at: 60000, pause: b, down_ms: %d}]"
+    for protocol in ("eager", "cooperative", "consumer", "zookeeper", "eager-v1", "connect"):
+        short = as_json(forecast(loads(text % 20_000), protocol))
+        assert [one for one in short["rounds"] if one["at"] > 60_000] == [], protocol
+        assert short["longestGapMs"] >= 20_000
+    kinds = [told(one)[2] for one in as_json(forecast(loads(text % 70_000), "eager"))["rounds"]]
+    assert kinds == ["member.joined", "member.fenced", "member.joined"]
+
+
+def test_a_duplicate_instance_id_fences_the_one_before() -> None:
+    text = """
+topics: {t: 4}
+events:
+  - {at: 0, join: c1, topics: [t], instance_id: i-1}
+  - {at: 0, join: c2, topics: [t], instance_id: i-2}
+  - {at: 60000, join: c9, topics: [t], instance_id: i-2}
+  - {at: 90000, join: c4, topics: [t]}
+"""
+    answer = as_json(forecast(loads(text), "eager"))
+    # No rebalance for the replacement; the next round finds the share with the new process.
+    assert [told(one)[2:] for one in answer["rounds"]] == [
+        ("member.joined", ["c1", "c2"]),
+        ("member.joined", ["c4"]),
+    ]
+    assert answer["rounds"][1]["members"]["c9"]["owned"] == {"t": [2, 3]}
+    assert "c2" not in answer["rounds"][1]["members"]
+
+
+def test_protocols_and_assignors() -> None:
+    assert pairs([], []) == [(name, family.default) for name, family in FAMILIES.items()]
+    assert dict(pairs(["all"], ["roundrobin", "consumer=range"])) == {
+        "zookeeper": "roundrobin",
+        "eager-v1": "roundrobin",
+        "eager": "roundrobin",
+        "cooperative": "cooperative-sticky",
+        "connect": "incremental",
+        "consumer": "range",
+    }
+    assert pairs(["eager", "eager"], ["sticky"]) == [("eager", "sticky")]
+    with pytest.raises(Exception, match="no protocol can run 'best'"):
+        pairs(["all"], ["best"])
+    with pytest.raises(Exception, match="cooperative can't run 'range'"):
+        pairs(["eager", "cooperative"], ["range"])
+
+
+def test_a_document_holds_a_part_a_protocol() -> None:
+    scenario = loads(CONTRACT)
+    value = document([forecast(scenario, "eager"), forecast(scenario, "consumer")])
+    assert list(value) == ["protocols"]
+    assert list(value["protocols"]) == ["eager", "consumer"]
