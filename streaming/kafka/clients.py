@@ -7,8 +7,10 @@ Each client names the same thing in its own way (librdkafka ``bootstrap.servers`
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from assignors.errors import OutsideFailure
@@ -18,10 +20,39 @@ from streaming.kafka.failures import explain
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
+_QUIET_SECONDS = 60.0
+_REMEMBERED_TEXTS = 1000
+_VARYING = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
 
 
 class ClusterUnavailable(OutsideFailure):
     """The Kafka cluster does not answer."""
+
+
+class OncePerMinute(logging.Filter):
+    """Lets the same text through once a minute: librdkafka says each failed connection several times a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is new, or a minute old."""
+        # The same failure at another age, or of another client of this process, is the same failure.
+        text = _VARYING.sub("", record.getMessage())
+        if record.created - self._said.get(text, -_QUIET_SECONDS) < _QUIET_SECONDS:
+            return False
+        if len(self._said) > _REMEMBERED_TEXTS:
+            self._said.clear()
+        self._said[text] = record.created
+        return True
+
+
+@cache
+def _librdkafka_logger() -> logging.Logger:
+    logger = logging.getLogger("rdkafka")
+    logger.addFilter(OncePerMinute())
+    return logger
 
 
 def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]:
@@ -32,7 +63,7 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
     return {
         "bootstrap.servers": settings.bootstrap_servers,
         "client.id": CLIENT_ID,
-        "logger": logging.getLogger("rdkafka"),
+        "logger": _librdkafka_logger(),
         # A broker that comes back is found within a second.
         "reconnect.backoff.max.ms": 1000,
         **security.librdkafka(settings),
@@ -75,7 +106,8 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = 10.0) -> str:
     from confluent_kafka.admin import AdminClient
 
     said: list[KafkaError] = []
-    admin = AdminClient(confluent_config(settings) | {"error_cb": said.append})
+    # What it would log is in the error that is raised.
+    admin = AdminClient(confluent_config(settings) | {"error_cb": said.append, "log_level": 0})
     by = time.monotonic() + timeout
     while True:
         try:

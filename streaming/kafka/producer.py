@@ -16,6 +16,7 @@ from assignors.partitioner import partition_for_key
 from streaming import codec
 from streaming.events import Event
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
+from streaming.kafka.topics import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -50,6 +51,8 @@ class EventProducer:
                 "acks": "all",
                 "linger.ms": 5,
                 "compression.type": "lz4",
+                # A view of a group of thousands is longer than the default of 1 MB before compression.
+                "message.max.bytes": MAX_MESSAGE_BYTES,
                 # An error, rather than silence, when the cluster takes nothing for a minute.
                 "delivery.timeout.ms": 60_000,
             }

@@ -13,6 +13,8 @@ from streaming.kafka.clients import check_reachable, confluent_config
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+#: ``max.message.bytes`` of the topics: the largest view of a group, or diff, that fits.
+MAX_MESSAGE_BYTES = 10 * 2**20
 _POLL_SECONDS = 0.05
 
 
@@ -146,7 +148,10 @@ def _create(admin: AdminClient, missing: list[TopicState], settings: TopicSettin
             state.name,
             num_partitions=settings.partitions,
             replication_factor=settings.replication_factor,
-            config={"cleanup.policy": state.wanted_cleanup_policy},
+            config={
+                "cleanup.policy": state.wanted_cleanup_policy,
+                "max.message.bytes": str(MAX_MESSAGE_BYTES),
+            },
         )
         for state in missing
     ]

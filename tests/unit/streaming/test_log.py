@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from streaming import log
+from streaming.log import JsonFormatter, UnknownLogFormat
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_one_json_object_a_line() -> None:
+    record = logging.makeLogRecord(
+        {
+            "name": "a.b",
+            "levelname": "WARNING",
+            "msg": "%s → %d",
+            "args": ("ä", 2),
+            "group": "g",
+            "created": 0.5,
+            "msecs": 500,
+        }
+    )
+
+    assert json.loads(JsonFormatter().format(record)) == {
+        "time": "1970-01-01T00:00:00.500Z",
+        "level": "warning",
+        "logger": "a.b",
+        "message": "ä → 2",
+        "group": "g",
+    }
+
+
+def test_an_exception_stays_on_the_line() -> None:
+    try:
+        int("no")
+    except ValueError:
+        record = logging.makeLogRecord({"msg": "failed", "exc_info": sys.exc_info()})
+    line = JsonFormatter().format(record)
+
+    assert "\n" not in line
+    assert json.loads(line)["exception"].endswith("invalid literal for int() with base 10: 'no'")
+
+
+@pytest.mark.parametrize("kind", ["text", "json"])
+def test_lines_go_to_standard_error(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log.configure(kind)
+    logging.getLogger("x").info("hello")
+    said = capsys.readouterr()
+
+    assert said.out == ""
+    assert "hello" in said.err
+    assert (kind == "json") == said.err.startswith("{")
+
+
+def test_an_unknown_format() -> None:
+    with pytest.raises(UnknownLogFormat, match="--log-format 'xml': choose text or json"):
+        log.configure("xml")
