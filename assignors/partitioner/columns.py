@@ -247,5 +247,16 @@ def _arrow(np: Any, keys: Any) -> Any:
         return np.empty((0, 0), np.uint8)
     offsets = np.frombuffer(buffers[1], _OFFSETS[name])[keys.offset : keys.offset + len(keys) + 1]
     data = np.empty(0, np.uint8) if buffers[2] is None else np.frombuffer(buffers[2], np.uint8)
+    if nulls is None and _evenly_spaced(np, offsets):
+        return data[int(offsets[0]) : int(offsets[-1])].reshape(len(keys), -1)
     offsets = offsets.astype(np.int64)
     return KeySpans(data, offsets[:-1], np.diff(offsets), nulls)
+
+
+def _evenly_spaced(np: Any, offsets: Any) -> bool:
+    """Whether all keys have one length, above 0; block by block, since whole temporaries would leave the cache."""
+    width = offsets[1] - offsets[0]
+    if width == 0 or width > LONG or offsets[-1] - offsets[0] != int(width) * (len(offsets) - 1):
+        return False
+    blocks = range(0, len(offsets) - 1, BLOCK)
+    return all((np.diff(offsets[at : at + BLOCK + 1]) == width).all() for at in blocks)

@@ -1,0 +1,30 @@
+"""Puts a benchmark's table into docs/benchmarks.md, between markers of its own."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+_HEADING = (
+    "# Benchmarks\n\nEvery table is written by its `make` target; times are the best of several rounds.\n"
+)
+
+
+def machine() -> str:
+    """One line on where the figures come from."""
+    cores = f"{os.cpu_count()} cores"
+    return f"{platform.system()} {platform.machine()}, {cores}, Python {platform.python_version()}"
+
+
+def put(name: str, text: str) -> None:
+    """Replace what stands between the markers of ``name``; at the end when there are none yet."""
+    start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
+    section = f"{start}\n{text.strip()}\n{end}"
+    old = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else _HEADING
+    between = re.compile(re.escape(start) + r".*?" + re.escape(end), re.DOTALL)
+    new, replaced = between.subn(lambda _: section, old)
+    DOCUMENT.parent.mkdir(exist_ok=True)
+    DOCUMENT.write_text(new if replaced else f"{old.rstrip()}\n\n{section}\n", encoding="utf-8")
