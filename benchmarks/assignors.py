@@ -238,13 +238,17 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="put the table between the markers of this file")
     arguments = parser.parse_args()
     lines = [
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, seed {arguments.seed}; "
-        f"fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms; JVM: the classes of Kafka 4.3.1, warmed "
-        f"up in the same budget. No answer within {JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s "
-        "(kafka-python), or an exception: –.",
+        (
+            f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+            f"seed {arguments.seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms; JVM: the "
+            f"classes of Kafka 4.3.1, warmed up in the same budget. No answer within {JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s "
+            "(kafka-python), or an exception: –."
+        ),
         "",
-        "| assignor | members × ratio | topics | subscriptions | change | racks | ours | JVM | ours/JVM "
-        "| kafka-python | ours/kafka-python |",
+        (
+            "| assignor | members × ratio | topics | subscriptions | change | racks | ours | JVM | ours/JVM "
+            "| kafka-python | ours/kafka-python |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     print(*lines, sep="\n", flush=True)

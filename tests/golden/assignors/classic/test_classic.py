@@ -1,0 +1,164 @@
+"""Answers that the 4.3.1 client classes gave (``tests/oracle/record_classic.py``), and published walkthroughs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assignors.model import Member, Topic
+from assignors.registry import find
+from tests.support.classic_cases import group_of, readable
+
+PROVENANCE, *LINES = map(json.loads, Path(__file__).with_name("oracle-4.3.1.jsonl").read_text().splitlines())
+
+
+def test_provenance() -> None:
+    assert PROVENANCE["provenance"] == "org.apache.kafka:kafka_2.13:4.3.1"
+    assert {line["assignor"] for line in LINES} == {"range", "roundrobin", "sticky", "cooperative-sticky"}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line["assignor"])
+def test_what_the_jars_answered(line: dict[str, Any]) -> None:
+    assert readable(find("classic", line["assignor"]).assign(*group_of(line["case"]))) == line["assignment"]
+
+
+Owned = Mapping[str, Mapping[str, Sequence[int]]]
+
+
+def assigned(
+    name: str, counts: dict[str, int], subscriptions: Mapping[str, Sequence[str]], owned: Owned | None = None
+) -> dict[str, dict[str, list[int]]]:
+    topics = {topic: Topic(topic, count) for topic, count in counts.items()}
+    members = [
+        Member(member, tuple(names), owned=dict((owned or {}).get(member, {})), generation=1)
+        for member, names in subscriptions.items()
+    ]
+    return readable(find("classic", name).assign(topics, members))
+
+
+def all_to(topics: Sequence[str], *members: str) -> dict[str, Sequence[str]]:
+    return dict.fromkeys(members, topics)
+
+
+UNEQUAL = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "subscriptions", "answer"),
+    [
+        pytest.param(
+            "range",
+            {"t": 5},
+            all_to(["t"], "c0", "c1", "c2"),
+            {"c0": {"t": [0, 1]}, "c1": {"t": [2, 3]}, "c2": {"t": [4]}},
+            id="range: extras to the first",
+        ),
+        pytest.param(
+            "range",
+            {"Ta": 2, "Tb": 2},
+            all_to(["Ta", "Tb"], "Ca", "Cb", "Cc"),
+            {"Ca": {"Ta": [0], "Tb": [0]}, "Cb": {"Ta": [1], "Tb": [1]}, "Cc": {}},
+            id="range: the last stays idle",
+        ),
+        pytest.param(
+            "roundrobin",
+            {"Ta": 2, "Tb": 2},
+            all_to(["Ta", "Tb"], "Ca", "Cb", "Cc"),
+            {"Ca": {"Ta": [0], "Tb": [1]}, "Cb": {"Ta": [1]}, "Cc": {"Tb": [0]}},
+            id="roundrobin: one circle over topics",
+        ),
+        pytest.param(
+            "roundrobin",
+            {"t0": 3, "t1": 3},
+            all_to(["t0", "t1"], "C0", "C1"),
+            {"C0": {"t0": [0, 2], "t1": [1]}, "C1": {"t0": [1], "t1": [0, 2]}},
+            id="roundrobin: odd topics alternate",
+        ),
+        pytest.param(
+            "roundrobin",
+            {"T0": 3, "T1": 2, "T2": 4},
+            {"C0": ["T0", "T1"], "C1": ["T1", "T2"], "C2": ["T0", "T2"]},
+            {
+                "C0": {"T0": [0, 2], "T1": [1]},
+                "C1": {"T1": [0], "T2": [0, 2]},
+                "C2": {"T0": [1], "T2": [1, 3]},
+            },
+            id="roundrobin: who doesn't subscribe is passed",
+        ),
+        pytest.param(
+            "roundrobin",
+            {"t0": 1, "t1": 2, "t2": 3},
+            UNEQUAL,
+            {"C0": {"t0": [0]}, "C1": {"t1": [0]}, "C2": {"t1": [1], "t2": [0, 1, 2]}},
+            id="roundrobin: unequal subscriptions, uneven",
+        ),
+        pytest.param(
+            "sticky",
+            {"t0": 1, "t1": 2, "t2": 3},
+            UNEQUAL,
+            {"C0": {"t0": [0]}, "C1": {"t1": [0, 1]}, "C2": {"t2": [0, 1, 2]}},
+            id="sticky: unequal subscriptions, even",
+        ),
+    ],
+)
+def test_walkthroughs(
+    name: str,
+    counts: dict[str, int],
+    subscriptions: dict[str, Sequence[str]],
+    answer: dict[str, dict[str, list[int]]],
+) -> None:
+    assert assigned(name, counts, subscriptions) == answer
+
+
+def test_sticky_keeps_what_round_robin_moves_when_a_member_leaves() -> None:
+    counts, topics = {"T0": 3, "T1": 3}, ["T0", "T1"]
+    before = assigned("sticky", counts, all_to(topics, "C0", "C1", "C2"))
+    assert before == {
+        "C0": {"T0": [0], "T1": [0]},
+        "C1": {"T0": [1], "T1": [1]},
+        "C2": {"T0": [2], "T1": [2]},
+    }
+    left = all_to(topics, "C0", "C1")
+    assert assigned("sticky", counts, left, before) == {
+        "C0": {"T0": [0, 2], "T1": [0]},
+        "C1": {"T0": [1], "T1": [1, 2]},
+    }
+    assert assigned("roundrobin", counts, left) == {
+        "C0": {"T0": [0, 2], "T1": [1]},
+        "C1": {"T0": [1], "T1": [0, 2]},
+    }
+
+
+def test_cooperative_hands_over_in_two_rounds() -> None:
+    owned = {"consumer 1": {"p": [0, 1, 2]}, "consumer 2": {"p": [3, 4, 5]}, "consumer 3": {}}
+    group = all_to(["p"], *owned)
+    first = assigned("cooperative-sticky", {"p": 6}, group, owned)
+    assert first == {"consumer 1": {"p": [0, 1]}, "consumer 2": {"p": [3, 4]}, "consumer 3": {}}
+    second = assigned("cooperative-sticky", {"p": 6}, group, first)
+    assert second == {"consumer 1": {"p": [0, 1]}, "consumer 2": {"p": [3, 4]}, "consumer 3": {"p": [2, 5]}}
+
+
+def test_only_the_last_owner_in_map_order_loses_one() -> None:
+    """Six partitions over four: one of three owners gives one up, and it is in no one's hands in round one."""
+    owned = {"c1": {"t": [0, 3]}, "c2": {"t": [1, 4]}, "c3": {"t": [2, 5]}}
+    answer = assigned("cooperative-sticky", {"t": 6}, all_to(["t"], "c1", "c2", "c3", "new"), owned)
+    assert answer == {"c1": {"t": [0, 3]}, "c2": {"t": [1]}, "c3": {"t": [2, 5]}, "new": {}}
+
+
+@pytest.mark.parametrize(
+    ("order", "answer"),
+    [
+        (("a", "b"), {"a": {"t": [0]}, "b": {"t": [1]}}),
+        (("b", "a"), {"a": {"t": [0]}, "b": {"t": [1]}}),
+    ],
+)
+def test_a_member_without_topics_before_all_others_is_given_partitions(
+    order: tuple[str, str], answer: dict[str, dict[str, list[int]]]
+) -> None:
+    """Map order decides, and "a" hashes before "b" in either order of joining."""
+    subscriptions = {"a": [], "b": ["t"]}
+    assert assigned("sticky", {"t": 2}, {name: subscriptions[name] for name in order}) == answer

@@ -1,0 +1,88 @@
+"""Every classic assignor against the 4.3.1 client classes: random groups, each answer fed back as owned.
+
+``--oracle-cases 20000`` (or ``ORACLE_CASES``) for the full comparison; the suite's default is small.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assignors.classic.user_data import decode_sticky, encode_sticky
+from assignors.model import Member
+from assignors.registry import find
+from tests.oracle.driver import Oracle
+from tests.oracle.generator import Assignment, Case, Groups, rounds
+from tests.support.classic_cases import group_of, readable
+
+GOLDEN = Path(__file__).parents[3] / "golden/assignors/classic/oracle-4.3.1.jsonl"
+#: Kafka has no answer of its own: see docs/design/sticky.md.
+NO_ANSWER = {"java.lang.NullPointerException", "oracle.Timeout"}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+@pytest.mark.timeout(3600)
+def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, name: str, seed: int) -> None:
+    java = oracle("current")
+    assign = find("classic", name).assign
+    compared = 0
+
+    def answers(batch: list[Case]) -> list[Assignment | None]:
+        nonlocal compared
+        requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
+        given: list[Assignment | None] = []
+        for case, answer in zip(batch, java.ask(requests), strict=True):
+            ours = readable(assign(*group_of(case)))
+            if "error" in answer:
+                assert name in {"sticky", "cooperative-sticky"}
+                assert answer["error"]["type"] in NO_ANSWER, answer
+                given.append(None)
+                continue
+            assert ours == answer["assignment"], f"seed {seed}: {json.dumps(case)}"
+            compared += 1
+            given.append(answer["assignment"])
+        return given
+
+    done = rounds(Groups(seed), oracle_cases, answers)
+    assert compared >= done * 0.99
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_user_data_as_bytes(oracle: Callable[[str], Oracle], seed: int) -> None:
+    """Java reads the bytes as we do, in either version and cut short."""
+    rng = random.Random(seed)
+    groups = Groups(seed)
+    requests, ours = [], []
+    for _ in range(100):
+        case = groups.fresh()
+        topics, members = group_of(case)
+        read: list[Member] = []
+        for member, sent in zip(members, case["members"], strict=True):
+            version = rng.choice([0, 1])
+            data = encode_sticky(member.owned, member.generation if version else None)
+            if rng.random() < 0.1:
+                data = data[: rng.randrange(len(data))]
+            owned, generation = decode_sticky(data)
+            sent["userData"] = base64.b64encode(data).decode()
+            sent["generation"] = generation
+            read.append(
+                Member(member.member_id, member.topics, member.instance_id, member.rack_id, owned, generation)
+            )
+        requests.append({"family": "classic", "assignor": "sticky", "limitMs": 5000, **case})
+        ours.append(readable(find("classic", "sticky").assign(topics, read)))
+    for answer, mine in zip(oracle("current").ask(requests), ours, strict=True):
+        assert "error" in answer or answer["assignment"] == mine
+
+
+def test_the_golden_file_is_what_the_jars_answer(oracle: Callable[[str], Oracle]) -> None:
+    _, *lines = map(json.loads, GOLDEN.read_text().splitlines())
+    requests = [{"family": "classic", "assignor": line["assignor"], **line["case"]} for line in lines]
+    assert [answer["assignment"] for answer in oracle("current").ask(requests)] == [
+        line["assignment"] for line in lines
+    ]

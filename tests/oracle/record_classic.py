@@ -1,0 +1,50 @@
+"""Writes the golden file of the classic assignors from the jars: ``python -m tests.oracle.record_classic``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.oracle.driver import Oracle
+from tests.oracle.generator import Assignment, Case, Groups, rounds
+from tests.oracle.jars import JARSETS
+
+FILE = Path(__file__).parents[1] / "golden/assignors/classic/oracle-4.3.1.jsonl"
+SEED = 20
+CASES = 40
+LARGEST = 1400  # characters of a case, so that the file stays readable
+
+
+def main() -> None:
+    """40 cases an assignor out of random sequences, small ones."""
+    lines = [
+        json.dumps(
+            {"provenance": JARSETS["current"][0], "generator": "tests.oracle.generator.Groups", "seed": SEED}
+        )
+    ]
+    with Oracle("current") as oracle:
+        for name in ("range", "roundrobin", "sticky", "cooperative-sticky"):
+            kept: list[str] = []
+
+            def answers(
+                batch: list[Case], name: str = name, kept: list[str] = kept
+            ) -> list[Assignment | None]:
+                requests = [
+                    {"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch
+                ]
+                given = [answer.get("assignment") for answer in oracle.ask(requests)]
+                for case, answer in zip(batch, given, strict=True):
+                    line = json.dumps(
+                        {"assignor": name, "case": case, "assignment": answer}, separators=(",", ":")
+                    )
+                    if answer is not None and len(line) < LARGEST:
+                        kept.append(line)
+                return given
+
+            rounds(Groups(SEED), 400, answers, width=40)
+            lines += kept[:: max(1, len(kept) // CASES)][:CASES]
+    FILE.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
