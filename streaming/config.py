@@ -88,7 +88,7 @@ class Settings(BaseSettings):
     """All settings of one process."""
 
     model_config = SettingsConfigDict(
-        env_prefix="REBALANCE_MONITOR_", env_nested_delimiter="__", extra="forbid"
+        env_prefix="REBALANCE_MONITOR_", env_nested_delimiter="__", extra="forbid", hide_input_in_errors=True
     )
 
     kafka: KafkaSettings = KafkaSettings()
@@ -144,4 +144,4 @@ def validated(model: type[M], values: dict[str, Any]) -> M:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise InvalidSettings(f"setting {where}: {first['msg']}") from error
+        raise InvalidSettings(f"setting {where}: {first['msg'].removeprefix('Value error, ')}") from error

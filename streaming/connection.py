@@ -17,7 +17,7 @@ class KafkaSettings(BaseModel):
     Passwords are given as such, better from the environment, or as a file that holds nothing else.
     """
 
-    model_config = ConfigDict(extra="forbid", validate_default=True)
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     bootstrap_servers: str = "127.0.0.1:9092"
     security_protocol: SecurityProtocol = "PLAINTEXT"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -16,7 +17,7 @@ from typing import Any
 from assignors.errors import OutsideFailure
 from streaming.connection import KafkaSettings
 from streaming.kafka import security
-from streaming.kafka.failures import explain
+from streaming.kafka.failures import WrongSecurityProtocol, explain
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
@@ -120,7 +121,26 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = 10.0) -> str:
                 raise refusal
         if time.monotonic() > by:
             down = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - librdkafka's public constant
-            reason = next((one.str() for one in said if one.code() != down), last.str())
+            reason = next((one.str() for one in said if one.code() != down), None)
+            if reason is None and (open_port := _open(settings.bootstrap_servers)):
+                # A TLS listener says nothing to a client that speaks plain text, and nothing is logged as an error.
+                raise WrongSecurityProtocol(
+                    f"broker {open_port}: takes connections but answers nothing; kafka.security_protocol is "
+                    f"{settings.security_protocol}, the listener probably wants SSL or SASL_SSL"
+                )
             raise ClusterUnavailable(
-                f"bootstrap_servers {settings.bootstrap_servers}: no broker answers within {timeout:g} s ({reason})"
+                f"bootstrap_servers {settings.bootstrap_servers}: no broker answers within {timeout:g} s "
+                f"({reason or last.str()})"
             )
+
+
+def _open(servers: str) -> str | None:
+    """The first of the addresses that takes connections."""
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=1):
+                return server.strip()
+        except (OSError, ValueError):
+            continue
+    return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from assignors.errors import OutsideFailure
 from streaming import codec
+from streaming.kafka.access import require
 from streaming.kafka.clients import check_reachable, confluent_config
 from streaming.serve.history import Record
 
@@ -61,6 +62,7 @@ class KafkaSource:
         self._settings = settings
         self.topics = (settings.topics.diffs, settings.topics.assignments)
         self.cluster_id = check_reachable(settings.kafka)
+        require(settings, "serve")
         self._consumer: Consumer | None = None
         self._admin_client: AdminClient | None = None
         self._positions: dict[tuple[str, int], int] = {}
