@@ -29,6 +29,8 @@ COMMANDS: dict[str, str] = {
     "check": "Whether an observed assignment, or a placement, keeps Kafka's rules.",
     "broker": "Run an embedded Kafka broker on this machine.",
     "topics": "Create and show the monitor's topics.",
+    "config": "Show the settings in force, or check them against the cluster.",
+    "doctor": "Check Java, jars, broker, permissions, topics and checkpoint, and say what to do.",
 }
 
 

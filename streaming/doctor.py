@@ -1,0 +1,98 @@
+"""What has to be there before the monitor runs, looked at one by one, each with what to do about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from assignors.errors import MonitorError
+from streaming.config import Settings
+from streaming.kafka import access
+from streaming.kafka.clients import check_reachable
+from streaming.kafka.jars import fetch, spark_connector
+from streaming.kafka.java import java
+from streaming.kafka.topics import describe_topics
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: ``ok`` True or False, None when it could not be tried; ``text`` says what is or what to do."""
+
+    check: str
+    ok: bool | None
+    text: str
+
+
+def examine(settings: Settings, checkpoint: Path | None) -> Iterator[Finding]:
+    """Every check in the order in which one needs the other."""
+    yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
+    yield from _tried(
+        "jars", lambda: [f"{len(fetch([spark_connector(version('pyspark'))]))} jars of Spark's connector"]
+    )
+    reached = list(_tried("broker", lambda: [f"cluster {check_reachable(settings.kafka)}"]))
+    yield from reached
+    if not all(finding.ok for finding in reached):
+        yield Finding("permissions", None, "not tried: no broker answers")
+        yield Finding("topics", None, "not tried: no broker answers")
+    else:
+        yield from _permissions(settings)
+        yield from _topics(settings)
+    if checkpoint is not None:
+        yield _checkpoint(checkpoint)
+
+
+def _tried(check: str, work: Callable[[], list[str]]) -> Iterator[Finding]:
+    try:
+        for text in work():
+            yield Finding(check, True, text)
+    except MonitorError as error:
+        yield Finding(check, False, str(error))
+
+
+def _permissions(settings: Settings) -> Iterator[Finding]:
+    lacking = [line for component in access.COMPONENTS for line in access.missing(settings, component)]
+    for line in dict.fromkeys(lacking):
+        yield Finding("permissions", False, line)
+    if not lacking:
+        yield Finding("permissions", True, f"{', '.join(access.COMPONENTS)} may do what they must")
+
+
+def _topics(settings: Settings) -> Iterator[Finding]:
+    try:
+        states = describe_topics(settings)
+    except MonitorError as error:
+        yield Finding("topics", False, str(error))
+        return
+    absent = [state.name for state in states if not state.exists]
+    for state in states:
+        if state.problem is not None:
+            yield Finding("topics", False, state.problem)
+    if absent:
+        yield Finding(
+            "topics", False, f"missing: {', '.join(absent)}; `rebalance-monitor topics --create` makes them"
+        )
+    elif all(state.problem is None for state in states):
+        yield Finding("topics", True, f"{len(states)} topics with the right cleanup policies")
+
+
+def _checkpoint(folder: Path) -> Finding:
+    """A checkpoint is Spark's: its offsets folder and its metadata stand together, and it must be writable."""
+    if not folder.exists():
+        parent = next(parent for parent in folder.absolute().parents if parent.exists())
+        writable = os.access(parent, os.W_OK | os.X_OK)
+        text = (
+            "will be made by `stream`"
+            if writable
+            else f"can't be made: {parent} is not writable for this user"
+        )
+        return Finding("checkpoint", writable, f"{folder}: {text}")
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        return Finding("checkpoint", False, f"{folder}: no folder that this user may write; choose another")
+    if any(folder.iterdir()) and not ((folder / "metadata").is_file() and (folder / "offsets").is_dir()):
+        return Finding(
+            "checkpoint", False, f"{folder}: holds other files than a checkpoint's; choose another"
+        )
+    return Finding("checkpoint", True, f"{folder}: writable")
