@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streaming.cli.options import BootstrapServers, Config, MetricsHost, MetricsPort, TopicPrefix, Verbose
+
+
+class OnDataLoss(StrEnum):
+    """What to do when records are gone."""
+
+    stop = "stop"
+    continue_ = "continue"
+    restart = "restart"
+
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -45,6 +55,9 @@ def stream(
         ),
     ] = 16,
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2]",
+    on_data_loss: Annotated[
+        OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
+    ] = OnDataLoss.stop,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
     verbose: Verbose = False,
@@ -69,6 +82,7 @@ def stream(
             session=SessionOptions(master=master, log_file=log_file, verbose=verbose),
             metrics_host=metrics_host,
             metrics_port=metrics_port,
+            on_data_loss=on_data_loss.value,
         ),
         stop,
     )

@@ -19,9 +19,11 @@ from prometheus_client import CollectorRegistry
 from assignors.errors import BadInput, OutsideFailure
 from streaming.config import Settings
 from streaming.exporter import serve_metrics
-from streaming.kafka.clients import spark_options
+from streaming.kafka.clients import ClusterUnavailable, check_reachable, spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import Sinks
+from streaming.spark import checkpoint
+from streaming.spark.checkpoint import Card, OnDataLoss, TopicRecreated
 from streaming.spark.clock import Clock, TickTopic
 from streaming.spark.listener import OBSERVATION, BatchMetrics, listener
 from streaming.spark.session import SessionOptions, session
@@ -33,6 +35,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.2
+_GUARD_SECONDS = 10.0
+#: Kafka's retriable errors as they stand in a failed query's text.
+_AWAY = (
+    "org.apache.kafka.common.errors.TimeoutException",
+    "org.apache.kafka.common.errors.DisconnectException",
+    "org.apache.kafka.common.errors.NetworkException",
+    "org.apache.kafka.common.errors.NotLeaderOrFollowerException",
+    "org.apache.kafka.common.errors.LeaderNotAvailableException",
+    "java.util.concurrent.TimeoutException",
+)
 
 
 class InvalidStreamOptions(BadInput):
@@ -56,6 +68,7 @@ class StreamOptions:
         session: how Spark itself runs.
         metrics_host: address the driver's metrics are served at.
         metrics_port: their port; None: not served.
+        on_data_loss: when the topic lost records or is a new one: ``stop``, ``continue`` or ``restart``.
     """
 
     checkpoint: str
@@ -66,6 +79,7 @@ class StreamOptions:
     session: SessionOptions = field(default_factory=SessionOptions)
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
+    on_data_loss: OnDataLoss = "stop"
 
     def __post_init__(self) -> None:
         if self.buckets < 1:
@@ -82,6 +96,7 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
     Raises:
         ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be had.
         SparkUnavailable: Spark did not start.
+        CheckpointOfAnotherJob, TopicRecreated, CheckpointUnusable: the checkpoint does not fit.
         MetricsPortUnusable: the metrics can't be served there.
         StreamFailed: the query failed; the message is the reason without a stack trace.
     """
@@ -93,6 +108,8 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
         dead_letters=settings.topics.dead_letters,
         partitions={topic.name: topic.partitions or 1 for topic in topics},
     )
+    card = checkpoint.current(settings, options.buckets)
+    checkpoint.claim(options.checkpoint, card, options.on_data_loss)
     alarm = TickTopic(settings)
     if stop.is_set():
         return
@@ -109,8 +126,9 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
             metrics.add(progress)
 
         spark.streams.addListener(listener(finished))
-        query = _query(spark, settings, options, sinks)
-        _follow(query, stop, None if options.available_now else clock, alarm)
+        guard = Guard(settings, options, card)
+        while _follow(_query(spark, settings, options, sinks), stop, clock, alarm, guard):
+            _wait_for_cluster(settings, stop)
 
 
 def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks) -> StreamingQuery:
@@ -119,6 +137,8 @@ def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sink
     # The collector publishes in transactions: what it gave up must not be read.
     kafka = spark_options(settings.kafka, {"fetch.max.wait.ms": "5", "isolation.level": "read_committed"})
     membership = {**kafka, "subscribe": settings.topics.membership, "startingOffsets": "earliest"}
+    if options.on_data_loss != "stop":
+        membership["failOnDataLoss"] = "false"
     if options.max_offsets_per_trigger is not None:
         membership["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
     # Old ticks are worth nothing and soon deleted.
@@ -143,18 +163,63 @@ def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sink
     return writer.start()
 
 
-def _follow(query: StreamingQuery, stop: threading.Event, clock: Clock | None, alarm: TickTopic) -> None:
+def _follow(
+    query: StreamingQuery, stop: threading.Event, clock: Clock, alarm: TickTopic, guard: Guard
+) -> bool:
+    """Watch the query to its end; True when it is to be started again because the cluster went away."""
     from pyspark.errors import StreamingQueryException
 
     try:
         while not query.awaitTermination(_LOOK_SECONDS):
             if stop.is_set():
                 query.stop()
-                return
-            if clock is not None and clock.ticks(time.time()):
+                return False
+            guard.look(time.monotonic())
+            if not guard.options.available_now and clock.ticks(time.time()):
                 alarm.tick()
     except StreamingQueryException as error:
+        if cluster_is_away(str(error)):
+            log.warning("the cluster is away, the query waits for it: %s", _reason(error))
+            return not stop.is_set()
         raise StreamFailed(_reason(error)) from error
+    return False
+
+
+class Guard:
+    """Looks now and then whether the membership topic is still the one that the checkpoint belongs to."""
+
+    def __init__(self, settings: Settings, options: StreamOptions, card: Card) -> None:
+        self.options = options
+        self._settings = settings
+        self._card = card
+        self._next = 0.0
+
+    def look(self, now: float) -> None:
+        """Raise :class:`TopicRecreated` when it is another; a cluster that does not answer is asked again later."""
+        if now < self._next or self.options.on_data_loss == "continue":
+            return
+        self._next = now + _GUARD_SECONDS
+        try:
+            card = checkpoint.current(self._settings, self.options.buckets)
+        except checkpoint.CheckpointUnusable as error:
+            log.warning("%s", error)
+            return
+        if card.topic_id != self._card.topic_id:
+            raise TopicRecreated(checkpoint.recreated(self.options.checkpoint, card.topic))
+
+
+def cluster_is_away(text: str) -> bool:
+    """Whether a query's failure says that the brokers did not answer: the one failure that waiting cures."""
+    return any(name in text for name in _AWAY)
+
+
+def _wait_for_cluster(settings: Settings, stop: threading.Event) -> None:
+    while not stop.wait(_LOOK_SECONDS):
+        try:
+            check_reachable(settings.kafka, timeout=5.0)
+        except ClusterUnavailable:
+            continue
+        return
 
 
 def _reason(error: Exception) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 #: Already in pyspark's own jars, where a second copy would only cost start-up time.
@@ -61,6 +64,11 @@ class SessionOptions:
     conf: tuple[tuple[str, str], ...] = ()
 
 
+def connector_jars(jars: Iterable[Path]) -> list[Path]:
+    """Those of the connector's jars that pyspark does not ship itself."""
+    return [jar for jar in jars if not jar.name.startswith(_SHIPPED)]
+
+
 def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
     """Spark's properties. Each that is not about quiet or place has its reason beside it."""
     local = options.master.startswith("local")
@@ -68,7 +76,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
     return {
         "spark.master": options.master,
         "spark.app.name": "kafka-rebalance-monitor",
-        "spark.jars": ",".join(str(jar) for jar in jars if not jar.name.startswith(_SHIPPED)),
+        "spark.jars": ",".join(str(jar) for jar in connector_jars(jars)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.ui.enabled": "false",
@@ -104,7 +112,7 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
     """
     java()
     import pyspark
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -128,7 +136,7 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         popen: dict[str, Any] = {"stdout": log, "stderr": log, "start_new_session": True}
         try:
             gateway = launch_gateway(conf, popen)
-            context = SparkContext(conf=conf, gateway=gateway)
+            context = _context(_submitted(conf, gateway), gateway)
         except (PySparkException, OSError) as error:
             raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
     try:
@@ -138,10 +146,34 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         _end(gateway)
 
 
+def _submitted(conf: SparkConf, gateway: Any) -> SparkConf:
+    """Under spark-submit the JVM is there already, and what it was given (master, images, …) goes before ours."""
+    if gateway.proc is not None:
+        return conf
+    from pyspark import SparkConf as Conf
+
+    given = Conf(loadDefaults=True, _jvm=gateway.jvm)
+    return Conf(loadDefaults=False, _jvm=gateway.jvm).setAll([*conf.getAll(), *given.getAll()])
+
+
+def _context(conf: Any, gateway: Any) -> Any:
+    """A SparkContext that leaves Ctrl-C to us: pyspark's handler cancels all jobs and raises."""
+    from pyspark import SparkContext
+
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        return SparkContext(conf=conf, gateway=gateway)
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
 def _end(gateway: Any) -> None:
     """Close the JVM's standard input, which ends it, and wait until it has."""
-    process: subprocess.Popen[bytes] = gateway.proc
+    process: subprocess.Popen[bytes] | None = gateway.proc
     gateway.shutdown()
+    if process is None:  # spark-submit's own
+        return
     if process.stdin is not None:
         process.stdin.close()
     try:

@@ -1,0 +1,132 @@
+"""Whose checkpoint this is: a card beside Spark's own files, compared before every start.
+
+Spark believes any checkpoint. Offsets of another topic, or of a topic that was deleted and made again under the
+same name, skip records in silence; another number of buckets looks for groups where they are not. The card
+says which cluster, topic (by its id) and number of buckets the checkpoint belongs to.
+
+Only checkpoints in a folder have a card; one behind a URL (``s3a://…``) is taken as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from assignors.errors import BadInput, OutsideFailure
+from streaming.config import Settings
+from streaming.kafka.clients import confluent_config
+
+#: What to do when records are gone: end, go on with what is there, or begin anew.
+OnDataLoss = Literal["stop", "continue", "restart"]
+NAME = "rebalance-monitor.json"
+_TIMEOUT_SECONDS = 10.0
+
+
+class CheckpointOfAnotherJob(BadInput):
+    """The checkpoint belongs to another topic, cluster or number of buckets."""
+
+
+class TopicRecreated(OutsideFailure):
+    """The membership topic was deleted and made again."""
+
+
+class CheckpointUnusable(OutsideFailure):
+    """The checkpoint's folder can't be read or written."""
+
+
+class Card(msgspec.Struct, frozen=True, rename="camel"):
+    """What a checkpoint belongs to. ``topic_id`` as Kafka prints it."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    buckets: int
+    version: int = 1
+
+
+def current(settings: Settings, buckets: int) -> Card:
+    """The card of a job on this cluster now."""
+    from confluent_kafka import KafkaException, TopicCollection
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient(confluent_config(settings.kafka))
+    topic = settings.topics.membership
+    try:
+        cluster_id = str(admin.list_topics(timeout=_TIMEOUT_SECONDS).cluster_id)
+        described = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_SECONDS)
+        topic_id = str(described[topic].result().topic_id)
+    except KafkaException as error:
+        raise CheckpointUnusable(f"topic {topic}: its id is not to be had: {error.args[0].str()}") from error
+    return Card(cluster_id, topic, topic_id, buckets)
+
+
+def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> None:
+    """Make the checkpoint this job's, or refuse.
+
+    Raises:
+        CheckpointOfAnotherJob: it is another job's.
+        TopicRecreated: it is ours, but the topic is a new one and ``on_data_loss`` is ``stop``.
+        CheckpointUnusable: its folder can't be used.
+    """
+    if "://" in checkpoint:
+        return
+    folder = Path(checkpoint)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        known = _read(folder)
+        if known is not None and known != card:
+            _compare(checkpoint, known, card)
+            if known.topic_id != card.topic_id:
+                if on_data_loss == "stop":
+                    raise TopicRecreated(recreated(checkpoint, card.topic))
+                if on_data_loss == "restart":
+                    folder.rename(folder.with_name(f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}"))
+                    folder.mkdir(parents=True)
+        part = folder / f".{NAME}.part"
+        part.write_bytes(msgspec.json.encode(card))
+        part.replace(folder / NAME)
+    except OSError as error:
+        raise CheckpointUnusable(f"--checkpoint {checkpoint}: {os.strerror(error.errno or 0)}") from error
+
+
+def recreated(checkpoint: str, topic: str) -> str:
+    """The choice to make, in words."""
+    return (
+        f"topic {topic} was deleted and made again since --checkpoint {checkpoint} was written. Choose: "
+        "--on-data-loss restart sets the checkpoint aside and reads the new topic from its beginning, without the "
+        "groups' state; --on-data-loss continue keeps offsets and state, and records of the new topic below those "
+        "offsets are never read"
+    )
+
+
+def _read(folder: Path) -> Card | None:
+    try:
+        return msgspec.json.decode((folder / NAME).read_bytes(), type=Card)
+    except FileNotFoundError:
+        if (folder / "offsets").is_dir():
+            raise CheckpointOfAnotherJob(
+                f"--checkpoint {folder}: holds a Spark checkpoint that is not ours; name another folder"
+            ) from None
+        return None
+    except msgspec.MsgspecError as error:
+        raise CheckpointOfAnotherJob(f"--checkpoint {folder}: {NAME} is damaged: {error}") from error
+
+
+def _compare(checkpoint: str, known: Card, card: Card) -> None:
+    where = f"--checkpoint {checkpoint}"
+    if known.topic != card.topic:
+        raise CheckpointOfAnotherJob(
+            f"{where}: belongs to topic {known.topic}, not {card.topic}; name another folder"
+        )
+    if known.cluster_id != card.cluster_id:
+        raise CheckpointOfAnotherJob(
+            f"{where}: belongs to cluster {known.cluster_id}, not {card.cluster_id}; name another folder"
+        )
+    if known.buckets != card.buckets:
+        raise CheckpointOfAnotherJob(
+            f"{where}: was made with --buckets {known.buckets}; give that number, or another folder"
+        )

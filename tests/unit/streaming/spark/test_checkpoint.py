@@ -1,0 +1,65 @@
+"""A checkpoint is only used for the job it belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from streaming.spark.checkpoint import NAME, Card, CheckpointOfAnotherJob, TopicRecreated, claim
+
+CARD = Card("cluster", "membership", "id-1", 16)
+
+
+def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "checkpoint"
+    claim(str(folder), CARD, "stop")
+    claim(str(folder), CARD, "stop")
+    assert [path.name for path in folder.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("topic", "other", "belongs to topic membership, not other"),
+        ("cluster_id", "other", "belongs to cluster cluster, not other"),
+        ("buckets", 4, "was made with --buckets 16"),
+    ],
+)
+def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: object, message: str) -> None:
+    claim(str(tmp_path), CARD, "stop")
+    with pytest.raises(CheckpointOfAnotherJob, match=message):
+        claim(str(tmp_path), structs.replace(CARD, **{field: value}), "restart")
+
+
+def test_a_new_topic_of_the_same_name_stops_with_the_choice(tmp_path: Path) -> None:
+    claim(str(tmp_path), CARD, "stop")
+    with pytest.raises(TopicRecreated, match=r"restart sets the checkpoint aside.*continue keeps"):
+        claim(str(tmp_path), structs.replace(CARD, topic_id="id-2"), "stop")
+
+
+def test_continue_keeps_the_checkpoint_and_restart_sets_it_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    claim(str(folder), CARD, "stop")
+    (folder / "offsets").mkdir()
+    claim(str(folder), structs.replace(CARD, topic_id="id-2"), "continue")
+    assert (folder / "offsets").is_dir()
+    claim(str(folder), structs.replace(CARD, topic_id="id-3"), "restart")
+    assert [path.name for path in folder.iterdir()] == [NAME]
+    (aside,) = (path for path in tmp_path.iterdir() if path != folder)
+    assert (aside / "offsets").is_dir()
+
+
+def test_a_foreign_spark_checkpoint_and_a_damaged_card_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    with pytest.raises(CheckpointOfAnotherJob, match="not ours"):
+        claim(str(tmp_path), CARD, "stop")
+    (tmp_path / NAME).write_text("{")
+    with pytest.raises(CheckpointOfAnotherJob, match="damaged"):
+        claim(str(tmp_path), CARD, "stop")
+
+
+def test_a_url_is_taken_as_it_is(tmp_path: Path) -> None:
+    claim("s3a://bucket/checkpoint", CARD, "stop")
+    assert list(tmp_path.iterdir()) == []

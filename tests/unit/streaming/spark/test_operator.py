@@ -1,0 +1,99 @@
+"""Columns to records and writes to rows: the shell around the bucket, without a JVM."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+
+from streaming import codec
+from streaming.monitor.bucket import Sinks
+from streaming.spark.operator import DUE, INPUT, operator, original_headers, records
+from tests.support.membership import Log
+
+SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 4) | {"dlt": 4})
+
+
+def row(event: Any, partition: int, offset: int) -> tuple[Any, ...]:
+    key, value, headers = codec.encode_event(event)
+    ce = dict(headers)
+    return partition, offset, key, value, ce["ce_type"], ce["ce_id"], ce["ce_source"], ce["ce_time"], None
+
+
+TICK = (-1, 0, *[None] * 7)
+
+
+class State:
+    """What pyspark's GroupState offers, kept in memory."""
+
+    def __init__(self) -> None:
+        self.value: tuple[bytes] | None = None
+        self.updates = 0
+
+    exists = property(lambda self: self.value is not None)
+    get = property(lambda self: self.value)
+
+    def update(self, value: tuple[bytes]) -> None:
+        self.value, self.updates = value, self.updates + 1
+
+    def getCurrentProcessingTimeMs(self) -> int:  # noqa: N802 - pyspark's name
+        return 1_000
+
+
+def run(rows: list[tuple[Any, ...]], state: State) -> list[SimpleNamespace]:
+    frames = operator(SINKS)((7,), iter([pd.DataFrame(rows, columns=list(INPUT))]), state)
+    return [SimpleNamespace(**found) for frame in frames for found in frame.to_dict("records")]
+
+
+def test_rows_of_any_order_are_applied_in_the_order_of_the_log() -> None:
+    log, state = Log(), State()
+    events = [log.topics(t=2), log.join("c1"), log.join("c2")]
+    rows = [row(event, 1, offset) for offset, event in enumerate(events)]
+    written = run(rows[::-1], state)
+    assert [found.topic for found in written] == ["d", "a", "d", "a"]
+    assert written[0].headers[1] == {"key": "ce_type", "value": b"rebalance.diff"}
+    assert state.updates == 1
+
+
+def test_a_batch_that_changes_nothing_does_not_write_the_state() -> None:
+    log, state = Log(), State()
+    rows = [row(log.topics(t=1), 0, 0), row(log.join("c1"), 0, 1)]
+    run(rows, state)
+    assert run(rows, state) == []
+    assert state.updates == 1
+
+
+def test_a_tick_and_a_changed_deadline_are_answered_with_the_next_one() -> None:
+    log, state = Log(), State()
+    assert [(found.topic, found.value, found.partition) for found in run([TICK], state)] == [(DUE, b"0", 7)]
+    rows = [
+        row(log.topics(t=1), 0, 0),
+        row(log.join("c1", session_timeout_ms=500), 0, 1),
+        row(log.beat("c1"), 0, 2),
+    ]
+    assert [found.value for found in run(rows, state) if found.topic == DUE] == [b"1500"]
+    assert run([row(log.beat("c1"), 0, 3)], state) == []
+
+
+def test_ticks_are_no_records() -> None:
+    found, ticked = records([pd.DataFrame([TICK, row(Log().join("c"), 0, 0)], columns=list(INPUT))])
+    assert ([record.partition for record in found], ticked) == ([0], True)
+
+
+def test_headers_come_back_byte_for_byte() -> None:
+    usual = original_headers(b"t", b"i", b"s", b"now", None)
+    assert usual == [
+        ("ce_specversion", b"1.0"),
+        ("ce_type", b"t"),
+        ("ce_id", b"i"),
+        ("ce_source", b"s"),
+        ("ce_time", b"now"),
+        ("content-type", b"application/json"),
+    ]
+    assert original_headers(b"", b"", b"", b"", "YQ==:-,YQ==:,w7w=:/w==") == [
+        ("a", None),
+        ("a", b""),
+        ("ü", b"\xff"),
+    ]
+    assert original_headers(b"", b"", b"", b"", "") == []
