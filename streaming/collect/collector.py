@@ -25,6 +25,7 @@ from streaming.collect.metrics import CollectMetrics
 from streaming.collect.published import published_topics
 from streaming.collect.sink import OFFSETS_TOPIC, Sink
 from streaming.events import Event, GroupDeleted, GroupObserved, TopicMetadata
+from streaming.kafka.access import require
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
 from streaming.kafka.topics import ensure_topics
 
@@ -87,6 +88,7 @@ class Collector:
         from confluent_kafka.admin import AdminClient
 
         cluster = check_reachable(self._settings.kafka)
+        require(self._settings, "collect")
         ensure_topics(self._settings)
         self._source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
         self._metadata_source = f"kafka://{cluster}/metadata"
