@@ -1,7 +1,73 @@
 """What Kafka computes: assignors, partitioners and replica placement, as pure functions.
 
 Nothing here knows a clock, a socket, a logger or a framework. Every answer is compared with the released
-Java classes in ``tests/oracle``.
+Java classes in ``tests/oracle``. The names below load their module on first use: ``import assignors`` costs next
+to nothing.
+
+    from assignors import Member, Topic, find
+
+    topics = {"t0": Topic("t0", partitions=6)}
+    find("classic", "sticky").assign(topics, [Member("c1", ("t0",)), Member("c2", ("t0",))])
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assignors.errors import BadInput, MonitorError
+    from assignors.invariants import check
+    from assignors.java_random import JavaRandom
+    from assignors.model import Assignment, Member, Share, Topic
+    from assignors.partitioner import murmur2, partition_for_key
+    from assignors.partitioner.columns import murmur2_column, partition_column
+    from assignors.placement import Broker, assign_replicas, check_placement, place_striped
+    from assignors.registry import find, names, protocols
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Assignment",
+    "BadInput",
+    "Broker",
+    "JavaRandom",
+    "Member",
+    "MonitorError",
+    "Share",
+    "Topic",
+    "assign_replicas",
+    "check",
+    "check_placement",
+    "find",
+    "murmur2",
+    "murmur2_column",
+    "names",
+    "partition_column",
+    "partition_for_key",
+    "place_striped",
+    "protocols",
+]
+
+_HOMES = {
+    "assignors.errors": ("BadInput", "MonitorError"),
+    "assignors.invariants": ("check",),
+    "assignors.java_random": ("JavaRandom",),
+    "assignors.model": ("Assignment", "Member", "Share", "Topic"),
+    "assignors.partitioner": ("murmur2", "partition_for_key"),
+    "assignors.partitioner.columns": ("murmur2_column", "partition_column"),
+    "assignors.placement": ("Broker", "assign_replicas", "check_placement", "place_striped"),
+    "assignors.registry": ("find", "names", "protocols"),
+}
+_HOME = {name: module for module, held in _HOMES.items() for name in held}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,67 @@
+"""The core can be used on its own: cheap to import, and without the clients and frameworks around it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import assignors
+
+#: Seconds that ``import assignors`` may take.
+LIMIT = 0.05
+
+
+def child(code: str) -> Any:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_import_takes_less_than_50_ms() -> None:
+    timed = "import time; t = time.perf_counter(); import assignors; print(time.perf_counter() - t)"
+    assert min(child(timed) for _ in range(5)) < LIMIT
+
+
+def test_nothing_loads_what_the_core_does_not_need() -> None:
+    loaded = child(
+        "import json, pkgutil, sys, assignors\n"
+        "for found in pkgutil.walk_packages(assignors.__path__, 'assignors.'): __import__(found.name)\n"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    )
+    unwanted = {
+        "pyspark",
+        "kafka",
+        "confluent_kafka",
+        "numpy",
+        "numba",
+        "pandas",
+        "pyarrow",
+        "msgspec",
+        "streaming",
+    }
+    assert unwanted & set(loaded) == set()
+
+
+def test_every_public_name_is_there() -> None:
+    assert {name: getattr(assignors, name).__name__ for name in ("Member", "find", "murmur2", "check")} == {
+        "Member": "Member",
+        "find": "find",
+        "murmur2": "murmur2",
+        "check": "check",
+    }
+    for name in assignors.__all__:
+        assert getattr(assignors, name) is not None
+    assert set(assignors.__all__) <= set(dir(assignors))
+    assert not hasattr(assignors, "no_such_name")
+
+
+def test_the_example_of_the_docstring() -> None:
+    from assignors import Member, Topic, find
+
+    topics = {"t0": Topic("t0", partitions=6)}
+    shares = find("classic", "sticky").assign(topics, [Member("c1", ("t0",)), Member("c2", ("t0",))])
+    assert {member: list(share["t0"]) for member, share in shares.items()} == {
+        "c1": [0, 2, 4],
+        "c2": [1, 3, 5],
+    }
