@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "run": "Collector, Spark job and feed against your cluster, in one process group.",
     "collect": "Follow __consumer_offsets and publish membership events.",
     "stream": "Run the Spark job: membership events in, diffs out.",
+    "dlt": "Dead letters: list them, send them again.",
     "serve": "Serve the diffs over HTTP: a page, a live feed, JSON and metrics.",
     "watch": "Show diffs as they land.",
     "assign": "What Kafka would assign: one group a line in, one assignment a line out.",

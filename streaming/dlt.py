@@ -1,0 +1,173 @@
+"""The dead-letter topic for people: list what could not be used, and send it again.
+
+A dead letter keeps the record's key, value and headers; sent again they are exactly what was refused, so this is
+for records that the stream can use now: after an upgrade that knows a new type, or a repaired configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from assignors.errors import BadInput, OutsideFailure
+from assignors.partitioner import partition_for_key
+from streaming.dead_letters import PREFIX
+from streaming.kafka.clients import confluent_config
+
+if TYPE_CHECKING:
+    from streaming.config import Settings
+
+_TIMEOUT_SECONDS = 10.0
+
+
+class NoSuchDeadLetter(BadInput):
+    """There is no dead letter at that place."""
+
+
+class DeadLettersUnavailable(OutsideFailure):
+    """The dead-letter topic can't be read or sent from."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
+    """One dead letter. ``value`` and the headers' values are bytes: base64 in JSON."""
+
+    partition: int
+    offset: int
+    exception: str
+    message: str
+    source_topic: str
+    source_partition: int
+    source_offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def read(settings: Settings) -> Iterator[DeadLetter]:
+    """Every dead letter that is in the topic now, partition by partition.
+
+    Raises:
+        DeadLettersUnavailable: the topic does not exist or no broker answers.
+    """
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    topic = settings.topics.dead_letters
+    consumer = Consumer(
+        confluent_config(settings.kafka)
+        | {"group.id": "rebalance-monitor-dlt", "enable.auto.commit": False}  # required, never joined
+    )
+    try:
+        described = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
+        if described.error is not None:
+            raise DeadLettersUnavailable(f"topic {topic}: {described.error.str()}")
+        for partition in sorted(described.partitions):
+            low, high = consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=_TIMEOUT_SECONDS
+            )
+            consumer.assign([TopicPartition(topic, partition, low)])
+            while low < high:
+                message = consumer.poll(_TIMEOUT_SECONDS)
+                if message is None:
+                    break  # only markers of transactions are left
+                error = message.error()
+                if error is not None:
+                    raise DeadLettersUnavailable(f"topic {topic}: {error.str()}")
+                low = message.offset() + 1
+                yield _letter(
+                    partition, message.offset(), message.key(), message.value(), message.headers() or []
+                )
+    except KafkaException as error:
+        raise DeadLettersUnavailable(f"topic {topic}: {error.args[0].str()}") from error
+    finally:
+        consumer.close()
+
+
+def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter]) -> int:
+    """Send dead letters to the membership topic as they were; how many were delivered.
+
+    Sending one twice is harmless: what is applied once changes nothing the second time.
+
+    Raises:
+        DeadLettersUnavailable: a record was not taken.
+    """
+    from confluent_kafka import KafkaException, Producer
+
+    topic = settings.topics.membership
+    producer = Producer(confluent_config(settings.kafka) | {"enable.idempotence": True})
+    failures: list[str] = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    sent = 0
+    try:
+        partitions = len(producer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions)
+        for letter in letters:
+            place = (
+                letter.source_partition % partitions
+                if letter.key is None
+                else partition_for_key(letter.key, partitions)
+            )
+            producer.produce(
+                topic,
+                key=letter.key,
+                value=letter.value,
+                headers=letter.headers,
+                partition=place,
+                on_delivery=delivered,
+            )
+            sent += 1
+    except KafkaException as error:
+        raise DeadLettersUnavailable(f"topic {topic}: {error.args[0].str()}") from error
+    left = producer.flush(60)
+    if failures or left:
+        raise DeadLettersUnavailable(
+            f"topic {topic}: {failures[0] if failures else f'{left} records not taken'}"
+        )
+    return sent
+
+
+def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
+    """The letters at ``partition:offset`` places, in that order.
+
+    Raises:
+        NoSuchDeadLetter: a place does not parse or holds none.
+    """
+    known = {f"{letter.partition}:{letter.offset}": letter for letter in letters}
+    for place in places:
+        if place not in known:
+            raise NoSuchDeadLetter(
+                f"{place!r}: no dead letter there; `dlt list` shows PARTITION:OFFSET of each"
+            )
+    return [known[place] for place in places]
+
+
+def _letter(
+    partition: int,
+    offset: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[str, bytes | None]],
+) -> DeadLetter:
+    reason = {
+        name: (data or b"").decode(errors="replace") for name, data in headers if name.startswith(PREFIX)
+    }
+    return DeadLetter(
+        partition=partition,
+        offset=offset,
+        exception=reason.get("dlt_exception", ""),
+        message=reason.get("dlt_message", ""),
+        source_topic=reason.get("dlt_topic", ""),
+        source_partition=_number(reason.get("dlt_partition")),
+        source_offset=_number(reason.get("dlt_offset")),
+        key=key,
+        value=value,
+        headers=[(name, data) for name, data in headers if not name.startswith(PREFIX)],
+    )
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0

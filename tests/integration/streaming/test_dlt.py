@@ -1,0 +1,67 @@
+"""Dead letters are listed with their reasons, and sent again as they were."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+from confluent_kafka import Producer
+
+from streaming.config import KafkaSettings, Settings, TopicSettings
+from streaming.dead_letters import dead_letter_headers
+from streaming.kafka.topics import ensure_topics
+from tests.support.kafka import Kafka, unique
+from tests.support.stream_job import Job
+
+pytestmark = pytest.mark.broker
+
+
+def command(settings: Settings, *arguments: str) -> Sequence[str]:
+    cluster = (
+        "--bootstrap-servers",
+        settings.kafka.bootstrap_servers,
+        "--topic-prefix",
+        settings.topics.prefix,
+    )
+    return [sys.executable, "-m", "streaming", "dlt", *arguments, *cluster]
+
+
+def test_list_and_resubmit(broker: Kafka) -> None:
+    settings = Settings(
+        kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
+        topics=TopicSettings(prefix=f"{unique('dlt')}.", replication_factor=1),
+    )
+    ensure_topics(settings)
+    original = [("ce_type", b"new.type"), ("odd", None)]
+    headers = dead_letter_headers(original, ValueError("no such type"), topic="m", partition=3, offset=14)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(settings.topics.dead_letters, key=b"g", value=b"\xff{", headers=headers, partition=2)
+    producer.flush()
+
+    listed = subprocess.run(command(settings, "list", "--json"), capture_output=True, text=True, check=True)
+    assert [json.loads(line) for line in listed.stdout.splitlines()] == [
+        {
+            "partition": 2,
+            "offset": 0,
+            "exception": "ValueError",
+            "message": "no such type",
+            "sourceTopic": "m",
+            "sourcePartition": 3,
+            "sourceOffset": 14,
+            "key": "Zw==",
+            "value": "/3s=",
+            "headers": [["ce_type", "bmV3LnR5cGU="], ["odd", None]],
+        }
+    ]
+    wrong = subprocess.run(command(settings, "resubmit", "9:9"), capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("error: '9:9': no dead letter there")
+    assert subprocess.run(command(settings, "resubmit"), capture_output=True, check=False).returncode == 2
+    sent = subprocess.run(command(settings, "resubmit", "2:0"), capture_output=True, text=True, check=True)
+    assert sent.stdout == f"1 sent to {settings.topics.membership}\n"
+    job = Job.__new__(Job)
+    job.settings = settings
+    assert job.rows(settings.topics.membership) == {b"g": [(b"\xff{", tuple(original))]}
