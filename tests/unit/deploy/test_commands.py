@@ -1,0 +1,29 @@
+"""What the manifests and the compose project start exists with these options."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+import typer
+
+from tests.support.manifests import commands
+
+CASES = dict(commands())
+
+
+def test_every_component_is_deployed_in_both_ways() -> None:
+    kubernetes = {arguments[0] for where, arguments in CASES.items() if where.startswith("deploy/")}
+    compose = {arguments[0] for where, arguments in CASES.items() if where.startswith("docker-compose")}
+    assert kubernetes == compose == {"topics", "collect", "stream", "serve"}
+
+
+@pytest.mark.parametrize("where", CASES)
+def test_the_command_takes_its_options(where: str) -> None:
+    name, *options = CASES[where]
+    command = typer.main.get_command(import_module(f"streaming.cli.{name}").app)
+    known = {
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    given = {option.partition("=")[0] for option in options if option.startswith("--")}
+    assert given <= known

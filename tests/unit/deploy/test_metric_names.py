@@ -1,0 +1,72 @@
+"""Every metric that a rule or a panel asks for is one that a component exports."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from streaming.collect.metrics import CollectMetrics
+from streaming.serve.board import Board
+from streaming.serve.history import Place
+from streaming.serve.metrics import FeedMetrics, GroupMetrics
+from streaming.spark.listener import BatchMetrics
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "rebalances.json"
+NAME = re.compile(r"\b(?:kafka_consumergroup|rebalance_monitor)_[a-z_]+\b")
+
+
+@pytest.fixture
+def exported(board: Board) -> set[str]:
+    registry = CollectorRegistry()
+    CollectMetrics(registry)
+    BatchMetrics(registry)
+    families = [*registry.collect(), *GroupMetrics(board).collect(), *FeedMetrics(board).collect()]
+    suffixes = {"counter": ("_total",), "summary": ("_sum", "_count"), "gauge": ("",)}
+    return {family.name + suffix for family in families for suffix in suffixes[family.type]}
+
+
+@pytest.fixture
+def board() -> Board:
+    return Board(Place(epoch="e", trimmed=0, last=0), {})
+
+
+def expressions(node: Any) -> list[str]:
+    """The ``expr`` of every target anywhere below ``node``."""
+    if isinstance(node, dict):
+        own = [node["expr"]] if "expr" in node else []
+        return own + [text for value in node.values() for text in expressions(value)]
+    return [text for item in node for text in expressions(item)] if isinstance(node, list) else []
+
+
+def test_rules_ask_for_what_is_exported(exported: set[str]) -> None:
+    asked = {
+        name
+        for line in (DEPLOY / "prometheus" / "rules.yml").read_text().splitlines()
+        for name in NAME.findall(line)
+    }
+    assert asked
+    assert asked <= exported
+
+
+def test_the_dashboard_asks_for_what_is_exported(exported: set[str]) -> None:
+    asked = {name for text in expressions(json.loads(DASHBOARD.read_text())) for name in NAME.findall(text)}
+    assert asked
+    assert asked <= exported
+
+
+def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for panel in panels
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(set(cells)) == len(cells)
