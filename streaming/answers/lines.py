@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -21,6 +22,21 @@ class LineTooLong(BadInput):
 
 class MalformedJson(BadInput):
     """The line is no JSON object."""
+
+
+class NoInput(BadInput):
+    """Standard input is closed; give it a file, a pipe or nothing at all (< /dev/null)."""
+
+
+def standard_input() -> BinaryIO:
+    """Standard input as bytes.
+
+    Raises:
+        NoInput: it is closed (``<&-``).
+    """
+    if sys.stdin is None:
+        raise NoInput
+    return sys.stdin.buffer
 
 
 class Line(NamedTuple):

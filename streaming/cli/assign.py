@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -38,12 +37,12 @@ def assign(
     """
     del verbose  # main looks at it for tracebacks
     from streaming.answers import assign as ask
-    from streaming.answers.lines import answer_lines
+    from streaming.answers.lines import answer_lines, standard_input
     from streaming.answers.output import writer
 
     write = writer("compared" if compare else "assigned", as_json=as_json, as_table=as_table)
     raise typer.Exit(
         answer_lines(
-            sys.stdin.buffer, ask.answering(compared=compare, explained=explain), write, limit=max_line_bytes
+            standard_input(), ask.answering(compared=compare, explained=explain), write, limit=max_line_bytes
         )
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -33,7 +32,8 @@ def check(
     """
     del verbose  # main looks at it for tracebacks
     from streaming.answers import check as ask
+    from streaming.answers.lines import standard_input
     from streaming.answers.output import writer
 
     write = writer("checked", as_json=as_json, as_table=as_table)
-    raise typer.Exit(ask.check_lines(sys.stdin.buffer, write, exact=exact, limit=max_line_bytes))
+    raise typer.Exit(ask.check_lines(standard_input(), write, exact=exact, limit=max_line_bytes))

@@ -37,13 +37,14 @@ def partition(
     """Read one key a line from standard input; write one partition a line. An empty line is the empty key."""
     del verbose  # main looks at it for tracebacks
     from streaming.answers.keys import chooser, partition_lines
+    from streaming.answers.lines import standard_input
 
     chosen = chooser(
         partitioner, partitions, start=start, batch_size=batch_size, record_size=record_size, seed=seed
     )
     raise typer.Exit(
         partition_lines(
-            sys.stdin.buffer,
+            standard_input(),
             sys.stdout.buffer,
             chosen,
             keys=keys,

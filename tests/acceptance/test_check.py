@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from typing import Any
+
+import pytest
 
 from tests.support.command import run
 
@@ -89,3 +94,23 @@ def test_a_table_for_people() -> None:
 
 def test_nothing_to_check() -> None:
     assert check() == (0, [])
+
+
+@pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"]])
+def test_closed_standard_input_is_one_line(command: list[str]) -> None:
+    asked = shlex.join([sys.executable, "-m", "streaming", *command])
+    done = subprocess.run(["/bin/sh", "-c", f"{asked} <&-"], capture_output=True, text=True, check=False)
+    message = "error: Standard input is closed; give it a file, a pipe or nothing at all (< /dev/null).\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    asked = shlex.join([sys.executable, "-m", "streaming", "partition", "--partitions", "3"])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"yes key | head -n 3000000 | {asked} | head -n 1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
