@@ -31,10 +31,6 @@ class Dealer:
         for name, partition in doubly if withhold else ():
             self._doubly.setdefault(name, set()).add(partition)
 
-    def give(self, place: int, name: str, partition: int) -> None:
-        """One partition to one member."""
-        self._give_some([(place, partition)], name)
-
     def deal(self, free: Sequence[tuple[str, Sequence[int]]], receivers: Sequence[int]) -> None:
         """The n-th free partition to the n-th receiver."""
         start = 0
@@ -43,17 +39,18 @@ class Dealer:
             turn = receivers[start : start + len(partitions)]
             start += len(partitions)
             if name in self._lost or name in self._doubly or len(set(turn)) < len(turn):
-                self._give_some(zip(turn, partitions, strict=True), name)
+                self.give(zip(partitions, turn, strict=True), name)
                 continue
             for place, partition in zip(turn, partitions, strict=True):
                 share = shares[place]
                 share[name] = sorted((*share[name], partition)) if name in share else (partition,)
 
-    def _give_some(self, pairs: Iterable[tuple[int, int]], name: str) -> None:
+    def give(self, pairs: Iterable[tuple[int, int]], name: str) -> None:
+        """Partitions of a topic, ascending, each to the member (place) behind it."""
         lost = self._lost.get(name, {})
         doubly = self._doubly.get(name, ())
         given: dict[int, list[int]] = {}
-        for place, partition in pairs:
+        for partition, place in pairs:
             if lost.get(partition, place) == place and partition not in doubly:
                 given.setdefault(place, []).append(partition)
         for place, partitions in given.items():

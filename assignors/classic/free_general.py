@@ -71,10 +71,11 @@ def _assign_near(state: State, free: Mapping[str, Sequence[int]]) -> dict[str, l
             by_rack = heaps[id(subscribers)] = {
                 rack: _heap(state.loads, near) for rack, near in members.items()
             }
+        in_racks = racks.of_topic(name)
         for partition in free[name]:
             tops = [
                 _mended(by_rack[rack], state.loads)
-                for rack in (None, *racks.of(name, partition))
+                for rack in (None, *in_racks[partition])
                 if rack in by_rack
             ]
             if tops:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from assignors.classic.group import Group, id_keys
 from assignors.classic.owned import Owned
-from assignors.classic.racks import Racks, racks_of
+from assignors.classic.racks import Racks
 from assignors.classic.subscribers import Subscribers
 from assignors.java import string_key
 from assignors.model import Member, Share
@@ -80,7 +80,7 @@ def _to_revoke(state: State, name: str, members: Sequence[Member], owned: Owned)
     return skip
 
 
-def read_state(group: Group, members: Sequence[Member], owned: Owned) -> State:
+def read_state(group: Group, members: Sequence[Member], owned: Owned, racks: Racks | None) -> State:
     """What everyone keeps: owned partitions of topics still subscribed to, in matching racks."""
     keys = id_keys(members)
     places = sorted(range(len(members)), key=keys.__getitem__)
@@ -94,7 +94,7 @@ def read_state(group: Group, members: Sequence[Member], owned: Owned) -> State:
                 potential[name] += member.topics.count(name) - 1
     order = sorted(group.counts, key=lambda name: (potential[name], string_key(name)))
     owners = {name: [NO_ONE] * group.counts[name] for name in order}
-    state = State(group, places, [0] * len(members), owners, of_topic, potential, racks_of(group, members))
+    state = State(group, places, [0] * len(members), owners, of_topic, potential, racks)
     for rank, place in enumerate(places):
         _keep(state, rank, ranked[rank], owned.shares[place])
     return state

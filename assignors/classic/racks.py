@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from assignors.classic.group import Group
 from assignors.classic.range_racks import uses_racks
@@ -24,26 +25,24 @@ class Racks:
             name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()
         }
 
-    def of(self, name: str, partition: int) -> tuple[str, ...]:
-        """The racks of the partition's replicas, () when unknown; a rack may stand there twice."""
-        return self._of_topic[name][partition]
+    def of_topic(self, name: str) -> Sequence[tuple[str, ...]]:
+        """The racks of each partition's replicas, () when unknown; a rack may stand there twice."""
+        return self._of_topic[name]
 
     def mismatch(self, place: int, name: str, partition: int) -> bool:
         """Whether the member has a rack and the partition is not in it."""
         rack = self.of_member[place]
         return rack is not None and rack not in self._of_topic[name][partition]
 
-    def members_near(self, name: str, partition: int) -> int:
-        """How many members there are in the partition's racks."""
-        return sum(self._members_in[rack] for rack in set(self._of_topic[name][partition]))
+    def members_near(self, racks: Sequence[str]) -> int:
+        """How many members there are in these racks."""
+        return sum(self._members_in[rack] for rack in set(racks))
 
 
-def racks_of(group: Group, members: Sequence[Member]) -> Racks | None:
-    """The racks, or None when they don't matter: no overlap, or every partition is in all racks."""
+def racks_matter(group: Group) -> bool:
+    """Whether some member is in a rack of some partition, and not every partition in all racks."""
     if not group.rack_aware:
-        return None
-    everywhere = (
-        at for name, count in group.counts.items() for at in group.topics[name].racks or ((),) * count
-    )
-    consumer_racks = {member.rack_id for member in members if member.rack_id}
-    return Racks(group, members) if uses_racks(consumer_racks, everywhere) else None
+        return False
+    unknown = ((),)
+    everywhere = chain.from_iterable(group.topics[name].racks or unknown for name in group.counts)
+    return uses_racks({member.rack_id for member in group.members if member.rack_id}, everywhere)

@@ -15,9 +15,9 @@ from assignors.model import Member
 Shares = Sequence[dict[str, Sequence[int]]]
 
 
-def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[Collection[str]]) -> bool:
+def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[str, ...]]) -> bool:
     """``AbstractPartitionAssignor.useRackAwareAssignment``."""
-    distinct = {frozenset(racks) for racks in partition_racks}
+    distinct = {frozenset(racks) for racks in set(partition_racks)}
     everywhere = frozenset[str]().union(*distinct)
     return not everywhere.isdisjoint(consumer_racks) and distinct != {everywhere}
 

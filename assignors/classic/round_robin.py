@@ -7,8 +7,9 @@ not rack-aware. O(members·log members + given shares): within a topic the circl
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from assignors.classic.circle import Turn, deal
 from assignors.classic.group import checked
 from assignors.classic.order import sorted_members
 from assignors.classic.subscribers import Subscribers
@@ -26,24 +27,17 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     Raises:
         InvalidGroup: see ``assignors.classic.group.checked``.
     """
-    group = checked(topics, members)
-    answer: Assignment = {member.member_id: {} for member in members}
     circle = sorted_members(members)
-    shares = [answer[member.member_id] for member in circle]
+    return deal(_turns(checked(topics, members).counts, circle), circle)
+
+
+def _turns(counts: Mapping[str, int], circle: Sequence[Member]) -> Iterator[Turn]:
     subscribers = Subscribers(circle)
-    strides: dict[tuple[int, int], list[range]] = {}
     pointer = 0
-    for name in in_string_order(group.counts):
-        count = group.counts[name]
+    for name in in_string_order(counts):
+        count = counts[name]
         places = subscribers.of(name)
         size = len(places)
-        stride = strides.get((count, size))
-        if stride is None:
-            stride = strides[count, size] = [range(first, count, size) for first in range(min(count, size))]
         start = bisect_left(places, pointer) % size
-        turn = places[start : start + count]
-        turn += places[: min(start, count - len(turn))]
-        for place, share in zip(turn, stride, strict=True):
-            shares[place][name] = share
+        yield name, count, places, start
         pointer = (places[(start + count - 1) % size] + 1) % len(circle)
-    return answer

@@ -1,6 +1,7 @@
 """``sticky`` (StickyAssignor, eager): balance first, then keep what members own. It only dispatches.
 
-Equal subscriptions go to ``sticky_uniform``, others to ``sticky_general``. ``owned`` and ``generation`` of a member
+Equal subscriptions go to ``sticky_uniform``, or to ``sticky_fresh`` when no one owns anything; others to
+``sticky_general``. ``owned`` and ``generation`` of a member
 stand for its user data, as a Java client sends it (``user_data`` reads and writes the bytes).
 """
 
@@ -10,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from assignors.classic.group import checked, in_map_order
 from assignors.classic.owned import read_owned
+from assignors.classic.racks import Racks, racks_matter
+from assignors.classic.sticky_fresh import build_fresh, is_fresh
 from assignors.classic.sticky_general import build as build_general
 from assignors.classic.sticky_uniform import build as build_uniform
 from assignors.model import Assignment, Member, Topic
@@ -37,10 +40,14 @@ def balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhold
     group = checked(topics, members)
     if not members:
         return {}
+    near = racks_matter(group)
+    if not near and is_fresh(group):
+        return build_fresh(group)
     ordered = in_map_order(members)
+    racks = Racks(group, ordered) if near else None
     owned = read_owned(group, ordered)
     build = build_uniform if equal_subscriptions(ordered) else build_general
-    shares = build(group, ordered, owned, withhold=withhold)
+    shares = build(group, ordered, owned, racks, withhold=withhold)
     by_id = {member.member_id: share for member, share in zip(ordered, shares, strict=True)}
     return {member.member_id: by_id[member.member_id] for member in members}
 

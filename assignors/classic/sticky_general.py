@@ -17,18 +17,19 @@ from assignors.classic.free_general import assign_free
 from assignors.classic.general_state import read_state
 from assignors.classic.group import Group
 from assignors.classic.owned import Owned
+from assignors.classic.racks import Racks
 from assignors.classic.rebalance_general import Rebalancer
 from assignors.model import Member
 
 
 def build(
-    group: Group, members: Sequence[Member], owned: Owned, *, withhold: bool
+    group: Group, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
 ) -> list[dict[str, Sequence[int]]]:
     """The shares by place; ``members`` in map order.
 
     ``withhold`` leaves out what another member claims and its new one does not.
     """
-    state = read_state(group, members, owned)
+    state = read_state(group, members, owned, racks)
     initializing = not any(state.loads)
     free = state.free()
     assign_free(state, free)

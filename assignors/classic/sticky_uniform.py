@@ -16,7 +16,7 @@ from assignors.classic.dealer import Dealer
 from assignors.classic.group import Group, id_keys, map_order
 from assignors.classic.owned import Owned
 from assignors.classic.quotas import Quotas
-from assignors.classic.racks import Racks, racks_of
+from assignors.classic.racks import Racks
 from assignors.classic.sticky_uniform_racks import give_near
 from assignors.java import in_string_order
 from assignors.model import Member, Share
@@ -26,7 +26,7 @@ Lost = dict[str, dict[int, int]]
 
 
 def build(
-    group: Group, members: Sequence[Member], owned: Owned, *, withhold: bool
+    group: Group, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
 ) -> list[dict[str, Sequence[int]]]:
     """The shares by place; ``members`` in map order.
 
@@ -34,7 +34,6 @@ def build(
     """
     _disown_doubly_claimed(owned)
     lost: Lost = {}
-    racks = racks_of(group, members)
     if racks is not None:
         _disown_mismatches(owned, racks, lost)
     names = in_string_order(group.counts)
