@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(1200)]
 @pytest.fixture(scope="module")
 def project() -> Iterator[Compose]:
     with compose_project() as made:
-        made.run("--profile", "demo", "build", timeout=900)
+        made.run("build", "serve", timeout=900)  # the one image of all components
         made.run("--profile", "demo", "up", "--detach", timeout=300)
         yield made
 
