@@ -37,7 +37,9 @@ class BatchMetrics:
         self._lag = gauge("lag_records", "Membership events behind in the partition that is furthest behind.")
         self._rows = gauge("state_rows", "Buckets of groups in the state store.")
         self._bytes = gauge("state_bytes", "Memory the state store uses.")
-        self._last = gauge("last_batch_timestamp_seconds", "Start of the batch that was finished last.")
+        self._last = gauge(
+            "last_trigger_timestamp_seconds", "Last batch, or last look that found no new record."
+        )
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """One batch's progress, as Spark's JSON form has it; what Spark left out stays as it was."""
@@ -69,7 +71,7 @@ class BatchMetrics:
 
 
 def listener(finished: Callable[[Mapping[str, Any]], None]) -> StreamingQueryListener:
-    """A listener that hands on each batch's progress; give it to ``spark.streams.addListener``.
+    """A listener that hands on each batch's progress, and when a look found nothing (``timestamp`` alone); give it to ``spark.streams.addListener``.
 
     ``finished`` is called on a thread of py4j's.
     """
@@ -91,7 +93,7 @@ def listener(finished: Callable[[Mapping[str, Any]], None]) -> StreamingQueryLis
             finished(json.loads(event.progress.json))
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-            """Nothing to count."""
+            finished({"timestamp": event.timestamp})
 
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
             """The job itself reports the end."""

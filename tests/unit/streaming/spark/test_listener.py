@@ -51,7 +51,7 @@ def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
         "lag_records": 3,
         "state_rows": 16,
         "state_bytes": 4096,
-        "last_batch_timestamp_seconds": 1767323045,
+        "last_trigger_timestamp_seconds": 1767323045,
     }
 
 
