@@ -1,0 +1,39 @@
+"""Draws docs/images/terminal.svg from diffs on standard input: the README's picture, from a real demo.
+
+``rebalance-monitor demo --json | python scripts/terminal_picture.py``
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from streaming.cli.render import diff_lines
+from streaming.events import Diff
+
+PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "terminal.svg"
+#: From the first cooperative follow-up round on, so many rounds fit the page.
+ROUNDS = 7
+#: rich's SVG asks a font server for its typeface; any monospace face of the reader will do.
+_FONT_FACES = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+
+
+def main() -> None:
+    """Read diffs, draw the most telling of them."""
+    diffs = [msgspec.json.decode(line, type=Diff) for line in sys.stdin.buffer]
+    first = next((number for number, diff in enumerate(diffs) if diff.round == 2), 1) - 1
+    console = Console(record=True, width=96, file=io.StringIO(), force_terminal=True, highlight=False)
+    for diff in diffs[first : first + ROUNDS]:
+        for line in diff_lines(diff):
+            console.print(line)
+    svg = console.export_svg(title="rebalance-monitor demo")
+    PICTURE.write_text(_FONT_FACES.sub("", svg))
+
+
+if __name__ == "__main__":
+    main()
