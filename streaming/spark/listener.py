@@ -71,7 +71,9 @@ class BatchMetrics:
 
 
 def listener(finished: Callable[[Mapping[str, Any]], None]) -> StreamingQueryListener:
-    """A listener that hands on each batch's progress, and when a look found nothing (``timestamp`` alone); give it to ``spark.streams.addListener``.
+    """A listener that hands on each batch's progress; give it to ``spark.streams.addListener``.
+
+    A look that found nothing is handed on as its ``timestamp`` alone.
 
     ``finished`` is called on a thread of py4j's.
     """
