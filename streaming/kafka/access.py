@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Final
 from assignors.errors import OutsideFailure
 from streaming.config import Settings
 from streaming.connection import KafkaSettings
-from streaming.kafka.clients import confluent_config
+from streaming.kafka.clients import check_reachable, confluent_config
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 COMPONENTS: Final = ("collect", "stream", "serve")
+
+_READ: Final = "Read"
+_WRITE: Final = "Write"
+#: Both look at the cleanup policies of all topics before they start.
+_CONFIGS: Final = "DescribeConfigs"
 
 
 class NotAllowed(OutsideFailure):
@@ -24,14 +29,17 @@ def needs(component: str, settings: Settings) -> dict[str, tuple[str, ...]]:
     """``{topic: operations}`` of a component; reading and writing imply describing."""
     topics = settings.topics
     table: dict[str, dict[str, tuple[str, ...]]] = {
-        "collect": {"__consumer_offsets": ("Read",), topics.membership: ("Read", "Write")},
-        "stream": {
-            topics.membership: ("Read", "Write"),
-            topics.diffs: ("Write",),
-            topics.assignments: ("Write",),
-            topics.dead_letters: ("Write",),
+        "collect": {
+            "__consumer_offsets": (_READ,),
+            topics.membership: (_READ, _WRITE, _CONFIGS),
+            **dict.fromkeys((topics.diffs, topics.assignments, topics.dead_letters), (_CONFIGS,)),
         },
-        "serve": {topics.diffs: ("Read",), topics.assignments: ("Read",)},
+        "stream": {
+            topics.membership: (_READ, _WRITE, _CONFIGS),
+            **dict.fromkeys((topics.diffs, topics.assignments, topics.dead_letters), (_WRITE, _CONFIGS)),
+            topics.ticks: (_READ, _WRITE),
+        },
+        "serve": {topics.diffs: (_READ,), topics.assignments: (_READ,)},
     }
     return table[component]
 
@@ -44,18 +52,21 @@ def missing(settings: Settings, component: str, *, timeout: float = 10.0) -> Ite
     for topic, operations in needs(component, settings).items():
         allowed = _allowed(admin, topic, timeout)
         for operation in operations:
-            if allowed is not None and operation.upper() not in allowed:
+            if allowed is not None and operation.lower() not in allowed:
                 yield _line(settings.kafka, component, topic, operation)
 
 
-def require(settings: Settings, component: str) -> None:
-    """Nothing, or the first ACL that the component lacks.
+def require(settings: Settings, component: str) -> str:
+    """The cluster's id, once it answers and the component may do what it must.
 
     Raises:
-        NotAllowed: the message names it and the command that grants it.
+        ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
+        NotAllowed: the message names the first ACL that is missing and the command that grants it.
     """
+    cluster = check_reachable(settings.kafka, timeout=8.0)
     for line in missing(settings, component):
         raise NotAllowed(line)
+    return cluster
 
 
 def _allowed(admin: AdminClient, topic: str, timeout: float) -> set[str] | None:
@@ -69,13 +80,17 @@ def _allowed(admin: AdminClient, topic: str, timeout: float) -> set[str] | None:
         operations = asked[topic].result().authorized_operations
     except KafkaException as error:
         return set() if error.args[0].name() == "TOPIC_AUTHORIZATION_FAILED" else None
-    return None if operations is None else {operation.name for operation in operations}
+    return None if operations is None else {one.name.replace("_", "").lower() for one in operations}
 
 
 def _line(settings: KafkaSettings, component: str, topic: str, operation: str) -> str:
     user = settings.sasl_username or "ANONYMOUS"
     return (
-        f"cluster {settings.bootstrap_servers}: user {user!r} may not {operation.lower()} topic {topic}, "
+        f"cluster {settings.bootstrap_servers}: user {user!r} may not {_verb(operation)} topic {topic}, "
         f"which {component} must; kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
         f"--allow-principal 'User:{user}' --operation {operation} --topic '{topic}'"
     )
+
+
+def _verb(operation: str) -> str:
+    return "describe the configuration of" if operation == _CONFIGS else operation.lower()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from assignors.errors import OutsideFailure
 from streaming import codec
 from streaming.kafka.access import require
-from streaming.kafka.clients import check_reachable, confluent_config
+from streaming.kafka.clients import confluent_config
 from streaming.serve.history import Record
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ class KafkaSource:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.topics = (settings.topics.diffs, settings.topics.assignments)
-        self.cluster_id = check_reachable(settings.kafka)
-        require(settings, "serve")
+        self.cluster_id = require(settings, "serve")
         self._consumer: Consumer | None = None
         self._admin_client: AdminClient | None = None
         self._positions: dict[tuple[str, int], int] = {}

@@ -42,6 +42,10 @@ class Serve:
         ]
         self.process: subprocess.Popen[bytes] | None = None
 
+    def connect_to(self, bootstrap_servers: str) -> None:
+        """Start it against another listener of the cluster from now on."""
+        self._command[self._command.index("--bootstrap-servers") + 1] = bootstrap_servers
+
     def start(self, *, wait: bool = True) -> Serve:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=os.environ.copy())

@@ -1,0 +1,211 @@
+"""Every component against a broker with SASL_SSL and ACLs: it works, or says in one line why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streaming.config import load
+from streaming.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
+from streaming.kafka.clients import kafka_python_config
+from streaming.kafka.producer import EventProducer
+from streaming.kafka.topics import ensure_topics
+from streaming.reader import read_diffs
+from tests.support.diffs import Group, diffs
+from tests.support.kafka import eventually, unique
+from tests.support.secure import PASSWORDS, Secure, allow, secure_broker
+from tests.support.serving import Publisher, Serve
+
+pytestmark = pytest.mark.broker
+
+#: Seconds until a component has said what is wrong.
+BOUND = 15.0
+
+COMPONENTS = {
+    "collect": [],
+    "stream": ["--checkpoint", "{folder}/checkpoint"],
+    "serve": ["--port", "0", "--database", "{folder}/history.sqlite"],
+}
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
+    with secure_broker(tmp_path_factory.mktemp("secure")) as secure:
+        yield secure
+
+
+@pytest.fixture
+def prefix(secure: Secure) -> str:
+    """Topics that exist, under a prefix of this test."""
+    prefix = f"{unique('secure')}."
+    ensure_topics(load(bootstrap_servers=secure.clear, topic_prefix=prefix))
+    return prefix
+
+
+def environment(values: dict[str, object]) -> dict[str, str]:
+    return os.environ | {
+        f"REBALANCE_MONITOR_KAFKA__{name.upper()}": str(value) for name, value in values.items()
+    }
+
+
+def run(
+    command: str, values: dict[str, object], prefix: str, folder: Path, *options: str
+) -> subprocess.CompletedProcess[str]:
+    arguments = [option.format(folder=folder) for option in (*COMPONENTS.get(command, []), *options)]
+    scope = ["--topic-prefix", prefix] if command != "config" else []
+    return subprocess.run(
+        [sys.executable, "-m", "streaming", command, *arguments, *scope],
+        env=environment(values),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+REFUSALS = {
+    "wrong password": (
+        {"sasl_password": "not-the-password"},
+        "refuses user 'monitor'",
+        "kafka.sasl_password",
+    ),
+    "untrusted certificate": ({"ssl_ca_file": "{other}"}, "is not vouched for", "kafka.ssl_ca_file"),
+    "unreachable": (
+        {"bootstrap_servers": "127.0.0.1:1"},
+        "no broker answers",
+        "bootstrap_servers 127.0.0.1:1",
+    ),
+}
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_is_one_line_in_time_without_the_secret(
+    secure: Secure, tmp_path: Path, component: str, case: str
+) -> None:
+    changes, says, names = REFUSALS[case]
+    values = secure.values() | {
+        key: text.format(other=secure.other_authority) for key, text in changes.items()
+    }
+    begin = time.monotonic()
+    answer = run(component, values, "none.", tmp_path)
+    assert time.monotonic() - begin < BOUND
+    assert answer.returncode == 3
+    lines = [line for line in answer.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert says in lines[0]
+    assert names in lines[0]
+    said = answer.stderr + answer.stdout
+    assert "Traceback" not in said
+    assert not any(secret in said for secret in (*PASSWORDS.values(), "not-the-password"))
+
+
+@pytest.mark.parametrize(
+    ("component", "operation"),
+    [("collect", "read topic __consumer_offsets"), ("stream", "read"), ("serve", "read")],
+)
+def test_a_missing_acl_is_named_with_the_command_that_grants_it(
+    secure: Secure, prefix: str, tmp_path: Path, component: str, operation: str
+) -> None:
+    _consumer_offsets(secure)
+    begin = time.monotonic()
+    answer = run(component, secure.values("stranger"), prefix, tmp_path)
+    assert time.monotonic() - begin < BOUND
+    assert answer.returncode == 3
+    line = next(line for line in answer.stderr.splitlines() if line.startswith("error: "))
+    assert f"user 'stranger' may not {operation}" in line
+    assert "--add --allow-principal 'User:stranger' --operation Read" in line
+    assert "Traceback" not in answer.stderr
+
+
+def _consumer_offsets(secure: Secure) -> None:
+    """The topic comes with the first group that asks for its coordinator."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": secure.clear, "group.id": "first"})
+    consumer.committed([TopicPartition("none", 0)], timeout=20)
+    consumer.close()
+
+
+def test_serve_follows_over_sasl_ssl(
+    secure: Secure, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(secure, "monitor", ("read", prefix))
+    with Serve(secure.clear, prefix, tmp_path) as serve:
+        Publisher(serve).put(diffs(Group("g", {"t": 4}, 1), 5))
+        for name, value in environment(secure.values()).items():
+            monkeypatch.setenv(name, value)
+        serve.connect_to(secure.secured)
+        serve.start().await_status("/ready", 200)
+        eventually(lambda: len(serve.ids()) == 5)
+
+
+@pytest.mark.spark
+def test_the_job_reads_and_writes_over_sasl_ssl(secure: Secure, prefix: str, tmp_path: Path) -> None:
+    clear = load(bootstrap_servers=secure.clear, topic_prefix=prefix)
+    allow(
+        secure,
+        "monitor",
+        ("read", prefix),
+        ("write", prefix),
+        ("describe_configs", prefix),
+        ("create", prefix),
+    )
+    with EventProducer(clear) as producer:
+        producer.send(
+            Event(
+                "/test",
+                "1",
+                PartitionsChanged(group_id="g", timestamp=1, topics={"t": TopicMetadata(partitions=3)}),
+            )
+        )
+        producer.send(
+            Event("/test", "2", MemberJoined(group_id="g", timestamp=2, member_id="c1", topics=["t"]))
+        )
+    answer = run("stream", secure.values(), prefix, tmp_path, "--available-now")
+    assert answer.returncode == 0, answer.stderr
+    assert not any(secret in answer.stderr + answer.stdout for secret in PASSWORDS.values())
+    last = [record.diff for record in read_diffs(clear, from_beginning=True, exit_at_end=True)][-1]
+    assert last.members["c1"].assigned == {"t": [0, 1, 2]}
+
+
+def test_kafka_python_connects(secure: Secure) -> None:
+    from kafka import KafkaAdminClient
+
+    client = KafkaAdminClient(**kafka_python_config(secure.settings()))
+    assert client.describe_cluster()["cluster_id"]
+    client.close()
+
+
+def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) -> None:
+    shown = run("config", secure.values(), "", tmp_path, "show")
+    assert shown.returncode == 0
+    assert 'sasl_password = "**********"' in shown.stdout
+    assert PASSWORDS["monitor"] not in shown.stdout
+    checked = run("config", secure.values(), "", tmp_path, "check")
+    assert (checked.returncode, checked.stdout.startswith("ok: cluster ")) == (0, True)
+    assert run("config", secure.values() | {"sasl_password": "x" * 9}, "", tmp_path, "check").returncode == 3
+
+
+def test_doctor_lists_what_is_missing(secure: Secure, prefix: str, tmp_path: Path) -> None:
+    answer = run(
+        "doctor", secure.values("stranger"), prefix, tmp_path, "--json", "--checkpoint", str(tmp_path)
+    )
+    found = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert answer.returncode == 3
+    by_check = {one["check"]: one for one in found}
+    assert [by_check[name]["ok"] for name in ("java", "jars", "broker", "permissions", "checkpoint")] == [
+        True,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert any("may not write topic" in one["text"] for one in found)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from streaming.connection import KafkaSettings
+from streaming.kafka.failures import explain
+
+SETTINGS = KafkaSettings.model_validate(
+    {
+        "bootstrap_servers": "kafka:9093",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "monitor",
+        "sasl_password": "s3cret-s3cret",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        (
+            (
+                "sasl_ssl://b1:9093/bootstrap: SASL authentication error: Authentication failed during "
+                "authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512 (after 318ms)"
+            ),
+            "AuthenticationRefused",
+            "broker b1:9093: refuses user 'monitor' (PLAIN); check kafka.sasl_username and kafka.sasl_password",
+        ),
+        (
+            (
+                "sasl_ssl://b1:9093/1: SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: "
+                "broker's supported mechanisms: SCRAM-SHA-512"
+            ),
+            "AuthenticationRefused",
+            "does not offer kafka.sasl_mechanism PLAIN; set one it offers (SCRAM-SHA-512)",
+        ),
+        (
+            (
+                "sasl_ssl://b1:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::certificate "
+                "verify failed: broker certificate could not be verified, verify that ssl.ca.location is correct"
+            ),
+            "CertificateRefused",
+            "its certificate is not vouched for by the system's authorities; set kafka.ssl_ca_file",
+        ),
+        (
+            (
+                "ssl://b1:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::certificate verify "
+                "failed: broker certificate could not be verified: Hostname mismatch"
+            ),
+            "CertificateRefused",
+            "does not name this host",
+        ),
+        (
+            (
+                "ssl://b1:9093/bootstrap: SSL handshake failed: error:0A000412:SSL routines::sslv3 alert bad "
+                "certificate: SSL alert number 42"
+            ),
+            "CertificateRefused",
+            "refuses this client's certificate; set kafka.ssl_certificate_file",
+        ),
+        (
+            (
+                "sasl_ssl://b1:9092/bootstrap: SSL handshake failed: Disconnected: connecting to a PLAINTEXT "
+                "broker listener? (after 2ms in state SSL_HANDSHAKE)"
+            ),
+            "WrongSecurityProtocol",
+            "broker b1:9092: the listener is not encrypted",
+        ),
+    ],
+)
+def test_a_refusal_says_which_broker_and_what_to_set(text: str, kind: str, says: str) -> None:
+    error = explain(text, SETTINGS)
+    assert error is not None
+    assert (error.type, error.exit_status) == (kind, 3)
+    assert says in str(error)
+    assert "s3cret" not in str(error)
+    assert "\n" not in str(error)
+
+
+def test_what_waiting_may_mend_is_no_refusal() -> None:
+    assert (
+        explain("kafka:9093/bootstrap: Connect to ipv4#10.0.0.1:9093 failed: Connection refused", SETTINGS)
+        is None
+    )
