@@ -157,16 +157,26 @@ def valid(found: Group) -> list[Violation]:
         if member not in found.wants and any(share.values())
     ]
     owners: dict[str, dict[int, str]] = {}
+    counts = {name: found.count(name) for name in found.topics}
     for member, share in found.assignment.items():
+        wanted = found.wants.get(member)
         for name, partitions in share.items():
-            if partitions:
+            if not partitions:
+                continue
+            known = owners.setdefault(name, {})
+            mine = dict.fromkeys(partitions, member)
+            sound = len(mine) == len(partitions) and known.keys().isdisjoint(mine)
+            if not sound:
+                problems += _twice(known, member, name, partitions)
+            known.update(mine)
+            placed = min(partitions) >= 0 and max(partitions) < counts.get(name, 0)
+            if not placed or wanted is None or name not in wanted:
                 problems += _misplaced(found, member, name, partitions)
-                problems += _twice(owners.setdefault(name, {}), member, name, partitions)
     return problems + _left_over(found, owners)
 
 
-def _twice(owners: dict[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
-    """Partitions of a topic given to a member again, or to another member too; notes the owners it meets."""
+def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
+    """Partitions of a topic given to a member again, or to another member too."""
     problems = []
     once = partitions if isinstance(partitions, range) else dict.fromkeys(partitions)
     if len(once) != len(partitions):
@@ -175,7 +185,7 @@ def _twice(owners: dict[int, str], member: str, name: str, partitions: Sequence[
         problems.append(Violation(VALID, message, (member,), name, again))
     shared: dict[str, list[int]] = {}
     for partition in once:
-        other = owners.setdefault(partition, member)
+        other = owners.get(partition, member)
         if other != member:
             shared.setdefault(other, []).append(partition)
     for other, both in shared.items():
