@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 
+from assignors.consumer.audience import Audience
+
 #: ``MAX_ITERATION_COUNT``: passes over the topics before an imbalance is left as it is.
 _MAX_PASSES = 16
 
@@ -20,10 +22,10 @@ class Load:
     def __init__(self, shares: list[dict[str, Sequence[int]]]) -> None:
         self.shares = shares
         self.sizes = [0] * len(shares)
-        #: By topic, ascending member numbers.
-        self.subscribers: dict[str, list[int]] = {}
         #: Counts moves: what was computed from the sizes holds as long as this does.
         self.moves = 0
+        #: (size, number) of each member as one int, ascending, for audiences whose loads only they change.
+        self._ranks: dict[int, list[int]] = {}
 
     def by_load(self, members: Sequence[int]) -> list[int]:
         """Members by (size, number)."""
@@ -34,27 +36,38 @@ class Load:
         sizes = [self.sizes[member] for member in members]
         return max(sizes) - min(sizes)
 
-    def deal(self, name: str, partitions: Sequence[int]) -> None:
+    def deal(self, name: str, audience: Audience, partitions: Sequence[int]) -> None:
         """Gives a topic's partitions to its least loaded subscribers, in order, level by level."""
-        members = self.by_load(self.subscribers[name])
+        one_more = len(self.shares)
+        ranks = self._ranks.get(id(audience))
+        if ranks is None:
+            ranks = [self.sizes[member] * one_more + member for member in audience.members]
+            if audience.alone:
+                self._ranks[id(audience)] = ranks
+        ranks.sort()
         at = end = 0
-        level = self.sizes[members[0]]
-        sizes = [self.sizes[member] for member in members]
+        level = ranks[0] // one_more
         while at < len(partitions):
-            while end < len(members) and sizes[end] == level:
+            while end < len(ranks) and ranks[end] // one_more == level:
                 end += 1
             left = len(partitions) - at
-            count = left if end == len(members) else min(left, end * (sizes[end] - level))
-            for offset, member in enumerate(members[: min(end, count)]):
-                self._give(member, name, partitions[at + offset : at + count : end])
+            count = left if end == len(ranks) else min(left, end * (ranks[end] // one_more - level))
+            rounds, rest = divmod(count, end)
+            for offset, rank in enumerate(ranks[: min(end, count)]):
+                given = rounds + (offset < rest)
+                member = rank % one_more
+                self._give(member, name, partitions, range(at + offset, at + count, end))
+                self.sizes[member] += given
+                ranks[offset] += given * one_more
             at += count
-            level += count // end
+            level += rounds
+        # an audience that is not alone takes the sizes anew next time
 
-    def _give(self, member: int, name: str, partitions: Sequence[int]) -> None:
+    def _give(self, member: int, name: str, partitions: Sequence[int], places: range) -> None:
         share = self.shares[member]
         before = share.get(name)
-        share[name] = partitions if before is None else sorted([*before, *partitions])
-        self.sizes[member] += len(partitions)
+        given = partitions[places.start : places.stop : places.step]
+        share[name] = given if before is None else sorted([*before, *given])
 
     def move(self, name: str, partition: int, giver: int, taker: int) -> None:
         """Moves one partition."""
@@ -74,23 +87,20 @@ class Load:
         return share
 
 
-def balance(load: Load, names: Sequence[str]) -> None:
+def balance(load: Load, topics: Sequence[tuple[str, Audience]]) -> None:
     """Passes over the topics until none moves a partition, or 16 are done."""
     last_moved = -1
     checked: dict[int, tuple[int, int]] = {}
-    groups: dict[tuple[int, ...], int] = {}
-    of_topic = [groups.setdefault(tuple(load.subscribers[name]), len(groups)) for name in names]
     for _ in range(_MAX_PASSES):
-        for position, name in enumerate(names):
+        for position, (name, audience) in enumerate(topics):
             if position == last_moved:
                 return
-            members = load.subscribers[name]
-            known = checked.get(of_topic[position])
+            known = checked.get(id(audience))
             if known is None or known[0] != load.moves:
-                known = checked[of_topic[position]] = load.moves, load.imbalance(members)
+                known = checked[id(audience)] = load.moves, load.imbalance(audience.members)
             before = load.moves
             if known[1] > 1:
-                _balance_topic(load, name, _Ranges(load, members))
+                _balance_topic(load, name, _Ranges(load, audience.members))
             if load.moves > before or last_moved == -1:
                 last_moved = position
 

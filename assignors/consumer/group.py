@@ -22,10 +22,6 @@ class Group:
     topics: dict[str, Topic]
     ids: dict[str, tuple[int, int]]
 
-    def subscribed(self, member: Member) -> dict[str, None]:
-        """A member's topics that have metadata, without repetitions."""
-        return {name: None for name in member.topics if name in self.topics}
-
     def in_topic_id_order(self, member: Member) -> list[str]:
         """``new HashSet<>(member.subscribedTopicIds())`` as it iterates.
 
@@ -86,29 +82,33 @@ def taken(group: Group) -> dict[str, bytearray]:
     sizes: dict[str, int] = {}
     for member in group.members:
         for name, partitions in member.owned.items():
-            topic = group.topics.get(name)
-            if topic is None or not partitions:
-                continue
             mark = marks.get(name)
             if mark is None:
-                mark = marks[name] = bytearray(topic.partitions)
+                if name not in group.topics:
+                    continue
+                mark = marks[name] = bytearray(group.topics[name].partitions)
                 sizes[name] = 0
             sizes[name] += len(partitions)
-            if min(partitions) < 0 or max(partitions) >= topic.partitions:
-                wrong = next(p for p in partitions if not 0 <= p < topic.partitions)
-                raise InvalidGroup(
-                    f"members.{member.member_id}.owned.{name}: partition {wrong} does not exist; "
-                    f"{name} has {topic.partitions}"
-                )
             if isinstance(partitions, range) and partitions.step == 1:
+                if partitions and (partitions.start < 0 or partitions.stop > len(mark)):
+                    raise _missing(member, name, partitions, len(mark))
                 mark[partitions.start : partitions.stop] = b"\x01" * len(partitions)
             else:
                 for partition in partitions:
+                    if not 0 <= partition < len(mark):
+                        raise _missing(member, name, partitions, len(mark))
                     mark[partition] = 1
     for name, mark in marks.items():
         if mark.count(1) != sizes[name]:
             raise _claimed_twice(group.members, name)
     return marks
+
+
+def _missing(member: Member, name: str, partitions: Sequence[int], size: int) -> InvalidGroup:
+    wrong = next(partition for partition in partitions if not 0 <= partition < size)
+    return InvalidGroup(
+        f"members.{member.member_id}.owned.{name}: partition {wrong} does not exist; {name} has {size}"
+    )
 
 
 def _claimed_twice(members: Iterable[Member], name: str) -> InvalidGroup:

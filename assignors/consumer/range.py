@@ -4,14 +4,15 @@ Goals, in order:
 1. each topic's partitions in contiguous ranges over its subscribers, static members first, sizes at most one apart;
 2. topics with the same subscribers and number of partitions are co-partitioned, as a consequence.
 
-Neither sticky nor rack-aware. O(members log members + subscriptions).
+Neither sticky nor rack-aware. O(members log members + shares given out); topics alike are filled in at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assignors.consumer.group import empty, resolve, taken
+from assignors.consumer.audience import subscriptions
+from assignors.consumer.group import empty, resolve
 from assignors.java import string_key
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import RebalanceProtocol
@@ -25,22 +26,23 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     """The new target assignment of every member.
 
     Raises:
-        BadInput: as ``uniform`` does, although ``owned`` decides nothing here.
+        BadInput: a missing or malformed ``topicId``, a negative number of partitions, a member listed twice.
+            ``owned`` decides nothing here and is not looked at.
     """
     group = resolve(topics, members)
-    taken(group)
-    subscribers: dict[str, list[str]] = {}
-    for member in sorted(group.members, key=_order):
-        for name in group.subscribed(member):
-            subscribers.setdefault(name, []).append(member.member_id)
+    ordered = sorted(group.members, key=_order)
     answer = empty(members)
-    for name, ids in subscribers.items():
-        base, extra = divmod(group.topics[name].partitions, len(ids))
-        start = 0
-        for position, member_id in enumerate(ids[: group.topics[name].partitions]):
-            end = start + base + (position < extra)
-            answer[member_id][name] = range(start, end)
-            start = end
+    for audience in subscriptions(group, ordered).audiences:
+        by_size: dict[int, list[str]] = {}
+        for name in audience.topics:
+            by_size.setdefault(group.topics[name].partitions, []).append(name)
+        for size, names in by_size.items():
+            base, extra = divmod(size, len(audience.members))
+            start = 0
+            for place, at in enumerate(audience.members[:size]):
+                end = start + base + (place < extra)
+                answer[ordered[at].member_id].update(dict.fromkeys(names, range(start, end)))
+                start = end
     return answer
 
 

@@ -42,10 +42,9 @@ def assign(group: Group, members: Sequence[Member]) -> Assignment:
     subscribed = dict.fromkeys(names)
     unfilled: list[tuple[_Share, int]] = []
     for left, member in zip(range(len(members), 0, -1), group.members, strict=True):
-        share = _kept(member, subscribed)
-        size = sum(map(len, share.values()))
+        share = _kept(member, subscribed) if member.owned else {}
         one_more = extras > 0
-        quota = least + one_more - size
+        quota = least + one_more - sum(map(len, share.values()))
         if quota < 0:
             share, surplus = _cut(group, member, share, least + one_more)
             waiting += surplus
@@ -97,10 +96,12 @@ def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> No
     """Gives each member its ``quota`` of the waiting partitions, one block after the other."""
     runs = iter(waiting)
     name, run = next(runs, ("", ()))
+    at = 0
     for share, wanted in unfilled:
         quota = wanted
         while quota and run:
-            block, run = run[:quota], run[quota:]
+            block = run[at : at + quota]
+            at += quota
             quota -= len(block)
             before = share.get(name)
             if before is not None:
@@ -108,5 +109,6 @@ def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> No
             elif not isinstance(block, range):
                 block = sorted(block)
             share[name] = block
-            if not run:
+            if at >= len(run):
                 name, run = next(runs, ("", ()))
+                at = 0

@@ -122,16 +122,26 @@ def test_range_puts_static_members_first() -> None:
         ),
         ({"t": Topic("t", -1, topic_id=topic_id(1))}, [], "topics.t.partitions: -1 is below 0"),
         (topics(t=1), [member("a", "t"), member("a", "t")], r"members\[1\].memberId: 'a' is listed twice"),
-        (topics(t=1), [member("a", "t", t=[1])], "members.a.owned.t: partition 1 does not exist"),
-        (topics(t=1), [member("a", "t", t=[-1])], "members.a.owned.t: partition -1 does not exist"),
-        (
-            topics(t=2),
-            [member("a", "t", t=[0, 1]), member("b", "t", t=range(1, 2))],
-            "owned.t: partition 1 is owned by",
-        ),
     ],
 )
 def test_refuses(assignor: str, group_topics: dict[str, Topic], members: list[Member], message: str) -> None:
     with pytest.raises(BadInput, match=message) as refused:
         find("consumer", assignor).assign(group_topics, members)
     assert isinstance(refused.value, InvalidGroup) or "topicId" in message
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([member("a", "t", t=[2])], "members.a.owned.t: partition 2 does not exist; t has 2"),
+        ([member("a", "t", t=range(1, 4))], "members.a.owned.t: partition 2 does not exist; t has 2"),
+        ([member("a", t=[-1]), member("b", "t")], "members.a.owned.t: partition -1 does not exist"),
+        (
+            [member("a", "t", t=[0, 1]), member("b", "t", t=range(1, 2))],
+            "members.[ab].owned.t: partition 1 is owned by [ab], too",
+        ),
+    ],
+)
+def test_refuses_targets_no_coordinator_holds(members: list[Member], message: str) -> None:
+    with pytest.raises(InvalidGroup, match=message):
+        uniform(topics(t=2), *members)
