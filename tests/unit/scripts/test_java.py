@@ -1,0 +1,83 @@
+"""``scripts/java.sh``: which Java is enough, and what a person is told who has none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "java.sh"
+
+
+def home(folder: Path, *programs: tuple[str, str]) -> Path:
+    """A JAVA_HOME whose programs print these lines on standard error, as Java does."""
+    (folder / "bin").mkdir(parents=True)
+    for name, line in programs:
+        path = folder / "bin" / name
+        path.write_text(f"#!/bin/sh\necho '{line}' >&2\n")
+        path.chmod(0o755)
+    return folder
+
+
+def check(java_home: Path, kit: str = "jre") -> tuple[int, list[str]]:
+    # With JAVA_HOME set nothing is ever installed: another Java would not be used.
+    done = subprocess.run(
+        ["sh", str(SCRIPT), kit],
+        env={**os.environ, "JAVA_HOME": str(java_home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'openjdk version "17.0.15" 2025-04-15',
+        'openjdk version "21" 2023-09-19 LTS',
+        'java version "25.0.1" 2025-10-21 LTS',
+    ],
+)
+def test_17_and_newer_are_enough(tmp_path: Path, line: str) -> None:
+    assert check(home(tmp_path / "jdk", ("java", line))) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('java version "1.8.0_402"', "is Java 8"),
+        ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
+        (
+            "The operation couldn't be completed. Unable to locate a Java Runtime.".replace("'", ""),
+            "has none",
+        ),
+    ],
+)
+def test_older_or_none_is_one_line_and_what_to_install(tmp_path: Path, line: str, said: str) -> None:
+    place = home(tmp_path / "jdk", ("java", line))
+    status, lines = check(place)
+    assert status == 3
+    assert lines[0] == f"error: Kafka and Spark need Java 17 or newer, but JAVA_HOME={place} {said}:"
+    assert len(lines) == 2
+
+
+def test_a_folder_without_java(tmp_path: Path) -> None:
+    status, lines = check(tmp_path / "nowhere")
+    assert (status, lines[0]) == (
+        3,
+        f"error: Kafka and Spark need Java 17 or newer, but JAVA_HOME={tmp_path / 'nowhere'} has none:",
+    )
+
+
+def test_the_oracle_needs_a_compiler(tmp_path: Path) -> None:
+    java = ("java", 'openjdk version "17.0.15" 2025-04-15')
+    status, lines = check(home(tmp_path / "jre", java), "jdk")
+    assert (status, lines[0]) == (
+        3,
+        f"error: Kafka and Spark need the Java compiler, but JAVA_HOME={tmp_path / 'jre'} has no javac:",
+    )
+    assert check(home(tmp_path / "jdk", java, ("javac", "javac 17.0.15")), "jdk") == (0, [])
