@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from assignors.errors import BadInput, OutsideFailure
 from streaming.config import Settings
 from streaming.exporter import serve_metrics
+from streaming.kafka.access import require
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import Sinks
@@ -100,6 +101,7 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
         MetricsPortUnusable: the metrics can't be served there.
         StreamFailed: the query failed; the message is the reason without a stack trace.
     """
+    require(settings, "stream")
     topics = ensure_topics(settings)
     sinks = Sinks(
         membership=settings.topics.membership,
