@@ -80,10 +80,21 @@ class Collector:
         """Collect until ``stop`` is set.
 
         Raises:
-            ClusterUnavailable: no broker answers at the start.
+            ClusterUnavailable: no broker answers.
             Superseded: another collector has taken over.
             TopicMisconfigured, TopicsNotCreated, NotPublished, LogUnreadable: as named.
         """
+        from confluent_kafka import KafkaException
+
+        try:
+            self._run()
+        except KafkaException as error:
+            raise ClusterUnavailable(
+                f"bootstrap_servers {self._settings.kafka.bootstrap_servers}: {error.args[0].str()}; "
+                "started again, the collector goes on where it stopped"
+            ) from error
+
+    def _run(self) -> None:
         from confluent_kafka import Consumer
         from confluent_kafka.admin import AdminClient
 

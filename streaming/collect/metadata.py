@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
+#: Tries of ``_TIMEOUT`` seconds each.
+_PATIENCE = 6
 #: Topics asked about in one request.
 _BATCH = 500
 
@@ -79,7 +81,7 @@ class ClusterTopics:
         """The topic's name; the id itself when the cluster no longer knows it."""
         if topic_id not in self._names and topic_id not in self._unknown:
             self._topics.clear()  # a topic made anew has the old name and count, but another id
-            self.refresh(None)
+            self._ask_patiently()
             if topic_id not in self._names:
                 self._unknown.add(topic_id)
                 _log.warning("topic id %s has no topic any more; the id stands for its name", topic_id)
@@ -101,6 +103,20 @@ class ClusterTopics:
             self._describe(asked[start : start + _BATCH])
         self._counts = counts
         return {name: self._topics[name] for name in names if name in self._topics}
+
+    def _ask_patiently(self) -> None:
+        """Ask about all topics; a cluster that is away for a moment is waited for."""
+        from confluent_kafka import KafkaException
+
+        for left in reversed(range(_PATIENCE)):
+            try:
+                self.refresh(None)
+            except KafkaException as error:
+                if left == 0:
+                    raise
+                _log.warning("topic ids: %s", error.args[0].str())
+            else:
+                return
 
     def _describe(self, names: list[str]) -> None:
         from confluent_kafka import KafkaException, TopicCollection

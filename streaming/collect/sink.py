@@ -16,6 +16,7 @@ from assignors.errors import OutsideFailure
 from streaming.collect.fold import Unusable
 from streaming.dead_letters import dead_letter_headers
 from streaming.events import Event
+from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.producer import EventProducer, NotDelivered
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 OFFSETS_TOPIC = "__consumer_offsets"
 _TIMEOUT = 30.0
+_OFFSETS_TIMEOUT = 15.0
 _RETRY_SECONDS = 0.5
 
 
@@ -50,10 +52,23 @@ class Sink:
     def __init__(self, settings: Settings, group_id: str, stopping: Callable[[], bool]) -> None:
         self._settings = settings
         self._stopping = stopping
-        self._producer = EventProducer(
-            settings, {"transactional.id": group_id, "transaction.timeout.ms": 60_000}
+        self._group_id = group_id
+        self._producer = self._begin()
+
+    def _begin(self) -> EventProducer:
+        """A new producer under the collector's name; what an earlier one had open is aborted."""
+        producer = EventProducer(
+            self._settings,
+            {
+                "transactional.id": self._group_id,
+                "transaction.timeout.ms": 60_000,
+                # With "rebootstrap" a restarted broker is decommissioned first, and adding offsets to a
+                # transaction then waits for it for ever (librdkafka issue 5511).
+                "metadata.recovery.strategy": "none",
+            },
         )
-        self._retry(lambda: self._producer.client.init_transactions(_TIMEOUT))
+        self._retry(lambda: producer.client.init_transactions(_TIMEOUT))
+        return producer
 
     def publish(
         self, outcome: Iterable[tuple[int, Event | Unusable]], positions: Mapping[int, int], group: Any
@@ -93,17 +108,22 @@ class Sink:
                 else:
                     self._dead_letter(item, number)
             places = [TopicPartition(OFFSETS_TOPIC, number, offset) for number, offset in positions.items()]
-            self._retry(lambda: client.send_offsets_to_transaction(places, group, _TIMEOUT))
+            client.send_offsets_to_transaction(places, group, _OFFSETS_TIMEOUT)
             self._producer.flush(_TIMEOUT)
             self._retry(lambda: client.commit_transaction(_TIMEOUT))
-        except (KafkaException, NotDelivered) as error:
+        except (KafkaException, NotDelivered, ClusterUnavailable) as error:
             if isinstance(error, KafkaException):
                 self._raise_fatal(error)
+                if error.args[0].retriable() and not error.args[0].txn_requires_abort():
+                    # The same issue, when a broker has left the cluster: a new producer finds the others.
+                    _log.warning("offsets were not added to the transaction: %s", error.args[0].str())
+                    self._producer = self._begin()
+                    return False
                 if not error.args[0].txn_requires_abort():
                     raise NotPublished(
                         f"the cluster refuses what was collected: {error.args[0].str()}"
                     ) from error
-            _log.info("transaction failed: %s", error)
+            _log.warning("transaction failed: %s", error)
             self._retry(lambda: client.abort_transaction(_TIMEOUT))
             return False
         return True

@@ -200,18 +200,20 @@ def test_partitions_that_are_added_and_a_group_that_is_deleted(broker: Kafka, to
 
 def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() -> None:
     group = unique("group")
-    group_partition = (string_hash(group) & 0x7FFFFFFF) % 4
     key, value = b"\x00\x02\x00\x03bad", b"\x00\x03\x00\x08consumer\x00\x00"
     with ExitStack() as stack:
         # A broker of its own: what the coordinator did not write itself stops it from using that partition.
         servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
         collecting = stack.enter_context(Collecting(servers, group))
+        own = collecting.settings.topics.prefix + collecting.settings.collect.group_id
+        used = {(string_hash(name) & 0x7FFFFFFF) % 4 for name in (group, own)}
+        unused = next(number for number in range(4) if number not in used)
         a = stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
         eventually(lambda: spread([a], 6) and collecting.members(group))
         # Only under this name does a broker let a client write to an internal topic.
         producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
-        producer.produce("__consumer_offsets", key=key, value=value, partition=(group_partition + 1) % 4)
+        producer.produce("__consumer_offsets", key=key, value=value, partition=unused)
         assert producer.flush(10) == 0
         [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))  # type: ignore[misc]
         b = stack.enter_context(Member(servers, group, "b", [topic], **EAGER))
@@ -224,7 +226,7 @@ def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() 
     assert headers["dlt_exception"] == b"MalformedRecord"
     assert headers["dlt_message"].startswith(b"GroupMetadataValue.generation: the value ends after 14 bytes")
     assert headers["dlt_topic"] == b"__consumer_offsets"
-    assert int(headers["dlt_partition"]) == (group_partition + 1) % 4
+    assert int(headers["dlt_partition"]) == unused
 
 
 def test_killed_again_and_again_it_publishes_what_an_undisturbed_one_does(broker: Kafka, topic: str) -> None:
@@ -289,3 +291,24 @@ def test_a_second_collector_takes_over_and_the_first_ends(broker: Kafka, topic: 
             second.terminate()
             second.communicate(timeout=30)
         assert second.returncode == 0
+
+
+def test_it_waits_for_a_broker_that_restarts_and_for_one_that_crashes() -> None:
+    group = unique("group")
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker(properties=PROPERTIES))
+        servers = broker.bootstrap_servers
+        topic = stack.enter_context(written_topic(servers))
+        collecting = stack.enter_context(Collecting(servers, group))
+        stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
+        eventually(lambda: collecting.members(group))
+        broker.restart()
+        with Member(servers, group, "b", [topic], **EAGER):
+            eventually(lambda: len(collecting.members(group) or ()) == 2, timeout=60)
+            broker.kill()
+            broker.start()
+        eventually(lambda: len(collecting.members(group) or ()) == 1, timeout=60)
+        generations = consecutive(collecting.views(group))
+        assert collecting.stop() == 0
+
+    assert generations == sorted(set(generations))
