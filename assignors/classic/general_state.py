@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assignors.classic.group import Group, id_keys
 from assignors.classic.owned import Owned
@@ -26,6 +26,7 @@ class State:
             subscribers first, then by name.
         subscribers: of each topic, who subscribes; topics alike share one list.
         potential: of each topic, how many subscribe, a member that lists it twice counted twice.
+        claims: of each topic that is owned, who owned each partition before, subscribed to it or not.
         revoked: someone owned what it doesn't subscribe to any more, or a partition outside its rack.
     """
 
@@ -36,6 +37,7 @@ class State:
     subscribers: dict[str, list[int]]
     potential: dict[str, int]
     racks: Racks | None
+    claims: dict[str, list[int]] = field(default_factory=dict)
     revoked: bool = False
 
     def free(self) -> dict[str, list[int]]:
@@ -46,12 +48,17 @@ class State:
             if NO_ONE in owners
         }
 
-    def shares(self, members: Sequence[Member], withhold: Owned | None) -> list[dict[str, Sequence[int]]]:
-        """The shares by place, less what someone else claims when ``withhold`` tells who owns what."""
-        shares: list[dict[str, Sequence[int]]] = [{} for _ in members]
+    def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
+        """The shares by place; ``withhold`` leaves out what someone else claims and its owner did not."""
+        shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
+        changed = {name: owners for name, owners in self.owners.items() if owners != self.claims.get(name)}
+        for share, before in zip(shares, owned.shares, strict=True):
+            for name, partitions in before.items():
+                if name not in changed:
+                    share[name] = partitions
         by_rank = [shares[place] for place in self.places]
-        for name, owners in self.owners.items():
-            skip = _to_revoke(self, name, members, withhold) if withhold is not None else ()
+        for name, owners in changed.items():
+            skip = self._to_revoke(name, owned) if withhold else ()
             given: dict[int, list[int]] = {}
             for partition, owner in enumerate(owners):
                 if partition not in skip:
@@ -63,21 +70,20 @@ class State:
                 by_rank[owner][name] = partitions
         return shares
 
-
-def _to_revoke(state: State, name: str, members: Sequence[Member], owned: Owned) -> set[int]:
-    """The partitions of a topic that someone claims, and whoever has them now did not."""
-    claimed = owned.partitions[name]
-    contested = owned.contested.get(name, {})
-    if not claimed and not contested:
-        return set()
-    owners = state.owners[name]
-    skip = {*claimed, *contested}
-    for place, member in enumerate(members):
-        del place
-        for partition in member.owned.get(name, ()):
-            if partition in skip and members[state.places[owners[partition]]] is member:
+    def _to_revoke(self, name: str, owned: Owned) -> set[int]:
+        """The partitions of a topic that someone claims, and whoever has them now did not."""
+        claims = self.claims.get(name)
+        if claims is None:
+            skip = set()
+        else:
+            pairs = enumerate(zip(self.owners[name], claims, strict=True))
+            skip = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
+        for partition, places in owned.contested.get(name, {}).items():
+            if self.places[self.owners[name][partition]] in places:
                 skip.discard(partition)
-    return skip
+            else:
+                skip.add(partition)
+        return skip
 
 
 def read_state(group: Group, members: Sequence[Member], owned: Owned, racks: Racks | None) -> State:
@@ -104,10 +110,15 @@ def _keep(state: State, rank: int, member: Member, share: Share) -> None:
     place = state.places[rank]
     topics = set(member.topics) if share else ()
     for name, partitions in share.items():
+        owners = state.owners[name]
+        claims = state.claims.get(name)
+        if claims is None:
+            claims = state.claims[name] = [NO_ONE] * len(owners)
+        for partition in partitions:
+            claims[partition] = rank
         if name not in topics:
             state.revoked = True
             continue
-        owners = state.owners[name]
         for partition in partitions:
             if state.racks is not None and state.racks.mismatch(place, name, partition):
                 state.revoked = True

@@ -34,4 +34,4 @@ def build(
     free = state.free()
     assign_free(state, free)
     Rebalancer(state, members).rebalance(free, initializing=initializing)
-    return state.shares(members, owned if withhold else None)
+    return state.shares(owned, withhold=withhold)
