@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -28,3 +29,8 @@ def put(name: str, text: str) -> None:
     new, replaced = between.subn(lambda _: section, old)
     DOCUMENT.parent.mkdir(exist_ok=True)
     DOCUMENT.write_text(new if replaced else f"{old.rstrip()}\n\n{section}\n", encoding="utf-8")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

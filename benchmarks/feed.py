@@ -6,19 +6,17 @@ One embedded broker, one `serve` process, clients in a third process, Chromium f
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks._document import machine, put, table
 from streaming.kafka.broker import EmbeddedBroker
 from tests.support.browser import chromium
 from tests.support.diffs import Group, diffs
-from tests.support.load import Load, rss, run_load
+from tests.support.load import rss, run_load
 from tests.support.serving import Publisher, Serve
 
 
@@ -32,23 +30,31 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=2000)
     parser.add_argument("--only", choices=["load", "large"])
+    parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
     options = parser.parse_args()
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, seeds fixed")
+    parts = [
+        "## Feed and page",
+        f"{machine()}; broker, clients and browser on the same machine; seeds fixed.",
+    ]
     with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as folder:
         if options.only != "large":
-            load(broker.bootstrap_servers, Path(folder), options)
+            parts.append(load(broker.bootstrap_servers, Path(folder), options))
         if options.only != "load":
-            large(broker.bootstrap_servers, Path(folder), options)
+            parts.append(large(broker.bootstrap_servers, Path(folder), options))
+    text = "\n\n".join(parts)
+    print(text)
+    if options.document:
+        put("feed", text)
 
 
-def load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> None:
-    rows: list[tuple[str, int, bool]] = [
+def load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> str:
+    cases: list[tuple[str, int, bool]] = [
         ("undisturbed", 0, False),
-        (f"{options.stuck} stuck", options.stuck, False),
+        (f"and {options.stuck} that stop reading", options.stuck, False),
+        ("and a restart half-way", options.stuck, True),
     ]
-    rows.append((f"{options.stuck} stuck, restart", options.stuck, True))
-    print(f"\n{options.clients} clients, {options.rate:g} diffs/s, {options.seconds:g} s")
-    for index, (name, stuck, restarted) in enumerate(rows):
+    rows = []
+    for index, (name, stuck, restarted) in enumerate(cases):
         with Serve(bootstrap_servers, f"load{index}.", _folder(folder, f"load{index}")) as serve:
             Publisher(serve)
             serve.start().await_status("/ready", 200)
@@ -60,7 +66,20 @@ def load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> N
                 stuck=stuck,
                 restart=_restart(serve) if restarted else None,
             )
-            print(f"  {name:24} {_line(found, options.seconds)}")
+        complete = found.complete == found.clients and not found.twice
+        rows.append(
+            [
+                name,
+                "yes" if complete else f"NO: {found.complete} complete, {found.twice} twice",
+                *(f"{value:.0f}" for value in (found.p50, found.p99, found.worst)),
+                f"{found.rss_before:.0f} → {found.rss_most:.0f}",
+                f"{found.cpu_seconds / options.seconds:.0%}",
+            ]
+        )
+    heads = ["", "every id once", "p50 ms", "p99 ms", "worst ms", "memory MB", "of a core"]
+    sizes = f"{options.clients} clients, {options.rate:g} diffs a second, {options.seconds:g} s"
+    note = "Delay from the publisher's send to the client's read; while the server is away it is left out."
+    return f"{sizes}. {note}\n\n{table(heads, rows)}"
 
 
 def _restart(serve: Serve) -> Callable[[], None]:
@@ -71,27 +90,13 @@ def _restart(serve: Serve) -> Callable[[], None]:
     return restart
 
 
-def _line(found: Load, seconds: float) -> str:
-    every = (
-        "every id once" if found.complete == found.clients and not found.twice else dataclasses.asdict(found)
-    )
-    return (
-        f"{every}; delivery p50 {found.p50:.0f} ms, p99 {found.p99:.0f} ms, worst {found.worst:.0f} ms; "
-        f"memory {found.rss_before:.0f} → {found.rss_most:.0f} MB; CPU {found.cpu_seconds / seconds:.0%} of a core"
-    )
-
-
 def _folder(parent: Path, name: str) -> Path:
     folder = parent / name
     folder.mkdir()
     return folder
 
 
-def large(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> None:
-    print(
-        f"\n{options.groups} groups of 3 rounds, and one of {options.partitions} partitions and "
-        f"{options.rounds} rounds"
-    )
+def large(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> str:
     with Serve(bootstrap_servers, "large.", _folder(folder, "large")) as serve:
         publisher = Publisher(serve)
         for index in range(options.groups - 1):
@@ -99,20 +104,19 @@ def large(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> 
         publisher.put(diffs(Group("large", {"large.events": options.partitions}, 1), options.rounds))
         begin = time.monotonic()
         serve.start().await_status("/ready", 200, seconds=120)
-        print(f"  read from the topics in {time.monotonic() - begin:.1f} s")
-        times = {
-            path: [_ask(serve, path) for _ in range(20)]
-            for path in (
-                "/api/groups",
-                "/api/groups/large/timeline?limit=300",
-                "/api/groups/large/timeline?limit=2000",
-            )
-        }
-        for path, taken in times.items():
-            print(f"  {path}: median {statistics.median(taken):.0f} ms, worst {max(taken):.0f} ms")
-        _paint(serve)
-        files = sum(path.stat().st_size for path in serve.log.parent.glob("history.sqlite*"))
-        print(f"  server memory {rss(serve.pid):.0f} MB, history {files / 2**20:.0f} MB")
+        rows = [["read from the topics", f"{(time.monotonic() - begin) * 1000:.0f}", ""]]
+        timeline = "/api/groups/large/timeline"
+        for path in ("/api/groups", f"{timeline}?limit=300", f"{timeline}?limit=2000"):
+            taken = [_ask(serve, path) for _ in range(20)]
+            rows.append([f"`{path}`", f"{statistics.median(taken):.0f}", f"{max(taken):.0f}"])
+        rows += _paint(serve)
+        memory = rss(serve.pid)
+        size = sum(path.stat().st_size for path in serve.log.parent.glob("history.sqlite*"))
+    sizes = (
+        f"{options.groups} groups, one of them of {options.partitions} partitions and {options.rounds} rounds: "
+        f"server memory {memory:.0f} MB, history {size / 2**20:.0f} MB."
+    )
+    return f"{sizes}\n\n{table(['', 'median ms', 'worst ms'], rows)}"
 
 
 def _ask(serve: Serve, path: str) -> float:
@@ -135,7 +139,8 @@ window.shown = new Promise((resolve) => {
 """
 
 
-def _paint(serve: Serve) -> None:
+def _paint(serve: Serve) -> list[list[str]]:
+    rows = []
     with chromium() as browser:
         for path in ("/", "/groups/large"):
             paints, shown = [], []
@@ -149,10 +154,11 @@ def _paint(serve: Serve) -> None:
                     page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
                 )
                 context.close()
-            print(
-                f"  page {path}: first paint {statistics.median(paints):.0f} ms, data on the screen "
-                f"{statistics.median(shown):.0f} ms (worst {max(shown):.0f})"
-            )
+            for name, found in (("first paint", paints), ("data on the screen", shown)):
+                rows.append(
+                    [f"page `{path}`: {name}", f"{statistics.median(found):.0f}", f"{max(found):.0f}"]
+                )
+    return rows
 
 
 if __name__ == "__main__":

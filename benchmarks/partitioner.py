@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from assignors.partitioner import murmur2
 from assignors.partitioner.columns import murmur2_column
-from benchmarks._document import machine, put
+from benchmarks._document import machine, put, table
 from tests.oracle.driver import Oracle
 
 WIDTHS = (4, 8, 16, 36, 64)
@@ -103,11 +103,6 @@ def best(work: Callable[[], object], rounds: int) -> float:
         work()
         seconds.append(time.perf_counter() - start)
     return min(seconds)
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 if __name__ == "__main__":
