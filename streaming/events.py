@@ -26,16 +26,16 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Fal
     """Frozen, named only, camelCase on the wire."""
 
 
-class _Event(_Wire):
+class _Event(_Wire, frozen=True):
     group_id: str
     timestamp: Timestamp
 
 
-class _MemberEvent(_Event):
+class _MemberEvent(_Event, frozen=True):
     member_id: str
 
 
-class MemberJoined(_MemberEvent):
+class MemberJoined(_MemberEvent, frozen=True):
     """A member joined, or joined again with new metadata."""
 
     topics: list[str]
@@ -52,20 +52,20 @@ class MemberJoined(_MemberEvent):
     rebalance_timeout_ms: int | None = None
 
 
-class MemberHeartbeat(_MemberEvent):
+class MemberHeartbeat(_MemberEvent, frozen=True):
     """A member is alive."""
 
     generation: int = -1
 
 
-class MemberLeft(_MemberEvent):
+class MemberLeft(_MemberEvent, frozen=True):
     """A member left by itself (LeaveGroup)."""
 
     reason: str | None = None
     group_instance_id: str | None = None
 
 
-class MemberFenced(_MemberEvent):
+class MemberFenced(_MemberEvent, frozen=True):
     """A member was removed: its session timed out, or another took its instance id.
 
     ``last_heard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
@@ -77,20 +77,20 @@ class MemberFenced(_MemberEvent):
     last_heard: int | None = None
 
 
-class SubscriptionChanged(_MemberEvent):
+class SubscriptionChanged(_MemberEvent, frozen=True):
     """A member subscribes to other topics than before."""
 
     topics: list[str]
 
 
-class AssignmentAcknowledged(_MemberEvent):
+class AssignmentAcknowledged(_MemberEvent, frozen=True):
     """A member reports what it holds after its rebalance callbacks."""
 
     generation: int = -1
     owned: Partitions = field(default_factory=dict)
 
 
-class TopicMetadata(_Wire):
+class TopicMetadata(_Wire, frozen=True):
     """A topic's partition count and, where known, the racks of each partition's replicas."""
 
     partitions: PartitionCount
@@ -98,13 +98,13 @@ class TopicMetadata(_Wire):
     topic_id: str | None = None
 
 
-class PartitionsChanged(_Event):
+class PartitionsChanged(_Event, frozen=True):
     """Topics that the group subscribes to have these partitions now."""
 
     topics: dict[str, TopicMetadata]
 
 
-class ObservedMember(_Wire):
+class ObservedMember(_Wire, frozen=True):
     """A member of one observed generation (classic) or epoch (consumer)."""
 
     member_id: str
@@ -125,7 +125,7 @@ class ObservedMember(_Wire):
     owned_generation: int = -1
 
 
-class Evidence(_Wire):
+class Evidence(_Wire, frozen=True):
     """One reason for what happened, and where it was seen (``coordinator-log``, ``offset-commits``, …).
 
     ``kind`` is the event type that the reason stands for, where it stands for one.
@@ -137,7 +137,7 @@ class Evidence(_Wire):
     kind: str | None = None
 
 
-class GroupObserved(_Event):
+class GroupObserved(_Event, frozen=True):
     """A full view of one generation of a group, from a collector."""
 
     members: list[ObservedMember]
@@ -151,7 +151,7 @@ class GroupObserved(_Event):
     evidence: list[Evidence] = field(default_factory=list)
 
 
-class GroupDeleted(_Event):
+class GroupDeleted(_Event, frozen=True):
     """The group is gone. ``forget`` (written by the monitor's own timer): nothing of it is kept either."""
 
     reason: str | None = None
@@ -200,7 +200,7 @@ class Event(Struct, frozen=True):
         return TYPE_NAMES[type(self.data)]
 
 
-class Cause(_Wire):
+class Cause(_Wire, frozen=True):
     """Why a round happened: ``kind`` is the type of the event behind it, ``memberIds`` who caused it."""
 
     kind: str
@@ -208,7 +208,7 @@ class Cause(_Wire):
     evidence: list[Evidence] = field(default_factory=list)
 
 
-class MemberDiff(_Wire):
+class MemberDiff(_Wire, frozen=True):
     """kept = owned − revoked; after = kept + assigned; revoked ∩ assigned = ∅."""
 
     owned: Partitions
@@ -217,7 +217,7 @@ class MemberDiff(_Wire):
     kept: Partitions
 
 
-class Diff(_Wire):
+class Diff(_Wire, frozen=True):
     """What one round of one group's rebalance changed, by member.
 
     ``generation`` counts under the classic protocol, ``groupEpoch`` under the consumer protocol; the other is
@@ -239,7 +239,7 @@ class Diff(_Wire):
     violations: list[str]
 
 
-class LatestAssignment(_Wire):
+class LatestAssignment(_Wire, frozen=True):
     """The value of the compacted topic: who owns what in a group now."""
 
     group_id: str

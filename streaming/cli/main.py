@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "dlt": "Dead letters: list them, send them again.",
     "serve": "Serve the diffs over HTTP: a page, a live feed, JSON and metrics.",
     "watch": "Show diffs as they land.",
+    "replay": "Compute the diffs of the membership log again, and compare.",
     "assign": "What Kafka would assign: one group a line in, one assignment a line out.",
     "partition": "Which partition a producer sends each key to.",
     "place": "Where Kafka would put the replicas of new partitions.",

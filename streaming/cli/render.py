@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from rich.console import Console
 from rich.text import Text
 
 from streaming.events import Diff, MemberDiff
+from streaming.reader import DiffRecord
 
 _UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 #: What brokers add to a reason when the client gave none.
@@ -86,3 +89,15 @@ def diff_lines(diff: Diff) -> Iterator[Text]:
         yield Text(f"  nobody has {short_share(diff.unassigned)}", "yellow")
     for violation in diff.violations:
         yield Text(f"  violation: {violation}", "bold red")
+
+
+def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:
+    """Each diff as it comes: its own bytes on a line for programs, a block for people."""
+    console = Console(highlight=False, soft_wrap=True)
+    for record in records:
+        if as_json:
+            sys.stdout.buffer.write(record.value + b"\n")
+            sys.stdout.buffer.flush()
+            continue
+        for line in diff_lines(record.diff):
+            console.print(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -28,6 +27,7 @@ def watch(
 ) -> None:
     """Show diffs as they land: who caused each round and what moved, each diff once."""
     del verbose  # main looks at it for tracebacks
+    from streaming.cli.render import print_diffs
     from streaming.cli.signals import stop_on_signals
     from streaming.config import load
     from streaming.reader import read_diffs
@@ -37,16 +37,4 @@ def watch(
     records = read_diffs(
         settings, until=stop.is_set, exit_at_end=exit_at_end, from_beginning=from_beginning, group=group
     )
-    if as_json:
-        for record in records:
-            sys.stdout.buffer.write(record.value + b"\n")
-            sys.stdout.buffer.flush()
-        return
-    from rich.console import Console
-
-    from streaming.cli.render import diff_lines
-
-    console = Console(highlight=False, soft_wrap=True)
-    for record in records:
-        for line in diff_lines(record.diff):
-            console.print(line)
+    print_diffs(records, as_json=as_json)

@@ -3,12 +3,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from streaming.processes import Child, ChildDied, Children
+from tests.support.wait import eventually
 
 CHILD = """
 import signal, sys, threading, time
@@ -28,14 +28,6 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "fails.py").write_text("import sys; sys.exit('error: no such luck')")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     return "drains"
-
-
-def eventually(condition, seconds: float = 20.0) -> None:
-    waited = threading.Event()
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the time"
-        waited.wait(0.02)
 
 
 def test_a_terminated_child_drains(module: str, tmp_path: Path) -> None:
@@ -61,8 +53,10 @@ def test_a_child_ends_when_its_parent_is_killed(module: str, tmp_path: Path) -> 
         [
             sys.executable,
             "-c",
-            ("import pathlib, sys, time; from streaming.processes import Child\n"
-            f"Child('part', ['{module}'], log=pathlib.Path(sys.argv[1])); time.sleep(60)"),
+            (
+                "import pathlib, sys, time; from streaming.processes import Child\n"
+                f"Child('part', ['{module}'], log=pathlib.Path(sys.argv[1])); time.sleep(60)"
+            ),
             str(log),
         ]
     )

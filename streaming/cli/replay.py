@@ -1,0 +1,45 @@
+"""``rebalance-monitor replay``: the diffs of the membership log, computed again without Spark."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from streaming.cli.options import BootstrapServers, Config, Json, TopicPrefix, Verbose
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(epilog="Example: rebalance-monitor replay --group orders --check")
+def replay(
+    *,
+    group: Annotated[str | None, typer.Option("--group", help="Only this group.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the diff topic; exit 1 when they differ.")
+    ] = False,
+    as_json: Json = False,
+    bootstrap_servers: BootstrapServers = None,
+    config: Config = None,
+    topic_prefix: TopicPrefix = None,
+    verbose: Verbose = False,
+) -> None:
+    """Compute the diffs of the membership topic again, without Spark, and show or compare them."""
+    del verbose  # main looks at it for tracebacks
+    from streaming.cli.render import print_diffs
+    from streaming.config import load
+    from streaming.replay import differences
+    from streaming.replay import replay as replayed
+
+    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+    if not check:
+        print_diffs(replayed(settings, group), as_json=as_json)
+        return
+    found = 0
+    for line in differences(settings, group):
+        print(line)
+        found += 1
+    print(f"{found or 'no'} differences", file=sys.stderr)
+    if found:
+        raise typer.Exit(1)

@@ -1,0 +1,75 @@
+"""Diffs from the membership log by the pure functions alone: no Spark, no timer, no checkpoint.
+
+What the stream wrote must be exactly this, id for id and byte for byte: :func:`differences` looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import msgspec
+
+from streaming import codec
+from streaming.config import Settings
+from streaming.events import Diff
+from streaming.kafka.tail import TopicTail
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import DIFF_TYPE, Record, Sinks, process
+from streaming.reader import DiffRecord, read_diffs
+
+
+def replay(settings: Settings, group: str | None = None) -> Iterator[DiffRecord]:
+    """Every diff of what is in the membership topic now; ``partition`` and ``offset`` are the event's.
+
+    Raises:
+        TopicUnreadable: there is no such topic, or nobody answers.
+    """
+    topics = settings.topics
+    names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
+    sinks = Sinks(*names, partitions=dict.fromkeys(names, 1))  # where a diff would go plays no part here
+    bucket = Bucket()
+    wanted = None if group is None else group.encode()
+    with TopicTail(settings, topics.membership, from_beginning=True) as tail:
+        while not tail.at_end:
+            message = tail.poll(0.1)
+            if message is None or (wanted is not None and message.key() != wanted):
+                continue
+            headers = message.headers() or []
+            ce = dict(headers)
+            record = Record(
+                message.partition(),
+                message.offset(),
+                message.key(),
+                message.value(),
+                ce.get("ce_type"),
+                ce.get("ce_id"),
+                ce.get("ce_source"),
+                partial(list, headers),
+            )
+            for write in process(bucket, [record], 0, sinks):
+                ids = codec.ce_attributes(write.headers)
+                if ids.get("type") == DIFF_TYPE and write.topic == topics.diffs and write.value is not None:
+                    diff = msgspec.json.decode(write.value, type=Diff)
+                    yield DiffRecord(ids["id"], diff, write.value, record.partition, record.offset)
+
+
+def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
+    """What the diff topic has otherwise than a replay says, a line each.
+
+    Diffs of events that have left the membership topic by its retention can't be replayed and are not compared,
+    nor those of a group whose first events are gone: compare while the log is whole.
+    """
+    written = {
+        record.id: record
+        for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=group)
+    }
+    for record in replay(settings, group):
+        place = f"{record.diff.group_id}, event at partition {record.partition} offset {record.offset}"
+        found = written.pop(record.id, None)
+        if found is None:
+            yield f"{place}: the diff {record.id} is not in the topic"
+        elif found.value != record.value:
+            yield f"{place}: the diff {record.id} has other content in the topic"
+    for found in written.values():
+        yield f"{found.diff.group_id}: the topic has a diff {found.id} that no event explains"

@@ -1,0 +1,77 @@
+"""The reader and the replay on a real broker: what the pure functions say, written twice and read once."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streaming.kafka.producer import EventProducer
+from streaming.kafka.tail import TopicUnreadable
+from streaming.reader import DiffReader, DiffRecord, read_diffs
+from streaming.replay import differences, replay
+from tests.support import logs
+from tests.support.kafka import Kafka
+from tests.support.stream_job import Job
+
+pytestmark = pytest.mark.broker
+
+
+def write(job: Job, records: list[DiffRecord]) -> None:
+    """What the stream's sink writes for these diffs."""
+    with EventProducer(job.settings) as producer:
+        for record in records:
+            key = record.diff.group_id.encode()
+            headers = [("ce_id", record.id.encode()), ("ce_type", b"rebalance.diff")]
+            producer.send_record(job.settings.topics.diffs, key, record.value, headers)
+
+
+@pytest.fixture
+def job(broker: Kafka, tmp_path: Path) -> Job:
+    made = Job(broker, tmp_path)
+    made.feed(logs.as_topic(logs.membership_log(400, 12, seed=7), partitions=4))
+    return made
+
+
+def test_what_was_written_is_what_a_replay_says(job: Job) -> None:
+    replayed = list(replay(job.settings))
+    assert len({record.id for record in replayed}) == len(replayed) > 100
+    write(job, [*replayed, *replayed[:50]])
+    assert list(differences(job.settings)) == []
+    seen = list(read_diffs(job.settings, from_beginning=True, exit_at_end=True))
+    assert sorted(record.id for record in seen) == sorted(record.id for record in replayed)
+
+
+def test_what_is_missing_changed_or_too_much_is_named(job: Job) -> None:
+    missing, changed, *rest = replay(job.settings)
+    other = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
+    altered = DiffRecord(changed.id, other, msgspec.json.encode(other), 0, 0)
+    extra = DiffRecord("extra", other, msgspec.json.encode(other), 0, 0)
+    write(job, [altered, *rest, extra])
+    lines = list(differences(job.settings))
+    assert len(lines) == 3
+    assert lines[0].endswith(f"the diff {missing.id} is not in the topic")
+    assert lines[1].endswith(f"the diff {changed.id} has other content in the topic")
+    assert lines[2].endswith("the topic has a diff extra that no event explains")
+
+
+def test_a_reader_goes_on_where_another_stopped(job: Job) -> None:
+    records = list(replay(job.settings))
+    write(job, records)
+    seen: list[str] = []
+    positions: dict[int, int] | None = None
+    while len(seen) < len(records):
+        with DiffReader(job.settings, from_beginning=True, positions=positions) as reader:
+            for _ in range(200):
+                record = reader.poll(5)
+                if record is not None:
+                    seen.append(record.id)
+                if len(seen) % 37 == 0 or len(seen) == len(records):
+                    break
+            positions = reader.positions
+    assert sorted(seen) == sorted(record.id for record in records)
+
+
+def test_a_topic_that_is_not_there_is_said(broker: Kafka, job: Job) -> None:
+    job.settings.topics.prefix = "nobody-made-this."
+    with pytest.raises(TopicUnreadable, match=r"nobody-made-this\.rebalance\.diffs: does not exist"):
+        DiffReader(job.settings)
