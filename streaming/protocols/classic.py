@@ -84,13 +84,19 @@ COORDINATOR: Table = {
 }
 
 #: The first version has no sync phase: the coordinator assigns as soon as everyone has joined.
-COORDINATOR_V1: Table = {
-    pair: Transition(
-        row.handler, tuple(dict.fromkeys(_STABLE if to is _COMPLETING else to for to in row.to)), row.label
-    )
-    for pair, row in COORDINATOR.items()
-    if pair[0] is not _COMPLETING and pair[1] not in (SyncGroup, SyncTimeout, DelayOver)
-} | rows((_PREPARING, _STABLE), CoordinatorFails, "coordinator_fails", (_EMPTY, _PREPARING, _STABLE))
+COORDINATOR_V1: Table = (
+    {
+        pair: Transition(
+            row.handler,
+            tuple(dict.fromkeys(_STABLE if to is _COMPLETING else to for to in row.to)),
+            row.label,
+        )
+        for pair, row in COORDINATOR.items()
+        if pair[0] is not _COMPLETING and pair[1] not in (SyncGroup, SyncTimeout, DelayOver)
+    }
+    | rows((_STABLE,), MetadataSeen, "metadata_seen", (_STABLE, _PREPARING))
+    | rows((_PREPARING, _STABLE), CoordinatorFails, "coordinator_fails", (_EMPTY, _PREPARING, _STABLE))
+)
 
 _JOINING, _SYNCING, _CONSUMING = Stage.JOINING, Stage.SYNCING, Stage.STABLE
 _FROZEN, _CRASHED, _AWAY, _LEAVING = Stage.FROZEN, Stage.CRASHED, Stage.AWAY, Stage.LEAVING

@@ -7,7 +7,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from assignors.model import Share
-from streaming.protocols.classic_coordinator import announce
+from streaming.protocols.classic_coordinator import announce, prepare
 from streaming.protocols.classic_state import (
     LIVE,
     Assigned,
@@ -165,23 +165,38 @@ def topics_changed(step: Step, event: TopicsChanged) -> None:
 
 
 def metadata_seen(step: Step, event: MetadataSeen) -> None:
-    """The leader joins again when its metadata are not those that it assigned with."""
+    """Metadata are not those of the assignment: the leader joins again; in the first version the coordinator acts."""
     del event
+    if step.rules.coordinator_assigns:
+        if step.phase is Phase.STABLE and _changed(step):
+            step.caused("topic.partitions_changed")
+            prepare(step)
+        return
     leader = step.members.get(step.get("leader") or "")
-    if leader is not None and leader.stage is Stage.STABLE and _outdated(step):
+    if leader is None or leader.stage is not Stage.STABLE or not _outdated(step):
+        return
+    if _changed(step):
         step.caused("topic.partitions_changed")
-        step.join([leader.client.name])
+    step.set(snapshot=None)
+    step.join([leader.client.name])
 
 
 def _outdated(step: Step) -> bool:
+    """Whether the leader's metadata, once refreshed, differ from those that it assigned with."""
+    snapshot = step.get("snapshot")
+    return _changed(step) or (snapshot is not None and snapshot != _subscribed(step))
+
+
+def _subscribed(step: Step) -> frozenset[str]:
+    return frozenset(topic for member in step.members.values() if member.known for topic in member.said)
+
+
+def _changed(step: Step) -> bool:
     """Whether topics that members subscribe to have changed since the assignment."""
     then, now = step.get("assigned_with"), step.topics
     if then is now:
         return False
-    if step.rules.subscribes:
-        topics = {topic for member in step.members.values() if member.known for topic in member.said}
-    else:
-        topics = {*then, *now}
+    topics = _subscribed(step) if step.rules.subscribes else {*then, *now}
     return any(then.get(topic) != now.get(topic) for topic in topics)
 
 
@@ -219,10 +234,8 @@ def assigned(step: Step, event: Assigned) -> None:
     step.consume(shares)
     if names:
         announce(step)
-    leader = step.get("leader")
-    if leader in names and leader not in again and step.phase is Phase.STABLE and _outdated(step):
-        step.caused("topic.partitions_changed")
-        again.append(leader)
+    if step.get("leader") in names and _outdated(step):
+        step.later(MetadataSeen(step.at + step.timing.metadata_age_ms))
     if again and step.phase is not Phase.EMPTY:
         step.join(again)
 

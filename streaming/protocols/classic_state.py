@@ -91,6 +91,9 @@ class State(Struct, frozen=True):
     topics: Mapping[str, Topic] = {}
     #: The topics that the last assignment was computed with.
     assigned_with: Mapping[str, Topic] = {}
+    #: The topics in the leader's metadata when it assigned, and whose metadata these are; None: fresh ones.
+    snapshot: frozenset[str] | None = None
+    snapshot_of: tuple[str, int, tuple[str, ...]] = ("", 0, ())
     #: Counts rebalances begun; timers of earlier ones are void.
     attempt: int = 0
     #: In the initial delay of a group that was empty, how much of it is left, whether somebody came since.

@@ -157,6 +157,7 @@ def _report(step: Step, name: str, *, full: bool) -> bool:
     after = advance(now, target, step.get("target_epoch"), wanted_others, member.owned if full else None)
     if after is now or after == now:
         return full and now.assigned != member.owned
+    step.held(name, now, after)
     step.update(
         name,
         current=after,
@@ -170,17 +171,16 @@ def _report(step: Step, name: str, *, full: bool) -> bool:
 def _held_by_others(step: Step, name: str, target: Share) -> Share:
     """Partitions of ``target`` that other members are assigned or have not given up yet."""
     mine = step.members[name].current.assigned
-    if all(topic in mine and mine[topic] == partitions for topic, partitions in target.items()):
+    if mine == target:
         return NOTHING
-    held: dict[str, set[int]] = {}
-    for other, member in step.members.items():
-        if other == name or not member.known:
-            continue
-        for share in (member.current.assigned, member.current.revoking):
-            for topic, partitions in share.items():
-                if topic in target:
-                    held.setdefault(topic, set()).update(partitions)
-    return {topic: sorted(partitions) for topic, partitions in held.items()}
+    held = step.holders()
+    found = {}
+    for topic, partitions in target.items():
+        known = held.get(topic, {})
+        taken = [p for p in partitions if known.get(p, name) != name]
+        if taken:
+            found[topic] = taken
+    return found
 
 
 def assign(step: Step) -> None:

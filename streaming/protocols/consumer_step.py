@@ -10,7 +10,7 @@ from msgspec import structs
 from assignors.model import Share
 from streaming.protocols.classic_state import LIVE, MemberCalls, Stage
 from streaming.protocols.consumer_state import Expired, Member, State
-from streaming.protocols.reconcile import MemberState
+from streaming.protocols.reconcile import Current, MemberState
 from streaming.protocols.vocabulary import (
     After,
     Cause,
@@ -36,6 +36,7 @@ class Step:
         self.members: dict[str, Member] = dict(state.members)
         self.changes: dict[str, Any] = {}
         self.out: list[Output] = []
+        self._holders: dict[str, dict[int, str]] | None = None
 
     def get(self, field: str) -> Any:
         """A field of the state, as changed so far."""
@@ -98,6 +99,30 @@ class Step:
             member = self.members[name]
             sent = beats(member.beat_from, until, self.every(member))
             self.send(sent, "Heartbeat" if member.classic else "ConsumerGroupHeartbeat")
+
+    def holders(self) -> dict[str, dict[int, str]]:
+        """Who is assigned each partition, or has not given it up yet."""
+        if self._holders is None:
+            self._holders = {}
+            for name, member in self.members.items():
+                if member.known:
+                    self.held(name, None, member.current)
+        return self._holders
+
+    def held(self, name: str, before: Current | None, after: Current) -> None:
+        """A member's current assignment has changed."""
+        holders = self._holders
+        if holders is None:
+            return
+        for share in () if before is None else (before.assigned, before.revoking):
+            for topic, partitions in share.items():
+                known = holders[topic]
+                for partition in partitions:
+                    if known.get(partition) == name:
+                        del known[partition]
+        for share in (after.assigned, after.revoking):
+            for topic, partitions in share.items():
+                holders.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
     def caused(self, kind: str, names: Iterable[str] = ()) -> None:
         """A reason for the next round, and one more group epoch."""

@@ -38,6 +38,7 @@ class Eager:
 
     def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
         """The leader runs the chosen client-side assignor."""
+        _look(step)
         return client_side(step, order)
 
     def rejoins(self, member: Member, share: Share) -> bool:
@@ -67,6 +68,21 @@ def client_side(step: Step, order: Sequence[str]) -> dict[str, Share]:
         )
     answer = registry.find("classic", step.get("assignor")).assign(step.topics, members)
     return {names[member_id]: share for member_id, share in answer.items()}
+
+
+def _look(step: Step) -> None:
+    """Which topics the leader's metadata hold when it assigns (``ConsumerCoordinator.updateGroupSubscription``).
+
+    A leader asks for fresh metadata only when the group subscribes to more than it does itself, or its own
+    subscription changed. Otherwise a topic that nobody subscribes to any more is still in them; with the next
+    refresh the leader takes that for a change, and joins again.
+    """
+    leader = step.members[step.get("leader")]
+    whose = (leader.client.name, leader.incarnation, leader.said)
+    wanted = frozenset(topic for member in step.members.values() if member.known for topic in member.said)
+    stale = step.get("snapshot")
+    fresh = stale is None or whose != step.get("snapshot_of") or not wanted.issubset(leader.said)
+    step.set(snapshot=wanted if fresh else stale, snapshot_of=whose)
 
 
 def machine(setup: Setup) -> Classic:

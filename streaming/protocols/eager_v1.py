@@ -7,9 +7,13 @@ alone, without what members owned.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from assignors.model import Share
 from streaming.protocols.classic import Classic
 from streaming.protocols.classic_state import Member
-from streaming.protocols.eager import Eager
+from streaming.protocols.classic_step import Step
+from streaming.protocols.eager import Eager, client_side
 from streaming.protocols.vocabulary import Setup
 
 
@@ -19,6 +23,10 @@ class EagerV1(Eager):
     coordinator_assigns = True
     static = False
     member_id_required = False
+
+    def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
+        """The coordinator runs the strategy, with the cluster's metadata as they are."""
+        return client_side(step, order)
 
     def assignors(self, member: Member) -> tuple[str, ...]:
         """The broker's strategy, whatever clients say."""

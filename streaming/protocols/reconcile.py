@@ -47,6 +47,8 @@ def advance(
     """
     if current.state is MemberState.STABLE and current.epoch == target_epoch:
         return current
+    if current.state is MemberState.STABLE and current.assigned == target:
+        return Current(MemberState.STABLE, target_epoch, current.assigned)
     if current.state is MemberState.UNREVOKED and (owned is None or common(owned, current.revoking)):
         return current
     assigned = common(current.assigned, target)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignors.diff import Diff, as_lists, diff
@@ -52,18 +52,26 @@ class Stretch(NamedTuple):
     end: int
 
 
-@dataclass(slots=True)
-class Gaps:
-    """Time without an owner: from the loss of one (or the first wish for one) until the next consumes."""
+#: In :attr:`Gaps.since`: the partition does not lack an owner.
+_OWNED = -1
 
-    topics: dict[str, int] = field(default_factory=dict)
-    total: dict[str, dict[int, int]] = field(default_factory=dict)
-    longest: int = 0
-    since: dict[str, dict[int, int]] = field(default_factory=dict)
-    owners: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
-    #: None: the stretches are not kept.
-    stretches: list[Stretch] | None = None
-    _shares: dict[str, Share] = field(default_factory=dict)
+
+class Gaps:
+    """Time without an owner: from the loss of one (or the first wish for one) until the next consumes.
+
+    On the hot path of large groups: lists by partition number, one step a partition that changes hands.
+    """
+
+    def __init__(self, *, stretches: bool) -> None:
+        #: ``{topic: partitions}``, and of those that were ever wanted the ms without an owner, a partition each.
+        self.topics: dict[str, int] = {}
+        self.total: dict[str, list[int]] = {}
+        self.longest = 0
+        self._since: dict[str, list[int]] = {}
+        self._shares: dict[str, Share] = {}
+        #: None: the stretches are not kept.
+        self.stretches: list[Stretch] | None = [] if stretches else None
+        self._begun: dict[tuple[str, int], tuple[str, int]] = {}
 
     def partitions(self, topics: Mapping[str, Topic], wanted: Iterable[str], at: int) -> None:
         """Topics have these partitions now; those that are wanted and new lack an owner from now on."""
@@ -74,12 +82,10 @@ class Gaps:
     def want(self, wanted: Iterable[str], at: int) -> None:
         """Live members subscribe to these topics."""
         for name in wanted:
-            count = self.topics.get(name, 0)
-            total = self.total.setdefault(name, {})
-            since = self.since.setdefault(name, {})
-            for partition in range(len(total), count):
-                total[partition] = 0
-                since[partition] = at
+            total = self.total.setdefault(name, [])
+            more = self.topics.get(name, 0) - len(total)
+            total += [0] * more
+            self._since.setdefault(name, []).extend([at] * more)
 
     def own(self, shares: Mapping[str, Share], at: int) -> None:
         """These members consume exactly this from now on."""
@@ -89,39 +95,42 @@ class Gaps:
             if had is share:
                 continue
             for topic, partitions in minus(had, share).items():
+                since = self._since[topic]
                 for partition in partitions:
-                    self._lost(topic, partition, name, at)
+                    since[partition] = at
+                self._end(topic, partitions, at)
             gained.append((name, minus(share, had)))
             self._shares[name] = share
         for name, more in gained:
             for topic, partitions in more.items():
-                self._gained(topic, partitions, name, at)
+                self._gained(topic, partitions, at)
+                if self.stretches is not None:
+                    self._begun.update({(topic, partition): (name, at) for partition in partitions})
 
-    def _lost(self, topic: str, partition: int, name: str, at: int) -> None:
-        owner = self.owners[topic].get(partition)
-        if owner is None or owner[0] != name:
-            return
-        del self.owners[topic][partition]
-        self.since.setdefault(topic, {})[partition] = at
-        if self.stretches is not None and at > owner[1]:
-            self.stretches.append(Stretch(topic, partition, name, owner[1], at))
-
-    def _gained(self, topic: str, partitions: Iterable[int], name: str, at: int) -> None:
-        owners = self.owners.setdefault(topic, {})
-        since = self.since.setdefault(topic, {})
-        total = self.total.setdefault(topic, {})
+    def _gained(self, topic: str, partitions: Sequence[int], at: int) -> None:
+        since, total, longest = self._since[topic], self.total[topic], self.longest
         for partition in partitions:
-            begun = since.pop(partition, at)
-            total[partition] = total.get(partition, 0) + at - begun
-            self.longest = max(self.longest, at - begun)
-            owners[partition] = (name, at)
+            begun = since[partition]
+            if begun != _OWNED:
+                since[partition] = _OWNED
+                gap = at - begun
+                total[partition] += gap
+                longest = max(longest, gap)
+        self.longest = longest
+
+    def _end(self, topic: str, partitions: Iterable[int], at: int) -> None:
+        if self.stretches is None:
+            return
+        for partition in partitions:
+            name, begun = self._begun.pop((topic, partition))
+            if at > begun:
+                self.stretches.append(Stretch(topic, partition, name, begun, at))
 
     def end(self, at: int) -> None:
         """The run is over."""
         if self.stretches is not None:
-            for topic, owners in self.owners.items():
-                for partition, (name, begun) in owners.items():
-                    self.stretches.append(Stretch(topic, partition, name, begun, at))
+            for (topic, partition), (name, begun) in self._begun.items():
+                self.stretches.append(Stretch(topic, partition, name, begun, at))
 
 
 class Ledger:
@@ -131,7 +140,7 @@ class Ledger:
         self.rounds: list[Record] = []
         self.requests: Counter[str] = Counter()
         self.moved = 0
-        self.gaps = Gaps(stretches=[] if stretches else None)
+        self.gaps = Gaps(stretches=stretches)
         self._wanted: frozenset[str] = frozenset()
         self._held: Mapping[str, Share] = {}
         self._last: dict[str, dict[int, str]] = {}

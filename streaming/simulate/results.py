@@ -25,7 +25,7 @@ def protocol(forecast: Forecast) -> dict[str, Any]:
         "rebalances": rebalances(forecast),
         "moved": ledger.moved,
         "unavailableMs": {
-            topic: {str(partition): ms for partition, ms in sorted(partitions.items())}
+            topic: {str(partition): ms for partition, ms in enumerate(partitions)}
             for topic, partitions in sorted(ledger.gaps.total.items())
         },
         "longestGapMs": ledger.gaps.longest,
@@ -79,7 +79,7 @@ def summary(forecast: Forecast) -> Summary:
         len(ledger.rounds),
         sum(ledger.requests.values()),
         ledger.moved,
-        sum(sum(partitions.values()) for partitions in ledger.gaps.total.values()) / 1000,
+        sum(sum(partitions) for partitions in ledger.gaps.total.values()) / 1000,
         ledger.gaps.longest / 1000,
         forecast.end / 1000,
     )

@@ -15,7 +15,7 @@ def packed() -> tuple[Bucket, bytes]:
     log = Log()
     tracked = bucket.get("g")
     tracked.state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10), log.join("c2")])
-    tracked.heard = {"c1": Heard(1, 99)}
+    tracked.heard = {"c1": Heard(1, 99, 10)}
     bucket.put("g")
     return bucket, bucket.pack()
 

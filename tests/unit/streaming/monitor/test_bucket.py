@@ -14,6 +14,7 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, Write, expire, process
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
 from tests.support.membership import Log
+from tests.support.pure_stream import by_key
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
 
@@ -102,6 +103,12 @@ def batches(events: Sequence[Event], size: int) -> list[Write]:
     return written
 
 
+def test_of_a_group_a_batch_writes_the_last_assignment_only() -> None:
+    log = Log()
+    writes = run(Bucket(), [log.topics(t=1), log.join("c1"), log.join("c2"), log.delete()])
+    assert [(write.topic, write.value is None) for write in writes] == [*[("d", False)] * 3, ("a", True)]
+
+
 def test_batch_boundaries_change_no_byte() -> None:
     log, other = Log("g"), Log("h")
     events = [log.topics(t=7), other.topics(t=2)]
@@ -111,9 +118,9 @@ def test_batch_boundaries_change_no_byte() -> None:
             other.join("c1"),
             other.leave("c1"),
         ]
-    whole = batches(events, len(events))
-    assert batches(events, 1) == whole
-    assert batches(events, 5) == whole
+    whole = by_key(batches(events, len(events)))
+    assert by_key(batches(events, 1)) == whole
+    assert by_key(batches(events, 5)) == whole
 
 
 def beating(now_ms: int = 0) -> tuple[Log, Bucket]:

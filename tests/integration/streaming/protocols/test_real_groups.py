@@ -1,0 +1,41 @@
+"""Random scenarios with real clients on a real broker: the machines go through the same rounds with the same sets.
+
+Ten in the suite, one of each kind; ``--plays 50`` (or ``PLAYS=50``) for the full comparison.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.kafka import Kafka
+from tests.support.play_cases import KINDS, case
+from tests.support.puppets import JavaPuppets
+from tests.support.real_groups import Play
+
+pytestmark = pytest.mark.broker
+_DEFAULT = 6
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaPuppets]:
+    with JavaPuppets() as puppets:
+        yield puppets
+
+
+def _count() -> int:
+    return int(os.environ.get("PLAYS") or _DEFAULT)
+
+
+@pytest.mark.parametrize("seed", range(_count()))
+def test_play(broker: Kafka, java: JavaPuppets, seed: int) -> None:
+    group, document = case(seed)
+    print(f"seed {seed}: {KINDS[seed % len(KINDS)]} {document}")
+    play = Play(broker, java, group, document)
+    try:
+        play.run()
+        assert play.machine() == play.real()
+    finally:
+        play.close()

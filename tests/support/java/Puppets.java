@@ -1,0 +1,129 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import oracle.Json;
+
+/**
+ * Java consumers on strings: one JSON command a line on standard input, one callback a line on standard output.
+ *
+ * <p>{"do": "start", "name", "config": {}, "topics": []}, {"do": "subscribe", "name", "topics"},
+ * {"do": "close", "name", "how": "LEAVE_GROUP" | "REMAIN_IN_GROUP" | "DEFAULT"}.
+ */
+public final class Puppets {
+    private static final PrintStream OUT = System.out;
+
+    private static synchronized void say(String name, String event, Collection<TopicPartition> owned) {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("name", name);
+        line.put("event", event);
+        Map<String, TreeSet<Long>> sorted = new TreeMap<>();
+        for (TopicPartition one : owned) {
+            sorted.computeIfAbsent(one.topic(), topic -> new TreeSet<>()).add((long) one.partition());
+        }
+        Map<String, Object> share = new LinkedHashMap<>();
+        sorted.forEach((topic, partitions) -> share.put(topic, new ArrayList<Object>(partitions)));
+        line.put("owned", share);
+        OUT.println(Json.write(line));
+        OUT.flush();
+    }
+
+    private static final class Puppet implements Runnable, ConsumerRebalanceListener {
+        final String name;
+        final KafkaConsumer<byte[], byte[]> consumer;
+        final ConcurrentLinkedQueue<Map<String, Object>> commands = new ConcurrentLinkedQueue<>();
+
+        Puppet(Map<String, Object> command) {
+            name = (String) command.get("name");
+            Properties config = new Properties();
+            Json.object(command.get("config")).forEach((key, value) -> config.put(key, String.valueOf(value)));
+            consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            consumer.subscribe(Json.strings(command.get("topics")), this);
+        }
+
+        @Override
+        public void run() {
+            try {
+                while (true) {
+                    consumer.poll(Duration.ofMillis(20));
+                    Map<String, Object> command = commands.poll();
+                    if (command == null) {
+                        continue;
+                    }
+                    if ("subscribe".equals(command.get("do"))) {
+                        consumer.subscribe(Json.strings(command.get("topics")), this);
+                        continue;
+                    }
+                    CloseOptions.GroupMembershipOperation how =
+                        CloseOptions.GroupMembershipOperation.valueOf((String) command.get("how"));
+                    consumer.close(CloseOptions.groupMembershipOperation(how).withTimeout(Duration.ofSeconds(5)));
+                    say(name, "closed", List.of());
+                    return;
+                }
+            } catch (Throwable error) {
+                say(name, "failed: " + error, List.of());
+            }
+        }
+
+        private void tell(String event, Collection<TopicPartition> partitions, boolean add) {
+            for (TopicPartition one : partitions) {
+                if (add) {
+                    held.add(one);
+                } else {
+                    held.remove(one);
+                }
+            }
+            say(name, event, held);
+        }
+
+        final java.util.HashSet<TopicPartition> held = new java.util.HashSet<>();
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            tell("assigned", partitions, true);
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            tell("revoked", partitions, false);
+        }
+
+        @Override
+        public void onPartitionsLost(Collection<TopicPartition> partitions) {
+            tell("lost", partitions, false);
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Map<String, Puppet> puppets = new LinkedHashMap<>();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            Map<String, Object> command = Json.object(Json.parse(line));
+            String name = (String) command.get("name");
+            if ("start".equals(command.get("do"))) {
+                Puppet puppet = new Puppet(command);
+                puppets.put(name, puppet);
+                Thread thread = new Thread(puppet, name);
+                thread.setDaemon(true);
+                thread.start();
+            } else {
+                puppets.get(name).commands.add(command);
+            }
+        }
+        Runtime.getRuntime().halt(0);
+    }
+}

@@ -1,0 +1,93 @@
+"""Random scenarios for real groups: the seed decides the clients, the protocol and what happens."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.support.kafka import unique
+from tests.support.real_groups import Group
+
+#: What a case may be: protocol, assignor, static members, which clients.
+KINDS = (
+    ("eager", "range", False, "java"),
+    ("cooperative", "cooperative-sticky", False, "java"),
+    ("consumer", "uniform", False, "java"),
+    ("cooperative", "cooperative-sticky", True, "java"),
+    ("eager", "range", False, "confluent"),
+    ("consumer", "range", True, "java"),
+    ("eager", "roundrobin", True, "java"),
+    ("eager", "roundrobin", False, "kafka-python"),
+    ("consumer", "uniform", False, "confluent"),
+    ("eager", "sticky", False, "java"),
+)
+
+
+def case(seed: int) -> tuple[Group, dict[str, Any]]:
+    """The group and the scenario of a seed; kinds come round every ten seeds."""
+    protocol, assignor, static, client = KINDS[seed % len(KINDS)]
+    random = Random(seed)
+    topics = {unique("play"): random.randint(1, 7) for _ in range(random.randint(1, 2))}
+    names = [f"m{number}" for number in range(1, 5)]
+    # The first member is a Java client that stays, so that the leader runs Kafka's own assignor.
+    clients = {name: "java" if number == 0 else client for number, name in enumerate(names)}
+    at = 0
+    live: dict[str, list[str]] = {}
+    events: list[dict[str, Any]] = []
+
+    def happens(**event: Any) -> None:
+        nonlocal at
+        at += 100_000
+        events.append({"at": at, **event})
+
+    def chosen() -> list[str]:
+        # Python clients subscribe to everything: their own assignors differ from Java's on unequal subscriptions.
+        known = sorted(topics)
+        return known if client != "java" else random.sample(known, random.randint(1, len(known)))
+
+    def join(name: str) -> None:
+        live[name] = chosen()
+        more = {"instance_id": f"i-{name}"} if static else {}
+        happens(join=name, topics=live[name], **more)
+
+    for name in names[: random.randint(2, 3)]:
+        join(name)
+    for _ in range(random.randint(3, 5)):
+        others = [name for name in live if name != names[0]]
+        away = [name for name in names if name not in live]
+        kinds = ["join"] * bool(away) + ["leave", "crash", "bounce"] * bool(others)
+        kinds += ["subscribe", "partitions"] * (client == "java")
+        kind = random.choice(kinds)
+        if kind == "join":
+            join(random.choice(away))
+        elif kind in ("leave", "crash"):
+            name = random.choice(others)
+            del live[name]
+            happens(**{kind: name})
+        elif kind == "bounce":
+            happens(bounce=random.choice(others), down_ms=1000 if static else 30_000)
+        elif kind == "partitions":
+            name = random.choice(sorted(topics))
+            topics[name] += random.randint(1, 2)
+            happens(partitions={name: topics[name]})
+        else:
+            name = random.choice(list(live))
+            other = [
+                one
+                for one in (sorted(topics), sorted(topics)[:1], sorted(topics)[1:])
+                if one and one != sorted(live[name])
+            ]
+            if other:
+                live[name] = random.choice(other)
+                happens(subscribe=name, topics=live[name])
+    first = {name: count for name, count in topics.items()}
+    for event in reversed(events):
+        for name, count in event.get("partitions", {}).items():
+            grown = [one["partitions"][name] for one in events if name in one.get("partitions", {})]
+            first[name] = min(grown) - 1
+            del count
+    return Group(protocol, assignor, clients), {
+        "topics": first,
+        "session_timeout_ms": 2000,
+        "events": events,
+    }

@@ -1,0 +1,388 @@
+"""Plays a scenario with real consumers on a real broker, and reads from ``__consumer_offsets`` what happened.
+
+One event at a time: the next one waits until the group has settled, so that rounds do not depend on timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+from assignors.model import Topic
+from streaming.collect import records as log
+from streaming.protocols.vocabulary import Setup, Timing
+from streaming.simulate.parse import scenario as parse
+from streaming.simulate.run import forecast
+from streaming.simulate.scenario import Happening, Scenario
+from tests.support.kafka import Kafka, unique
+from tests.support.puppets import JavaPuppets, PythonPuppet, Share
+from tests.support.wait import eventually
+
+#: ``(generation or epoch, {name: share})``.
+Rounds = list[tuple[int, dict[str, Share]]]
+SESSION_MS = 2000
+QUIET_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Group:
+    """Who takes part: which client each member is, and what the group runs."""
+
+    protocol: str  # eager, cooperative, consumer
+    assignor: str
+    clients: Mapping[str, str]  # name → java, confluent, kafka-python
+
+
+@dataclass
+class Log:
+    """The group's records: generations and epochs as the coordinator wrote them."""
+
+    group_id: str
+    consumer: Consumer
+    topic_names: dict[str, str]
+    generations: dict[int, dict[str, Share]] = field(default_factory=dict)
+    owned: dict[int, dict[str, Share]] = field(default_factory=dict)
+    said: dict[str, list[str]] = field(default_factory=dict)
+    ids: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, Share] = field(default_factory=dict)
+    current: dict[str, log.Current] = field(default_factory=dict)
+    group_epoch: int = 0
+    target_epoch: int = 0
+    last: float = 0.0
+
+    def read(self) -> None:
+        """Everything that is there."""
+        while True:
+            messages = self.consumer.consume(500, 0.05)
+            for message in messages:
+                assert message.error() is None, message.error()
+                key, value = message.key(), message.value()
+                record = log.decode(key, value)
+                if getattr(record, "group_id", None) == self.group_id:
+                    self._take(record)
+            if not messages:
+                return
+
+    def _take(self, record: Any) -> None:
+        if isinstance(record, log.OffsetCommit):
+            return
+        self.last = monotonic()
+        if isinstance(record, log.ClassicGroup) and record.value is not None:
+            self._generation(record.value)
+        elif isinstance(record, log.GroupEpoch):
+            self.group_epoch = record.epoch or 0
+        elif isinstance(record, log.MemberSubscription):
+            if record.value is None:
+                self.said.pop(self.names[record.member_id], None)
+            else:
+                self._name(record.member_id, record.value.client_id)
+                self.said[record.value.client_id] = sorted(record.value.topics)
+        elif isinstance(record, log.TargetAssignment):
+            if record.partitions is None:
+                self.targets.pop(record.member_id, None)
+            else:
+                self.targets[record.member_id] = self._share(record.partitions)
+        elif isinstance(record, log.TargetEpoch):
+            self.target_epoch = record.epoch or 0
+            self._epoch()
+        elif isinstance(record, log.CurrentAssignment):
+            if record.value is None:
+                self.current.pop(record.member_id, None)
+            else:
+                self.current[record.member_id] = record.value
+
+    def _name(self, member_id: str, name: str) -> None:
+        self.names[member_id] = name
+        known = self.ids.setdefault(name, [])
+        if member_id not in known:
+            known.append(member_id)
+
+    def _generation(self, value: log.ClassicGeneration) -> None:
+        shares, owned, said = {}, {}, {}
+        for member in value.members:
+            self._name(member.member_id, member.client_id)
+            version = int.from_bytes(member.subscription[:2])
+            subscription = ConsumerProtocolSubscription.decode(member.subscription)
+            said[member.client_id] = sorted(subscription.topics)
+            if version >= 1:
+                owned[member.client_id] = _partitions(subscription.owned_partitions)
+            assigned = ConsumerProtocolAssignment.decode(member.assignment) if member.assignment else None
+            shares[member.client_id] = _partitions(assigned.assigned_partitions if assigned else ())
+        self.said = said
+        self.generations[value.generation] = shares
+        self.owned[value.generation] = owned
+
+    def _share(self, partitions: Mapping[str, Any]) -> Share:
+        return {
+            self.topic_names[topic]: sorted(known) for topic, known in sorted(partitions.items()) if known
+        }
+
+    def _epoch(self) -> None:
+        """Targets are written before their epoch; an epoch written first is completed by what follows."""
+        if self.target_epoch:
+            self.generations[self.target_epoch] = self.targets_by_name()
+
+    def targets_by_name(self) -> dict[str, Share]:
+        """The target of each member."""
+        return {
+            self.names[member_id]: dict(sorted(share.items())) for member_id, share in self.targets.items()
+        }
+
+    def reconciled(self) -> bool:
+        """Every member has reached the newest target, and nobody is missing."""
+        return self.group_epoch == self.target_epoch and all(
+            one.member_epoch == self.target_epoch and one.state == "STABLE" for one in self.current.values()
+        )
+
+
+def _partitions(entries: Any) -> Share:
+    return dict(
+        sorted((entry.topic, sorted(entry.partitions)) for entry in entries or () if entry.partitions)
+    )
+
+
+class Play:
+    """One scenario on the broker."""
+
+    def __init__(self, kafka: Kafka, java: JavaPuppets, group: Group, document: dict[str, Any]) -> None:
+        self.kafka, self.java, self.group = kafka, java, group
+        self.group_id = unique(f"play-{group.protocol}")
+        self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        self.scenario = self._topics(parse(document))
+        self.counts = {name: topic.partitions for name, topic in self.scenario.topics.items()}
+        self.live: dict[str, tuple[str, ...]] = {}
+        self.instances: dict[str, str] = {}
+        self.python: dict[str, PythonPuppet] = {}
+        self.log = self._follow()
+
+    def _topics(self, scenario: Scenario) -> Scenario:
+        created = self.admin.create_topics(
+            [NewTopic(name, topic.partitions, 1) for name, topic in scenario.topics.items()]
+        )
+        for future in created.values():
+            future.result(30)
+        self.topic_names: dict[str, str] = {}
+        known = {}
+        for name, topic in scenario.topics.items():
+            described = self._described(name)
+            self.topic_names[described] = name
+            known[name] = Topic(name, topic.partitions, None, described)
+        return replace(scenario, topics=known)
+
+    def _described(self, name: str) -> str:
+        from confluent_kafka import TopicCollection
+
+        found = self.admin.describe_topics(TopicCollection([name]))[name].result(30)
+        return str(found.topic_id).rstrip("=")
+
+    def _reader(self) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.kafka.bootstrap_servers,
+                "group.id": unique("reader"),
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 20,
+            }
+        )
+
+    def _follow(self) -> Log:
+        consumer = self._reader()
+        ends = []
+        for number in range(self._count()):
+            _, high = consumer.get_watermark_offsets(TopicPartition("__consumer_offsets", number), timeout=10)
+            ends.append(TopicPartition("__consumer_offsets", number, high))
+        consumer.assign(ends)
+        return Log(self.group_id, consumer, self.topic_names)
+
+    def _count(self) -> int:
+        """Partitions of the offsets topic; the first consumer of a cluster that looks for a group creates it."""
+        first = self._reader()
+
+        def count() -> int:
+            first.poll(0.05)
+            return len(
+                first.list_topics("__consumer_offsets", timeout=10).topics["__consumer_offsets"].partitions
+            )
+
+        try:
+            first.subscribe(list(self.scenario.topics))
+            return int(str(eventually(count)))
+        finally:
+            first.close()
+
+    # What happens.
+
+    def run(self) -> None:
+        """Every event, each after the group has settled."""
+        for happening in self.scenario.events:
+            getattr(self, f"_{happening.kind}")(happening)
+            self.settle(str(happening))
+
+    def _join(self, one: Happening) -> None:
+        topics = one.topics or tuple(self.scenario.topics)
+        if one.instance_id:
+            self.instances[one.member] = one.instance_id
+        self.live[one.member] = topics
+        if self.group.clients[one.member] == "java":
+            self.java.start(one.member, self._java_config(one.member), list(topics))
+        else:
+            self.python[one.member] = PythonPuppet(self._python_arguments(one.member, topics))
+
+    def _java_config(self, name: str) -> dict[str, Any]:
+        config: dict[str, Any] = {
+            "bootstrap.servers": self.kafka.bootstrap_servers,
+            "group.id": self.group_id,
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": "false",
+            "metadata.max.age.ms": "300",
+            "max.poll.interval.ms": "60000",
+        }
+        if name in self.instances:
+            config["group.instance.id"] = self.instances[name]
+        if self.group.protocol == "consumer":
+            config |= {"group.protocol": "consumer", "group.remote.assignor": self.group.assignor}
+        else:
+            config |= {
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": 200,
+                "partition.assignment.strategy": _JAVA[self.group.assignor],
+            }
+        return config
+
+    def _python_arguments(self, name: str, topics: tuple[str, ...]) -> list[str]:
+        arguments = [
+            *("--bootstrap-servers", self.kafka.bootstrap_servers),
+            *("--group", self.group_id, "--topics", ",".join(topics), "--name", name),
+            *("--client", self.group.clients[name], "--protocol", self.group.protocol),
+            *("--session-timeout-ms", str(SESSION_MS)),
+        ]
+        if self.group.protocol != "consumer":
+            arguments += ["--assignor", self.group.assignor]
+        if name in self.instances:
+            arguments += ["--instance-id", self.instances[name]]
+        return arguments
+
+    def _end(self, name: str, how: str, *, crash: bool) -> None:
+        if name in self.python:
+            self.python.pop(name).end(crash=crash)
+        else:
+            self.java.close(name, how)
+
+    def _leave(self, one: Happening) -> None:
+        self._end(one.member, "LEAVE_GROUP", crash=False)
+        del self.live[one.member]
+
+    def _crash(self, one: Happening) -> None:
+        self._end(one.member, "REMAIN_IN_GROUP", crash=True)
+        del self.live[one.member]
+
+    def _bounce(self, one: Happening) -> None:
+        topics = self.live.pop(one.member)
+        static = one.member in self.instances
+        self._end(one.member, "DEFAULT", crash=False)
+        if not static:
+            self.settle(f"{one}: down")
+        self._join(replace(one, topics=one.topics or topics))
+
+    def _subscribe(self, one: Happening) -> None:
+        assert one.topics
+        self.live[one.member] = one.topics
+        self.java.subscribe(one.member, list(one.topics))
+
+    def _partitions(self, one: Happening) -> None:
+        for name, count in one.partitions.items():
+            self.admin.create_partitions([NewPartitions(name, count)])[name].result(30)
+            self.counts[name] = count
+
+    # What came of it.
+
+    def settle(self, what: str) -> None:
+        """Until everyone who is there is in, everything is consumed once, and nothing more happens."""
+        try:
+            eventually(self._settled, timeout=45, every=0.05)
+        except AssertionError as error:
+            raise AssertionError(f"{self.group} after {what}: {self._state()}") from error
+
+    def _settled(self) -> bool:
+        assert not self.java.failures, self.java.failures
+        self.log.read()
+        if monotonic() < self.log.last + QUIET_SECONDS:
+            return False
+        consumer = self.group.protocol == "consumer"
+        if consumer:
+            now = self.log.targets_by_name()
+            if now != self.log.generations.get(self.log.target_epoch, {}) and self.log.target_epoch:
+                self.log.generations[self.log.target_epoch] = now
+            if self.live and not self.log.reconciled():
+                return False
+            if len(self.log.current) != len(self.live):
+                return False
+        else:
+            now = self.log.generations[max(self.log.generations)] if self.log.generations else {}
+        wanted = sorted(
+            (t, p) for t in {t for one in self.live.values() for t in one} for p in range(self.counts[t])
+        )
+        given = sorted((t, p) for share in now.values() for t, known in share.items() for p in known)
+        return (
+            sorted(now) == sorted(self.live)
+            and {name: sorted(topics) for name, topics in self.live.items()} == self.log.said
+            and given == wanted
+            and self.owned() == {name: share for name, share in now.items() if share}
+        )
+
+    def owned(self) -> dict[str, Share]:
+        """What the clients' callbacks say that they consume."""
+        found = {name: self.java.owned.get(name) for name in self.live if name not in self.python}
+        found |= {name: puppet.owned for name, puppet in self.python.items()}
+        return {name: dict(sorted(share.items())) for name, share in found.items() if share}
+
+    def _state(self) -> str:
+        newest = self.log.generations[max(self.log.generations)] if self.log.generations else None
+        return f"log {newest}, said {self.log.said}, clients {self.owned()}, live {self.live}, failures {self.java.failures}"
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        for name in list(self.python):
+            self.python.pop(name).end(crash=True)
+        for name in self.live:
+            if self.java.owned.get(name) is not None:
+                self.java.close(name, "LEAVE_GROUP")
+        self.log.consumer.close()
+
+    def real(self) -> Rounds:
+        """Every generation, or target epoch, with members."""
+        return [(number, shares) for number, shares in sorted(self.log.generations.items()) if shares]
+
+    def machine(self) -> Rounds:
+        """The same, as the machine goes through them with the same member ids and topic ids."""
+
+        def member_id(name: str, incarnation: int) -> str:
+            return self.log.ids[name][incarnation - 1]
+
+        timing = Timing(session_timeout_ms=SESSION_MS, heartbeat_ms=200, initial_rebalance_delay_ms=0)
+        setup = Setup(timing, self.group.assignor, member_id)
+        found = forecast(self.scenario, self.group.protocol, self.group.assignor, setup=setup)
+        rounds: dict[int, dict[str, Share]] = {}
+        for record in found.ledger.rounds:
+            rounds[record.number] = {
+                name: {topic: list(share[topic]) for topic in sorted(share)}
+                for name, share in record.after.items()
+            }
+        return [(number, shares) for number, shares in sorted(rounds.items()) if shares]
+
+
+_JAVA = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
