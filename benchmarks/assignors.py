@@ -243,8 +243,8 @@ def main() -> None:
             f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
             f"seed {arguments.seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms; JVM: the "
             f"classes of Kafka 4.3.1, warmed up in the same budget. No answer within "
-            f"{JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s (kafka-python), or an exception: –. kafka-python "
-            f"is asked up to {PEER_LARGEST} members, without racks."
+            f"{JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s (kafka-python), or an exception: –. "
+            f"kafka-python is asked up to {PEER_LARGEST} members, without racks."
         ),
         "",
         (
