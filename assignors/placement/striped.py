@@ -14,7 +14,6 @@ from assignors.java import hash_order, string_hash, string_key
 from assignors.java_random import JavaRandom, shuffle
 from assignors.placement.model import (
     Broker,
-    InvalidPlacement,
     InvalidReplicationFactor,
     Placement,
     check_question,
@@ -39,7 +38,7 @@ def place_striped(
         start_partition: the first partition's id; it changes nothing else.
 
     Raises:
-        InvalidPlacement: the question contradicts itself, or Kafka's own placer would never return.
+        InvalidPlacement: the question contradicts itself; the message names the field.
     """
     check_question(brokers, partitions, replication_factor, start_partition)
     if all(broker.fenced for broker in brokers):
@@ -121,36 +120,27 @@ class _RackList:
         self._offset += 1
         return answer
 
+    # Both loops end. Lists that take themselves for empty after a shuffle (last asked in the epoch 0 before it)
+    # were not asked in the epoch in between either, which found enough brokers without them.
+
     def _leader(self) -> tuple[int, int]:
-        for step in range(len(self._names)):
-            position = (self._offset + step) % len(self._names)
-            broker = self._racks[self._names[position]].unfenced.next(self._epoch)
-            if broker >= 0:
-                return position, broker
-        raise self._endless()
+        position = self._offset
+        while (broker := self._racks[self._names[position]].unfenced.next(self._epoch)) < 0:
+            position = (position + 1) % len(self._names)
+        return position, broker
 
     def _followers(self, count: int, leader_rack: int) -> list[int]:
         chosen: list[int] = []
         position = self._offset
-        fruitless = 0
         while len(chosen) < count:
             if position == leader_rack:
                 leader_rack = -1  # the leader's rack had its turn, once
             else:
                 broker = self._racks[self._names[position]].next(self._epoch)
-                fruitless = 0 if broker >= 0 else fruitless + 1
                 if broker >= 0:
                     chosen.append(broker)
-                elif fruitless > len(self._names):
-                    raise self._endless()
             position = (position + 1) % len(self._names)
         return chosen
-
-    def _endless(self) -> InvalidPlacement:
-        # After a shuffle the epoch is 0 again, and a list that was last asked in epoch 0 takes itself for empty.
-        return InvalidPlacement(
-            "brokers: Kafka's placer never returns for these brokers, replicas and offsets; use another seed"
-        )
 
     def _shuffle(self) -> None:
         shuffle(self._names, self._random)
