@@ -207,7 +207,8 @@ def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() 
         topic = stack.enter_context(written_topic(servers))
         collecting = stack.enter_context(Collecting(servers, group))
         own = collecting.settings.topics.prefix + collecting.settings.collect.group_id
-        used = {(string_hash(name) & 0x7FFFFFFF) % 4 for name in (group, own)}
+        # GroupCoordinatorService.partitionFor: Utils.abs, not a mask.
+        used = {abs(string_hash(name)) % 4 for name in (group, own)}
         unused = next(number for number in range(4) if number not in used)
         a = stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
         eventually(lambda: spread([a], 6) and collecting.members(group))
