@@ -1,0 +1,32 @@
+"""Lives of Connect clusters as the released leader decided them (provenance in the file's first line)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from assignors.connect import State, Work, incremental
+from tests.support.connect_cases import comparable, comparable_oracle
+
+
+def test_rounds_of_4_3_1() -> None:
+    _, *rows = map(json.loads, Path(__file__).with_name("incremental.jsonl").read_text().splitlines())
+    assert rows
+    for row in rows:
+        state = State()
+        for round_, expected in zip(row["rounds"], row["answers"], strict=True):
+            workers = {
+                name: Work(tuple(connectors), tuple((connector, number) for connector, number in tasks))
+                for name, (connectors, tasks) in round_["workers"].items()
+            }
+            answer = incremental.assign(
+                state,
+                workers,
+                round_["configured"],
+                round_["now"],
+                max_delay_ms=row["maxDelay"],
+                generation=round_["generation"],
+                last_completed_generation=round_["completed"],
+            )
+            assert comparable(answer) == comparable_oracle(expected)
+            state = answer.state

@@ -1,0 +1,22 @@
+"""What the released coordinator answered (provenance in each file's first line), without a JVM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assignors.registry import find
+from tests.support.consumer_cases import as_group
+
+
+@pytest.mark.parametrize("name", ["homogeneous", "heterogeneous", "range"])
+def test_answers_of_4_3_1(name: str) -> None:
+    _, *rows = map(json.loads, Path(__file__).with_name(f"{name}.jsonl").read_text().splitlines())
+    assert rows
+    for row in rows:
+        answer = find("consumer", row["assignor"]).assign(*as_group(row["case"]))
+        assert {
+            member: {topic: list(p) for topic, p in share.items()} for member, share in answer.items()
+        } == row["answer"]

@@ -1,0 +1,32 @@
+"""What the old consumers of three eras answered (provenance in each file's first line), without a JVM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assignors.errors import InvalidGroup
+from assignors.zookeeper import range as zookeeper_range
+from assignors.zookeeper import round_robin
+from tests.support.zookeeper_cases import as_group, comparable
+
+MODULES = {"range": zookeeper_range, "roundrobin": round_robin}
+
+
+@pytest.mark.parametrize("version", ["0.8.2", "0.11", "1.1"])
+@pytest.mark.parametrize("assignor", list(MODULES))
+def test_answers(assignor: str, version: str) -> None:
+    path = Path(__file__).with_name(f"{assignor}-{version}.jsonl")
+    _, *rows = map(json.loads, path.read_text().splitlines())
+    assert rows
+    for row in rows:
+        group = as_group(row["case"])
+        if row["answer"] is None:
+            with pytest.raises(InvalidGroup, match="same topics"):
+                MODULES[assignor].assign(*group, kafka_version=version)
+            continue
+        answer = MODULES[assignor].assign(*group, kafka_version=version)
+        readable = {thread: {t: list(p) for t, p in share.items()} for thread, share in answer.items()}
+        assert comparable(readable) == comparable(row["answer"])

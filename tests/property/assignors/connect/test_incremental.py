@@ -1,0 +1,55 @@
+"""Lives of clusters: nothing runs twice because of an answer, and a quiet cluster comes to rest in balance."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.connect import State, Work, incremental, worker
+from tests.support.connect_cases import life
+
+
+@given(st.integers(0, 2**32))
+def test_an_answer_gives_nothing_to_two_workers(seed: int) -> None:
+    rng = random.Random(seed)
+    for answer in life(rng, rng.randint(1, 10)).answers:
+        given_out = Counter(
+            item
+            for change in answer.changes.values()
+            for item in (*change.assigned.connectors, *change.assigned.tasks)
+        )
+        assert not [item for item, times in given_out.items() if times > 1]
+        for change in answer.changes.values():
+            assert not set(change.assigned.tasks) & set(change.revoked.tasks)
+
+
+@given(
+    st.integers(1, 8),
+    st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(0, 8), max_size=6),
+    st.integers(1, 5),
+)
+def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining: int) -> None:
+    running = {f"w{number}": Work() for number in range(count)}
+    state, now = State(), 0
+    quiet = 0
+    for turn in range(60):
+        if turn == 2:
+            running |= {f"n{number}": Work() for number in range(joining)}
+        answer = incremental.assign(state, running, configured, now)
+        now += answer.delay_ms or 1
+        state = answer.state
+        running = {name: worker.after(work, answer.changes[name]) for name, work in running.items()}
+        still = not answer.delay_ms and not any(c.assigned or c.revoked for c in answer.changes.values())
+        quiet = quiet + 1 if still and turn > 2 else 0
+        if quiet == 2:
+            break
+    assert quiet == 2
+    for kind in ("connectors", "tasks"):
+        loads = [len(getattr(work, kind)) for work in running.values()]
+        assert max(loads) - min(loads) <= 1
+    assert Counter(task for work in running.values() for task in work.tasks) == Counter(
+        (name, number) for name, tasks in configured.items() for number in range(tasks)
+    )

@@ -1,0 +1,74 @@
+"""Uniform's promises on any group, and dealt levels against one partition at a time."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.consumer.audience import Audience
+from assignors.consumer.balancer import Load
+from assignors.invariants import VALID, check
+from assignors.registry import find
+from tests.oracle.generator import Case
+from tests.support.consumer_cases import ConsumerGroups, as_group
+
+groups = st.builds(
+    lambda seed, equal: ConsumerGroups(seed, equal=equal).fresh(), st.integers(0, 2**32), st.booleans()
+)
+
+
+@given(groups)
+def test_promises(case: Case) -> None:
+    topics, members = as_group(case)
+    for assignor in ("uniform", "range"):
+        answer = find("consumer", assignor).assign(topics, members)
+        assert list(answer) == [member.member_id for member in members]
+        assert check("consumer", assignor, topics, members, answer, rules=[VALID]) == []
+        assert check("consumer", assignor, topics, members, answer) == []
+
+
+@given(st.integers(0, 2**32))
+def test_homogeneous_members_keep_what_their_quota_lets_them(seed: int) -> None:
+    topics, members = as_group(ConsumerGroups(seed, equal=True).fresh())
+    answer = find("consumer", "uniform").assign(topics, members)
+    total = sum(len(p) for share in answer.values() for p in share.values())
+    for member in members:
+        owned = {(t, p) for t, ps in member.owned.items() for p in ps if t in member.topics}
+        owned = {(t, p) for t, p in owned if topics.get(t) is not None and topics[t].partitions}
+        kept = owned & {(t, p) for t, ps in answer[member.member_id].items() for p in ps}
+        assert len(kept) >= min(len(owned), total // len(members))
+
+
+@given(st.integers(0, 2**32))
+def test_a_homogeneous_target_is_its_own_next_target(seed: int) -> None:
+    case = ConsumerGroups(seed, equal=True).fresh()
+    first = find("consumer", "uniform").assign(*as_group(case))
+    target = {member: {t: list(p) for t, p in share.items()} for member, share in first.items()}
+    for member in case["members"]:
+        member["owned"] = target[member["memberId"]]
+    again = find("consumer", "uniform").assign(*as_group(case))
+    assert {member: {t: list(p) for t, p in share.items()} for member, share in again.items()} == target
+
+
+@given(st.integers(0, 2**32))
+def test_levels_are_dealt_like_single_partitions(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randint(1, 12)
+    sizes = [rng.randint(0, 6) for _ in range(count)]
+    members = sorted(rng.sample(range(count), rng.randint(1, count)))
+    load = Load([{} for _ in range(count)])
+    load.sizes = list(sizes)
+    partitions = range(rng.randint(1, 40))
+    load.deal("t", Audience(members, alone=False), partitions)
+
+    plain: list[list[int]] = [[] for _ in range(count)]
+    order = sorted(members, key=lambda member: (sizes[member], member))
+    for partition in partitions:
+        least = min(sizes[member] for member in members)
+        member = next(member for member in order if sizes[member] == least)
+        plain[member].append(partition)
+        sizes[member] += 1
+    assert [list(share.get("t", [])) for share in load.shares] == plain
+    assert load.sizes == sizes

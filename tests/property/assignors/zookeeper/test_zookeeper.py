@@ -1,0 +1,46 @@
+"""Every partition with a subscriber has one owner, a thread of a subscriber; ranges are contiguous and even."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.errors import InvalidGroup
+from assignors.zookeeper import range as zookeeper_range
+from assignors.zookeeper import round_robin
+from assignors.zookeeper.threads import threads_by_topic
+from tests.support.zookeeper_cases import ZookeeperGroups, as_group
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["0.8.2", "0.11", "1.1"]), st.booleans())
+def test_one_owner_each(seed: int, version: str, equal: bool) -> None:
+    topics, members = as_group(ZookeeperGroups(seed, equal=equal).fresh())
+    threads = threads_by_topic(topics, members)
+    for module in (zookeeper_range, round_robin):
+        try:
+            answer = module.assign(topics, members, kafka_version=version)
+        except InvalidGroup:
+            assert module is round_robin
+            assert version == "0.8.2"
+            continue
+        given_out = sorted(
+            (name, partition) for share in answer.values() for name, ps in share.items() for partition in ps
+        )
+        assert given_out == sorted(
+            (name, partition)
+            for name in threads
+            if name in topics
+            for partition in range(topics[name].partitions)
+        )
+        assert all(thread in threads[name] for thread, share in answer.items() for name in share)
+
+
+@given(st.integers(0, 2**32))
+def test_ranges_are_contiguous_and_even(seed: int) -> None:
+    topics, members = as_group(ZookeeperGroups(seed).fresh())
+    answer = zookeeper_range.assign(topics, members)
+    for name, ids in threads_by_topic(topics, members).items():
+        if name in topics:
+            shares = [list(answer[thread].get(name, [])) for thread in ids]
+            assert [p for share in shares for p in share] == list(range(topics[name].partitions))
+            assert max(map(len, shares)) - min(map(len, shares)) <= 1
