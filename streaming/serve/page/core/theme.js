@@ -10,6 +10,7 @@ export function onTheme(listener) {
 
 function set(value, keep) {
   document.documentElement.dataset.theme = value;
+  tokens.clear();
   if (keep) {
     try {
       localStorage.setItem("theme", value);
@@ -27,7 +28,13 @@ export function installTheme(button) {
   });
 }
 
-// The computed value of a token, for canvases.
+// The computed value of a token, for canvases; asking the style engine for each bar would cost more than the bar.
+const tokens = new Map();
 export function token(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  let value = tokens.get(name);
+  if (value === undefined) {
+    value = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    tokens.set(name, value);
+  }
+  return value;
 }

@@ -60,12 +60,16 @@ function paintRow(context, frame, colors, partition, y, height) {
   const { model, owners, axis, gutter, width, x } = frame;
   const begin = Math.max(0, model.stretch(partition, model.roundAt(frame.from, axis)));
   const cut = height >= 4 ? 1 : 0;
+  let painted = -1;
   for (let index = begin; index < partition.starts.length; index += 1) {
     const left = Math.max(gutter, x(model.position(partition.starts[index], axis)));
     if (left > width) break;
     const next = index + 1 < partition.starts.length ? model.position(partition.starts[index + 1], axis) : model.end(axis);
     const right = Math.min(width, x(next));
     const owner = partition.owners[index];
+    // What would lie within the pixel painted last is not seen; a missing owner always is.
+    if (owner >= 0 && right - painted < 0.75) continue;
+    painted = right;
     const span = Math.max(right - left - cut, right > left ? 0.6 : 0);
     if (span <= 0) continue;
     const dimmed = frame.dim !== null && frame.dim !== owner;
@@ -106,7 +110,7 @@ function paintLabels(context, frame, colors, first, last) {
       context.font = `10.5px ${colors.font}`;
       context.fillStyle = colors["ink-3"];
       context.textAlign = "right";
-      context.fillText(partition.number, gutter - 8, y);
+      context.fillText(partition.number, gutter - 8, Math.max(y, TOP + 6));
     }
     if (heads || index === first) {
       context.font = `500 11px ${colors.font}`;

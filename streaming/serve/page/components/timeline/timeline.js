@@ -1,7 +1,7 @@
 // Ownership over time: a row a partition, a colour an owner, a mark a round; zoom, pan, hover, keys.
 import { h, paced, sized } from "../../core/dom.js";
 import { causeText, clock, duration, member, moment } from "../../core/format.js";
-import { onTheme } from "../../core/theme.js";
+import { onTheme, theme } from "../../core/theme.js";
 import { Minimap } from "./minimap.js";
 import { BOTTOM, TOP, nameOf, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
 
@@ -72,11 +72,12 @@ export class Timeline {
     const end = this.model.end(this.axis);
     const start = this.model.start(this.axis);
     const span = Math.max(least, Math.min(to - from, (end - start) * 1.1 + least));
-    const middle = (from + to) / 2;
-    let left = middle - span / 2;
-    left = Math.min(left, end - span * 0.1);
+    // Past the end there is nothing to see; a view that reaches it stays there and follows.
+    const ahead = span * 0.04;
+    const follows = follow || to >= end;
+    let left = follows ? Math.min(to, end + ahead) - span : (from + to) / 2 - span / 2;
     left = Math.max(left, start - span * 0.6);
-    this.view = { from: left, to: left + span, follow: follow || left + span >= end };
+    this.view = { from: left, to: left + span, follow: follows };
     this.changed();
     if (left < start && this.model.next) this.onOlder();
   }
@@ -153,15 +154,32 @@ export class Timeline {
     this.stage.style.height = `${frame.height}px`;
     const context = sized(this.canvas, frame.width, frame.height);
     const colors = palette();
-    context.fillStyle = colors.surface;
-    context.fillRect(0, 0, frame.width, frame.height);
-    if (!this.model.rounds.length) return;
-    paintRows(context, frame, colors);
+    if (!this.model.rounds.length) {
+      context.fillStyle = colors.surface;
+      context.fillRect(0, 0, frame.width, frame.height);
+      return;
+    }
+    context.drawImage(this.rows(frame, colors), 0, 0, frame.width, frame.height);
     paintBand(context, frame, colors, this.band);
     paintCrosshair(context, frame, colors, this.hover);
     this.marks = paintMarks(context, frame, colors);
     paintAxis(context, frame, colors);
-    this.last = frame;
+  }
+
+  // The rows change with the view, not with the pointer: they are kept as a picture between.
+  rows(frame, colors) {
+    const { axis, from, to, width, height, scroll, dim, row } = frame;
+    const end = Math.round(frame.x(this.model.end(axis)));
+    const key = [axis, from, to, width, height, scroll, dim, row, end, theme(), this.model.last, this.model.rounds.length].join();
+    if (this.rowsKey !== key) {
+      this.rowsKey = key;
+      this.layer ??= document.createElement("canvas");
+      const context = sized(this.layer, width, height);
+      context.fillStyle = colors.surface;
+      context.fillRect(0, 0, width, height);
+      paintRows(context, frame, colors);
+    }
+    return this.layer;
   }
 
   listen() {
