@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from assignors.classic.group import checked, in_map_order
+from assignors.errors import InvalidGroup
+from assignors.model import Member, Topic
+from assignors.registry import find, names
+
+T = {"t": Topic("t", 2)}
+
+
+def test_only_topics_that_someone_subscribes_to_and_that_have_metadata_count() -> None:
+    topics = {"t": Topic("t", 2), "empty": Topic("empty", 0), "unused": Topic("unused", 3)}
+    assert checked(topics, [Member("a", ("t", "empty", "unknown"))]).counts == {"t": 2}
+
+
+@pytest.mark.parametrize(
+    ("topics", "members", "message"),
+    [
+        (T, [Member("a"), Member("a")], "members: memberId 'a' is listed twice"),
+        ({"t": Topic("t", -1)}, [Member("a", ("t",))], r"topics\.t\.partitions: -1 is negative"),
+        (
+            {"t": Topic("t", 2, (("r",),))},
+            [Member("a", ("t",))],
+            r"topics\.t\.racks: 1 entries for 2 partitions",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", names("classic"))
+def test_a_group_that_contradicts_itself(
+    name: str, topics: dict[str, Topic], members: list[Member], message: str
+) -> None:
+    with pytest.raises(InvalidGroup, match=message):
+        find("classic", name).assign(topics, members)
+
+
+@pytest.mark.parametrize("name", names("classic"))
+def test_no_members_no_answer(name: str) -> None:
+    assert find("classic", name).assign(T, []) == {}
+
+
+@pytest.mark.parametrize("name", names("classic"))
+def test_nothing_to_give(name: str) -> None:
+    assert find("classic", name).assign({}, [Member("a", ("t",)), Member("b")]) == {"a": {}, "b": {}}
+
+
+def test_map_order_is_that_of_a_hash_map() -> None:
+    ids = ["c1", "c2", "c3", "new"]
+    assert [member.member_id for member in in_map_order([Member(name) for name in ids])] == [
+        "c3",
+        "new",
+        "c1",
+        "c2",
+    ]

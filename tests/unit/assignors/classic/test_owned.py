@@ -1,0 +1,59 @@
+"""Claims, as AbstractStickyAssignor.allSubscriptionsEqual settles them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from assignors.classic.group import checked
+from assignors.classic.owned import Owned, read_owned
+from assignors.errors import InvalidGroup
+from assignors.model import Member, Topic
+
+TOPICS = {"t": Topic("t", 4), "empty": Topic("empty", 0)}
+
+
+def read(*claims: tuple[int, dict[str, Sequence[int]]]) -> Owned:
+    members = [
+        Member(f"c{place}", ("t", "empty"), owned=owned, generation=generation)
+        for place, (generation, owned) in enumerate(claims)
+    ]
+    return read_owned(checked(TOPICS, members), members)
+
+
+def test_clean_claims_stay_the_objects_they_were() -> None:
+    claim = {"t": range(2)}
+    owned = read((3, claim), (3, {"t": [3]}))
+    assert owned == Owned([claim, {"t": [3]}], [2, 1], {"t": [0, 1, 3]})
+    assert owned.shares[0] is claim
+
+
+def test_topics_without_metadata_and_empty_claims_are_dropped_and_shares_sorted() -> None:
+    assert read((3, {"t": [2, 0], "empty": [1], "unknown": [0]}), (3, {"t": []})).shares == [
+        {"t": [0, 2]},
+        {},
+    ]
+
+
+def test_the_higher_generation_wins() -> None:
+    owned = read((2, {"t": [0, 1]}), (3, {"t": [1, 2]}))
+    assert (owned.shares, owned.sizes, owned.doubly) == ([{"t": [0]}, {"t": [1, 2]}], [1, 2], set())
+    assert owned.contested == {"t": {1: [0, 1]}}
+
+
+def test_two_claims_of_one_generation_leave_no_owner() -> None:
+    owned = read((3, {"t": [1]}), (3, {"t": [1, 2]}))
+    assert (owned.shares, owned.doubly) == ([{}, {"t": [2]}], {("t", 1)})
+    assert owned.partitions == {"t": [2]}
+
+
+def test_a_third_claim_of_a_higher_generation_takes_what_two_claimed() -> None:
+    owned = read((3, {"t": [1]}), (3, {"t": [1]}), (4, {"t": [1]}))
+    assert (owned.shares, owned.doubly) == ([{}, {}, {"t": [1]}], {("t", 1)})
+
+
+@pytest.mark.parametrize("partition", [-1, 4])
+def test_a_partition_that_does_not_exist(partition: int) -> None:
+    with pytest.raises(InvalidGroup, match=rf"members\.c1\.owned\.t: partition {partition} does not exist"):
+        read((3, {"t": [0]}), (3, {"t": [partition]}))

@@ -1,0 +1,41 @@
+"""What the golden files can't hold: groups that Kafka has no answer for, and the quirk of equal subscriptions."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors.classic.sticky import assign, equal_subscriptions
+from assignors.model import Member, Topic
+from tests.support.classic_cases import readable
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "equal"),
+    [
+        ([("t", "u"), ("u", "t")], True),
+        ([("t",), ("t", "u")], False),
+        ([(), ("t",), ("t",)], True),  # the reference is set anew while it is empty
+        ([("t",), ()], False),
+        ([("t", "t"), ("t", "t")], False),  # sizes are of lists
+        ([("t", "t")], True),
+    ],
+)
+def test_equal_subscriptions(subscriptions: list[tuple[str, ...]], equal: bool) -> None:
+    members = [Member(f"c{place}", topics) for place, topics in enumerate(subscriptions)]
+    assert equal_subscriptions(members) is equal
+
+
+def test_where_kafka_moves_partitions_in_circles_for_ever_it_ends() -> None:
+    topics = {name: Topic(name, count) for name, count in {"t7": 40, "t0": 6, "t3": 3, "t4": 2}.items()}
+    small, large = ("t4", "t3", "t0"), ("t0", "t7", "t4", "t7")
+    members = [
+        Member("c2", small, owned={"t0": [0, 2, 4], "t3": [1], "t4": [0]}, generation=1),
+        Member("c0", small, owned={"t0": [1, 3, 5], "t3": [0, 2], "t4": [1]}, generation=1),
+        Member("c4", large, owned={"t7": range(40)}, generation=1),
+        Member("c5", large),
+    ]
+    answer = readable(assign(topics, members))
+    given = sorted((t, p) for share in answer.values() for t, partitions in share.items() for p in partitions)
+    assert given == sorted((name, p) for name, topic in topics.items() for p in range(topic.partitions))
+    sizes = {member: sum(map(len, share.values())) for member, share in answer.items()}
+    assert sizes["c4"] - sizes["c5"] <= 1
