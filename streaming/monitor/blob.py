@@ -41,10 +41,12 @@ class Heard(Struct, array_like=True):
         timestamp: the last event's own, ms: what a fence is checked against when it is read back.
         deadline: when the session ends, ms on the clock of the job: batch time at arrival + session timeout.
             The only thing in the state that is not decided by the log; it decides no diff.
+        timeout: the session timeout, ms.
     """
 
     timestamp: int
     deadline: int
+    timeout: int
 
 
 class Tracked(Struct, array_like=True):

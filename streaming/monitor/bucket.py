@@ -23,12 +23,13 @@ from streaming.events import (
 from streaming.monitor import liveness
 from streaming.monitor.apply import apply
 from streaming.monitor.blob import Bucket, Tracked
-from streaming.monitor.state import DiffOutput, Output
+from streaming.monitor.state import AssignmentOutput, DiffOutput
 
 #: ``ce_source`` of everything the stream writes from events.
 SOURCE = "rebalance-monitor/stream"
 DIFF_TYPE = "rebalance.diff"
 ASSIGNMENT_TYPE = "rebalance.assignment"
+_HEARTBEAT = b"member.heartbeat"
 
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 
@@ -79,14 +80,21 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
         sinks: where outputs go.
 
     Returns:
-        What to write, in order. A record that can't be used gives a dead letter and changes nothing.
+        What to write, in order: each diff, and of each group that changed the latest assignment. A record that
+        can't be used gives a dead letter and changes nothing.
     """
     writes: list[Write] = []
+    latest: dict[str, AssignmentOutput] = {}
     for record in records:
         try:
-            writes += _apply(bucket, record, now_ms, sinks)
+            if record.type == _HEARTBEAT:
+                _hear(bucket, record, now_ms)
+                continue
+            writes += _apply(bucket, record, now_ms, sinks, latest)
         except Exception as error:  # noqa: BLE001 - poison never stops the job: it is in the dead letter whole
             writes.append(_dead_letter(record, error, sinks))
+    # A compacted topic keeps the last record of a key: what a batch overwrites itself need not be written.
+    writes += [_assignment(output, sinks) for output in latest.values()]
     return writes
 
 
@@ -102,12 +110,23 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
     return writes
 
 
-def _apply(bucket: Bucket, record: Record, now_ms: int, sinks: Sinks) -> Sequence[Write]:
+def _hear(bucket: Bucket, record: Record, now_ms: int) -> None:
+    """A heartbeat: nine of ten records, so no more is made of it than a deadline."""
+    data = codec.decode_event(record.key, record.value, _attributes(record)).data
+    if isinstance(data, MemberHeartbeat):
+        tracked = bucket.get(data.group_id)
+        if liveness.hear(tracked, data.member_id, data.timestamp, now_ms):
+            bucket.put(data.group_id)
+
+
+def _apply(
+    bucket: Bucket, record: Record, now_ms: int, sinks: Sinks, latest: dict[str, AssignmentOutput]
+) -> Sequence[Write]:
     event = codec.decode_event(record.key, record.value, _attributes(record))
     data = event.data
     tracked = bucket.get(data.group_id)
-    if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
-        if liveness.hear(tracked, data.member_id, data.timestamp, now_ms, heartbeat=True):
+    if isinstance(data, AssignmentAcknowledged):
+        if liveness.hear(tracked, data.member_id, data.timestamp, now_ms):
             bucket.put(data.group_id)
         return ()
     if isinstance(data, MemberFenced) and liveness.is_stale(tracked, data):
@@ -116,7 +135,11 @@ def _apply(bucket: Bucket, record: Record, now_ms: int, sinks: Sinks) -> Sequenc
     state, outputs = apply(before, event)
     if state is before:
         return ()
-    writes = [_write(output, sinks) for output in outputs]  # what can fail comes before the first change
+    # What can fail comes before the first change.
+    writes = [_diff(output, sinks) for output in outputs if isinstance(output, DiffOutput)]
+    for output in outputs:
+        if isinstance(output, AssignmentOutput):
+            latest[data.group_id] = output
     tracked.state = state
     _keep_alive(tracked, event, now_ms)
     bucket.put(data.group_id)
@@ -127,7 +150,7 @@ def _keep_alive(tracked: Tracked, event: Event, now_ms: int) -> None:
     """Deadlines after a change of the group."""
     data = event.data
     if isinstance(data, MemberJoined | SubscriptionChanged):
-        liveness.hear(tracked, data.member_id, data.timestamp, now_ms, heartbeat=False)
+        liveness.renew(tracked, data.member_id, data.timestamp, now_ms)
     liveness.drop_gone(tracked)
     if tracked.state is not None and not tracked.state.members:
         tracked.forget_at = tracked.forget_at or now_ms + liveness.FORGET_AFTER_MS
@@ -146,11 +169,13 @@ def _attributes(record: Record) -> dict[str, str]:
     return found
 
 
-def _write(output: Output, sinks: Sinks) -> Write:
-    if isinstance(output, DiffOutput):
-        diff = output.diff
-        headers = codec.headers(DIFF_TYPE, SOURCE, output.id, diff.timestamp)
-        return _keyed(sinks.diffs, diff.group_id.encode(), codec.encode(diff), headers, sinks)
+def _diff(output: DiffOutput, sinks: Sinks) -> Write:
+    diff = output.diff
+    headers = codec.headers(DIFF_TYPE, SOURCE, output.id, diff.timestamp)
+    return _keyed(sinks.diffs, diff.group_id.encode(), codec.encode(diff), headers, sinks)
+
+
+def _assignment(output: AssignmentOutput, sinks: Sinks) -> Write:
     value = None if output.assignment is None else codec.encode(output.assignment)
     headers = codec.headers(ASSIGNMENT_TYPE, SOURCE, output.id, output.timestamp)
     return _keyed(sinks.assignments, output.group_id.encode(), value, headers, sinks)

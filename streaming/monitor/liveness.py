@@ -27,16 +27,25 @@ LATE_MS = 10_000
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
 
 
-def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int, *, heartbeat: bool) -> bool:
-    """Take note of a sign of life; False when the member is not tracked."""
+def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
+    """Take note of a heartbeat; False when the member is not tracked: it is unknown or named no timeout."""
     heard = tracked.heard.get(member_id)
-    if heard is None and not heartbeat:
-        return False
-    member = tracked.state.member(member_id) if tracked.state is not None else None
-    if member is None or not member.session_timeout_ms:
-        return False
-    tracked.heard[member_id] = Heard(timestamp, now_ms + member.session_timeout_ms)
+    if heard is None:
+        member = tracked.state.member(member_id) if tracked.state is not None else None
+        if member is None or not member.session_timeout_ms:
+            return False
+        timeout = member.session_timeout_ms
+        tracked.heard[member_id] = Heard(timestamp, now_ms + timeout, timeout)
+        return True
+    heard.timestamp = timestamp
+    heard.deadline = now_ms + heard.timeout
     return True
+
+
+def renew(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> None:
+    """A tracked member has joined or subscribed again, perhaps with another timeout."""
+    if tracked.heard.pop(member_id, None) is not None:
+        hear(tracked, member_id, timestamp, now_ms)
 
 
 def is_stale(tracked: Tracked, fence: MemberFenced) -> bool:
@@ -67,10 +76,8 @@ def due(group_id: str, tracked: Tracked, now_ms: int) -> list[Event]:
     for member_id, heard in tracked.heard.items():
         if heard.deadline > now_ms:
             continue
-        member = tracked.state.member(member_id) if tracked.state is not None else None
-        timeout = (member.session_timeout_ms if member is not None else None) or 0
         late = now_ms - heard.deadline > LATE_MS
-        heard.deadline = now_ms + max(timeout, 1000)
+        heard.deadline = now_ms + max(heard.timeout, 1000)
         if late:
             continue
         events.append(
@@ -80,7 +87,7 @@ def due(group_id: str, tracked: Tracked, now_ms: int) -> list[Event]:
                 MemberFenced(
                     group_id=group_id,
                     # A function of the log as well: when the session would have ended on the member's own clock.
-                    timestamp=heard.timestamp + timeout,
+                    timestamp=heard.timestamp + heard.timeout,
                     member_id=member_id,
                     reason=REASON,
                     last_heard=heard.timestamp,

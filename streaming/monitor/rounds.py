@@ -6,7 +6,6 @@ after = kept + assigned. An eager member stops everything in between; what it ge
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from hashlib import blake2b
 
@@ -26,9 +25,9 @@ Ownership = Mapping[str, Partitions]
 def output_id(group_id: str, event: Event, part: int | str) -> str:
     """The ``ce_id`` of an output: a pure function of the group, the event behind it and the round.
 
-    128 bits of BLAKE2b over the JSON list ``[group, ce_source, ce_id, part]``, in hexadecimal.
+    128 bits of BLAKE2b over ``group, ce_source, ce_id, part``, each behind its length, in hexadecimal.
     """
-    text = json.dumps([group_id, event.source, event.id, part], ensure_ascii=False, separators=(",", ":"))
+    text = f"{len(group_id)}:{group_id}{len(event.source)}:{event.source}{len(event.id)}:{event.id}{part}"
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -54,7 +53,11 @@ def play(
     stayed_revoked = False
     for member_id in dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
-        change = diff(owned, after.get(member_id, NOTHING))
+        now = after.get(member_id, NOTHING)
+        if owned is now:  # untouched by this round
+            members[member_id] = MemberDiff(owned=owned, revoked=NOTHING, assigned=NOTHING, kept=owned)
+            continue
+        change = diff(owned, now)
         members[member_id] = MemberDiff(
             owned=owned, revoked=change.revoked, assigned=change.assigned, kept=change.kept
         )

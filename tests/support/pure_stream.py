@@ -42,8 +42,11 @@ def run(log: Log, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Wri
 
 
 def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
-    """The records of each topic and key in order: what Kafka promises a reader."""
+    """The records of each topic and key in order, of the compacted topic the last: what Kafka promises a reader."""
     found: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
     for write in writes:
-        found[write.topic, write.key].append((write.value, write.headers))
+        rows = found[write.topic, write.key]
+        if dict(write.headers).get("ce_type") == b"rebalance.assignment":
+            rows.clear()
+        rows.append((write.value, write.headers))
     return found

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from assignors.partitioner import partition_for_key
 from streaming.config import Settings, TopicSettings
 from streaming.connection import KafkaSettings
 from streaming.kafka.topics import ensure_topics
@@ -61,17 +62,32 @@ class Job:
             *("--topic-prefix", self.settings.topics.prefix, *options),
         ]
 
+    def start(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run the job to its end."""
+        return subprocess.run(
+            self.command(*options), capture_output=True, text=True, timeout=300, check=False
+        )
+
     def drain(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Process what is there."""
-        done = subprocess.run(
-            self.command("--available-now", *options),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = self.start("--available-now", *options)
         assert done.returncode == 0, done.stderr
         return done
+
+    def copy_membership(self, other: Job) -> None:
+        """The other job's membership topic, record by record, into ours."""
+        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
+        for key, rows in other.rows(other.settings.topics.membership).items():
+            for value, headers in rows:
+                partition = partition_for_key(key, self.settings.topics.partitions) if key is not None else 0
+                producer.produce(
+                    self.settings.topics.membership,
+                    key=key,
+                    value=value,
+                    headers=list(headers),
+                    partition=partition,
+                )
+        assert producer.flush(60) == 0
 
     @contextmanager
     def running(self, *options: str) -> Iterator[subprocess.Popen[str]]:
@@ -123,6 +139,11 @@ class Job:
         ]
         consumer.close()
         return sum(ends)
+
+
+def compacted(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
+    """The last record of each key."""
+    return {key: given[-1:] for key, given in rows.items()}
 
 
 def once(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
