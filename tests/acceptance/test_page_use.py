@@ -1,0 +1,185 @@
+"""Using the page: filters, sorting, zoom, keys, links, the token; over made-up groups, without a broker."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browser import chromium, open_page
+
+pytestmark = pytest.mark.browser
+
+
+@contextmanager
+def served(folder: Path, *options: str) -> Iterator[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.memory_server",
+        "--database",
+        str(folder / "h.sqlite"),
+        *options,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(tmp_path_factory.mktemp("page"), "--groups", "120", "--rounds", "30") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser, url: str) -> Iterator[Page]:
+    watched = open_page(browser, "about:blank")
+    watched.page.goto(url)
+    expect(watched.page.locator("#live")).to_have_attribute("data-state", "live")
+    watched.origins.discard("about://")
+    yield watched.page
+    assert watched.errors == []
+    assert watched.origins == {url}
+    watched.page.context.close()
+
+
+def names(page: Page) -> list[str]:
+    return page.locator(".grid-row:not([hidden]) .name").all_inner_texts()
+
+
+def test_only_rows_in_sight_are_elements(page: Page) -> None:
+    expect(page.locator(".count")).to_have_text("120 groups")
+    assert page.locator(".grid-row").count() < 60
+    page.locator(".grid-body").evaluate("body => body.scrollTop = 1e6")
+    expect(page.locator(".grid-row[aria-rowindex='120']")).to_be_visible()
+
+
+def test_filters_and_order_are_in_the_address(page: Page, url: str) -> None:
+    page.get_by_label("Filter groups by name or member").fill("ledger")
+    page.get_by_role("button", name="Rounds", exact=True).click()
+    expect(page.locator(".count")).to_have_text(re.compile(r"^15 of 120"))
+    assert page.url == f"{url}/?q=ledger&sort=-rounds"
+    page.get_by_label("All causes").select_option("member.fenced")
+    shown = names(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.locator(".count")).to_have_text(page.locator(".count").inner_text())
+    assert sorted(names(other)) == sorted(shown)
+    assert other.locator("[aria-sort=descending]").inner_text().startswith("Rounds")
+
+
+def test_from_the_table_to_a_round_and_back(page: Page) -> None:
+    page.locator(".grid-row").first.click()
+    expect(page.locator("h1")).to_have_text(re.compile(r"\w"))
+    page.locator(".round > button").nth(3).click()
+    expect(page.locator(".round[data-selected] .diff th")).to_have_text(
+        ["Member", "Owned before", "Revoked", "Assigned", "Kept"]
+    )
+    link = page.url
+    assert re.search(r"round=\d+", link)
+    page.go_back()
+    expect(page.locator(".overview")).to_be_visible()
+    page.goto(link)
+    expect(page.locator(".round[data-selected] .diff table")).to_be_visible()
+
+
+def test_zoom_keys_and_hover(page: Page, url: str) -> None:
+    page.goto(f"{url}/groups/orders?axis=rounds")
+    expect(page.locator(".round")).not_to_have_count(0)
+    before = page.locator(".range").inner_text()
+    page.get_by_label("Zoom in").click()
+    expect(page.locator(".range")).not_to_have_text(before)
+    canvas = page.locator(".stage canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowLeft")
+    newest = page.locator(".round").first.get_attribute("data-seq")
+    expect(page.locator(".round[data-selected]")).to_have_attribute("data-seq", newest or "")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".round[data-selected]")).not_to_have_attribute("data-seq", newest or "")
+    expect(page.locator("p[role=status]")).to_have_text(re.compile("moved"))
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
+    expect(page.locator(".tip")).to_contain_text("orders.events / ")
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 60)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"from="))
+
+
+def test_the_theme_is_kept(page: Page) -> None:
+    page.get_by_label("Switch between light and dark").click()
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
+    watched = open_page(browser, f"{url}/groups/nobody")
+    expect(watched.page.locator(".empty")).to_contain_text("No such group yet")
+    watched.page.context.close()
+
+
+def test_the_token_is_asked_for(browser: Browser, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef0123")
+    token.chmod(0o600)
+    with served(tmp_path, "--groups", "3", "--token-file", str(token)) as url:
+        watched = open_page(browser, url)
+        field = watched.page.get_by_label("Access token").and_(watched.page.locator("input"))
+        field.fill("not-the-token-at-all")
+        field.press("Enter")
+        expect(watched.page.locator("dialog")).to_contain_text("was not accepted")
+        field.fill(token.read_text())
+        field.press("Enter")
+        expect(watched.page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+        expect(watched.page.locator(".count")).to_have_text("3 groups")
+        watched.page.context.close()
+
+
+OWNERSHIP = """async (group) => {
+  const { Ownership } = await import("/assets/components/timeline/model.js");
+  const { Owners } = await import("/assets/core/owners.js");
+  const owners = new Owners();
+  const pages = new Ownership(owners);
+  const live = new Ownership(new Owners());
+  let cursor = "";
+  do {
+    const where = `/api/groups/${group}/timeline?limit=7${cursor && `&cursor=${cursor}`}`;
+    const page = await (await fetch(where)).json();
+    pages.load(page);
+    cursor = page.next;
+  } while (cursor);
+  const { rounds } = await (await fetch(`/api/groups/${group}/rounds?limit=500`)).json();
+  for (const round of rounds.reverse()) live.append(round);
+  const { assignment } = await (await fetch(`/api/groups/${group}`)).json();
+  const told = (model) => {
+    const ids = [...model.owners.index.keys()];
+    const found = {};
+    for (const { topic, number, owners } of model.partitions) {
+      if (owners.at(-1) >= 0) ((found[ids[owners.at(-1)]] ??= {})[topic] ??= []).push(number);
+    }
+    return found;
+  };
+  const held = Object.fromEntries(Object.entries(assignment.members).filter(([, one]) => Object.keys(one).length));
+  return [told(pages), told(live), held];
+}"""
+
+
+def test_pages_of_history_and_live_rounds_draw_what_the_group_owns(page: Page) -> None:
+    for group in ("orders", "payments", "ml", "ledger-1"):
+        pages, live, held = page.evaluate(OWNERSHIP, group)
+        assert pages == live == held

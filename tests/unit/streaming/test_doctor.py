@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streaming import doctor
+from streaming.config import load
+from streaming.doctor import Finding
+from streaming.kafka.java import NoJava
+
+
+def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    found = doctor._checkpoint(tmp_path)
+    assert (found.ok, "holds other files" in found.text) == (False, True)
+
+
+def test_a_checkpoint_to_be_made_and_one_that_is_there(tmp_path: Path) -> None:
+    assert doctor._checkpoint(tmp_path / "new" / "deeper").ok is True
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text("{}")
+    assert doctor._checkpoint(tmp_path) == Finding("checkpoint", True, f"{tmp_path}: writable")
+
+
+def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_java() -> tuple[Path, int]:
+        raise NoJava
+
+    def unreachable(_: object) -> str:
+        raise doctor.MonitorError("nobody there")
+
+    monkeypatch.setattr(doctor, "java", no_java)
+    monkeypatch.setattr(doctor, "fetch", lambda _: [])
+    monkeypatch.setattr(doctor, "check_reachable", unreachable)
+    found = {finding.check: finding for finding in doctor.examine(load(), None)}
+    assert {check: finding.ok for check, finding in found.items()} == {
+        "java": False,
+        "jars": True,
+        "broker": False,
+        "permissions": None,
+        "topics": None,
+    }
+    assert "install one" in found["java"].text
