@@ -27,15 +27,20 @@ def assign(
     """
     version(kafka_version)
     threads = threads_by_topic(topics, members)
-    answer: Assignment = {thread: {} for ids in threads.values() for thread in ids}
+    answer: Assignment = {}
+    alike: dict[tuple[int, int], list[str]] = {}
     for name, ids in threads.items():
-        topic = topics.get(name)
-        if topic is None:
-            continue
-        base, extra = divmod(topic.partitions, len(ids))
+        partitions = topics[name].partitions if name in topics else 0
+        alike.setdefault((id(ids), partitions), []).append(name)
+        if len(alike[id(ids), partitions]) == 1:
+            for thread in ids:
+                answer.setdefault(thread, {})
+    for (_, partitions), names in alike.items():
+        ids = threads[names[0]]
+        base, extra = divmod(partitions, len(ids))
         start = 0
-        for position, thread in enumerate(ids[: topic.partitions]):
+        for position, thread in enumerate(ids[:partitions]):
             end = start + base + (position < extra)
-            answer[thread][name] = range(start, end)
+            answer[thread].update(dict.fromkeys(names, range(start, end)))
             start = end
     return answer

@@ -15,12 +15,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from assignors.errors import InvalidGroup
-from assignors.java import in_string_order, signed, string_hash
+from assignors.java import in_string_order, string_hash
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import RebalanceProtocol
 from assignors.zookeeper.threads import DEFAULT_KAFKA_VERSION, dashed, same_threads_required, threads_by_topic
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
 
 NAME = "roundrobin"
 #: ZooKeeper's own watches drive it: no client protocol carries it.
@@ -41,29 +48,40 @@ def assign(
         _check_same(threads)
     circle = in_string_order(set(chain.from_iterable(threads.values())))
     sizes = {name: topics[name].partitions for name in in_string_order(threads) if name in topics}
-    in_order = hash_ordered(sizes, dashed=dashed(kafka_version))
-    shares: list[dict[str, list[int]]] = [{} for _ in circle]
+    in_order = _hash_order(sizes, dashed=dashed(kafka_version))
     if all(len(ids) == len(circle) for ids in threads.values()):
-        for first, share in enumerate(shares):
-            for name, partition in in_order[first :: len(circle)]:
-                share.setdefault(name, []).append(partition)
-    else:
-        _deal(in_order, threads, circle, shares)
-    return {
-        thread: {name: sorted(partitions) for name, partitions in share.items()}
-        for thread, share in zip(circle, shares, strict=True)
-    }
+        return _circle(in_order, list(sizes), circle)
+    return _deal(hash_ordered(sizes, dashed=dashed(kafka_version)), threads, circle)
+
+
+def _circle(in_order: tuple[Numbers, Numbers], names: Sequence[str], circle: Sequence[str]) -> Assignment:
+    """Everyone has every topic: the k-th partition goes to the k-th thread, modulo their number."""
+    import numpy as np
+
+    topics, partitions = in_order
+    answer: Assignment = {thread: {} for thread in circle}
+    if not len(topics):
+        return answer
+    size = int(partitions.max()) + 1
+    # thread, topic and partition as one number: sorted, each thread's topics are runs of ascending partitions
+    numbers = np.sort((np.arange(len(topics)) % len(circle) * len(names) + topics) * size + partitions)
+    shares, given = np.divmod(numbers, size)
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(shares)) + 1))
+    firsts, listed = starts.tolist(), given.tolist()
+    ends = [*firsts[1:], len(listed)]
+    for start, end, share in zip(firsts, ends, shares[starts].tolist(), strict=True):
+        place, topic = divmod(share, len(names))
+        answer[circle[place]][names[topic]] = listed[start:end]
+    return answer
 
 
 def _deal(
-    in_order: Sequence[tuple[str, int]],
-    threads: Mapping[str, Sequence[str]],
-    circle: Sequence[str],
-    shares: Sequence[dict[str, list[int]]],
-) -> None:
+    in_order: Sequence[tuple[str, int]], threads: Mapping[str, Sequence[str]], circle: Sequence[str]
+) -> Assignment:
     """To the next thread in the circle that has the topic; the next search starts behind it."""
     place = {thread: at for at, thread in enumerate(circle)}
     places = {name: [place[thread] for thread in ids] for name, ids in threads.items()}
+    shares: list[dict[str, list[int]]] = [{} for _ in circle]
     at = 0
     for name, partition in in_order:
         subscribed = places[name]
@@ -71,20 +89,40 @@ def _deal(
         at = subscribed[found] if found < len(subscribed) else subscribed[0]
         shares[at].setdefault(name, []).append(partition)
         at += 1
+    return {
+        thread: {name: sorted(partitions) for name, partitions in share.items()}
+        for thread, share in zip(circle, shares, strict=True)
+    }
 
 
 def hash_ordered(sizes: Mapping[str, int], *, dashed: bool) -> list[tuple[str, int]]:
     """All partitions of the topics, by the signed hash code of "[topic,partition]" or "topic-partition"."""
-    partitions: list[tuple[str, int]] = []
-    hashes: list[int] = []
+    topics, partitions = _hash_order(sizes, dashed=dashed)
+    names = list(sizes)
+    return [
+        (names[topic], partition)
+        for topic, partition in zip(topics.tolist(), partitions.tolist(), strict=True)
+    ]
+
+
+def _hash_order(sizes: Mapping[str, int], *, dashed: bool) -> tuple[Numbers, Numbers]:
+    """The same as two columns: the topic's position in ``sizes``, and the partition."""
+    import numpy as np
+
     opening, comma, closing = ("", "-", "") if dashed else ("[", ",", "]")
-    for name, size in sizes.items():
-        start = string_hash(f"{opening}{name}{comma}")
-        for partition in range(size):
-            rest = f"{partition}{closing}"
-            partitions.append((name, partition))
-            hashes.append(signed(start * 31 ** len(rest) + string_hash(rest)))
-    return [partitions[at] for at in sorted(range(len(hashes)), key=hashes.__getitem__)]
+    rests = [f"{partition}{closing}" for partition in range(max(sizes.values(), default=0))]
+    # the hash of a text is that of its start · 31^(length of its rest) + that of its rest, modulo 2^32
+    rest_hashes = np.array([string_hash.__wrapped__(rest) for rest in rests], dtype=np.int64)
+    powers = np.array([31 ** len(rest) & 0xFFFFFFFF for rest in rests], dtype=np.int64)
+    hashes = [
+        (string_hash(f"{opening}{name}{comma}") * powers[:size] + rest_hashes[:size]).astype(np.int32)
+        for name, size in sizes.items()
+    ]
+    order = np.argsort(np.concatenate([np.empty(0, np.int32), *hashes]), kind="stable")
+    counts = np.array([*sizes.values()], dtype=np.int64)
+    topics = np.repeat(np.arange(len(counts)), counts)
+    partitions = np.concatenate([np.empty(0, np.int64), *map(np.arange, sizes.values())]).astype(np.int64)
+    return topics[order], partitions[order]
 
 
 def _check_same(threads: Mapping[str, Sequence[str]]) -> None:

@@ -44,6 +44,8 @@ def dashed(kafka_version: str) -> bool:
 def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> dict[str, list[str]]:
     """Every subscribed topic's thread ids ("consumer-n"), sorted as strings: c-10 stands before c-2.
 
+    Topics with the same threads share one list.
+
     Raises:
         InvalidGroup: a consumer listed twice or without ``streams``, a number of streams below 1, a negative
             number of partitions.
@@ -51,7 +53,7 @@ def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> 
     for name, topic in topics.items():
         if topic.partitions < 0:
             raise InvalidGroup(f"topics.{name}.partitions: {topic.partitions} is below 0")
-    threads: dict[str, list[str]] = {}
+    streams_by_topic: dict[str, list[tuple[int, int]]] = {}
     seen: set[str] = set()
     for position, member in enumerate(members):
         if member.member_id in seen:
@@ -66,5 +68,16 @@ def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> 
                 raise InvalidGroup(
                     f"members[{position}].streams.{name}: {streams!r} is not a number of threads, 1 or more"
                 )
-            threads.setdefault(name, []).extend(f"{member.member_id}-{thread}" for thread in range(streams))
-    return {name: in_string_order(ids) for name, ids in threads.items()}
+            streams_by_topic.setdefault(name, []).append((position, streams))
+    sorted_threads: dict[tuple[tuple[int, int], ...], list[str]] = {}
+    answer: dict[str, list[str]] = {}
+    for name, streams_of in streams_by_topic.items():
+        key = tuple(streams_of)
+        if key not in sorted_threads:
+            sorted_threads[key] = in_string_order(
+                f"{members[position].member_id}-{thread}"
+                for position, streams in streams_of
+                for thread in range(streams)
+            )
+        answer[name] = sorted_threads[key]
+    return answer
