@@ -50,10 +50,12 @@ def collect(
     verbose: Verbose = False,
 ) -> None:
     """Follow __consumer_offsets and publish each generation of each group, until SIGTERM or Ctrl-C."""
+    from streaming.cli.signals import stop_on_signals
+
+    stop = stop_on_signals()  # before the slow imports: a signal meanwhile is an order too
     from prometheus_client import CollectorRegistry
 
     from streaming import log
-    from streaming.cli.signals import stop_on_signals
     from streaming.collect.collector import Collector
     from streaming.collect.metrics import CollectMetrics
     from streaming.config import CollectSettings, load, validated
@@ -67,4 +69,4 @@ def collect(
     registry = CollectorRegistry()
     metrics = CollectMetrics(registry)
     serve_metrics(registry, metrics_host, metrics_port)
-    Collector(settings, stop_on_signals(), coordinator_log or (), metrics).run()
+    Collector(settings, stop, coordinator_log or (), metrics).run()

@@ -30,7 +30,7 @@ from streaming.kafka.clients import ClusterUnavailable, check_reachable, conflue
 from streaming.kafka.topics import ensure_topics
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, TopicPartition
 
     from streaming.config import Settings
 
@@ -40,6 +40,8 @@ _BATCH = 2000
 #: After the end of a partition was reached: all records of one millisecond are in the log by then.
 _SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
+#: What a broker answers whose group coordinator is about to be there.
+_LOADING = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 
 
 class Collector:
@@ -140,12 +142,27 @@ class Collector:
             if not partitions:  # no group has ever been in this cluster
                 self._stop.wait(0.2)
         wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in partitions]
-        for place in consumer.committed(wanted, timeout=_TIMEOUT) if wanted else ():
+        for place in self._committed(consumer, wanted) if wanted else ():
             self._start[place.partition] = max(place.offset, 0)
             self._folds[place.partition] = Fold(self._source, place.partition, self._topics.name)
         self._behind = set(partitions)
         consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in partitions])
         _log.info("following %d partitions of %s as %s", len(partitions), OFFSETS_TOPIC, self._group_id)
+
+    def _committed(self, consumer: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
+        """The places; a coordinator that is still loading, as in a new cluster, is waited for."""
+        from confluent_kafka import KafkaException
+
+        by = time.monotonic() + _TIMEOUT
+        while True:
+            try:
+                places: list[TopicPartition] = consumer.committed(wanted, timeout=_TIMEOUT)
+            except KafkaException as error:
+                if error.args[0].name() not in _LOADING or time.monotonic() > by or self._stop.is_set():
+                    raise
+                self._stop.wait(0.2)
+            else:
+                return places
 
     def _step(self, consumer: Consumer, sink: Sink) -> None:
         """Read once, and publish what is complete."""
