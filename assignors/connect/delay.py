@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from assignors.connect.loads import Item, Shelf
 from assignors.connect.model import State, Task
@@ -16,6 +17,16 @@ from assignors.java import in_hash_order
 
 #: ``IncrementalCooperativeAssignor.consecutiveRevokingRebalancesBackoff``: 1 ms × 40ⁿ.
 _BACKOFF_BASE = 40
+
+
+class Memory(TypedDict):
+    """The part of a :class:`State` that a :class:`Timer` keeps."""
+
+    scheduled_ms: int
+    delay_ms: int
+    candidates: tuple[str, ...]
+    revoked_in_previous: bool
+    successive_revocations: int
 
 
 @dataclass(slots=True)
@@ -42,6 +53,16 @@ class Timer:
             state.revoked_in_previous,
             state.successive_revocations,
         )
+
+    def remembered(self) -> Memory:
+        """What the next round resumes from, by the names of :class:`State`."""
+        return {
+            "scheduled_ms": self.scheduled_ms,
+            "delay_ms": self.delay_ms,
+            "candidates": tuple(self.candidates),
+            "revoked_in_previous": self.revoked_in_previous,
+            "successive_revocations": self.successive_revocations,
+        }
 
     def lost_work(
         self,

@@ -62,27 +62,7 @@ def assign(
     check_workers(workers)
     check_configured(configured)
     check_delay(max_delay_ms)
-    # memberConfigs, and then a second HashMap filled from it
-    order = in_hash_order(in_hash_order(list(workers)))
-    running = {worker: workers[worker] for worker in order}
-    previous = state.previous if last_completed_generation in (None, state.generation) else Work()
-    if _still_runs(running.values(), state.revoked):
-        previous = Work(
-            tuple(name for work in running.values() for name in work.connectors),
-            tuple(task for work in running.values() for task in work.tasks),
-        )
-    connectors = _Kind(
-        {worker: work.connectors for worker, work in running.items()},
-        set(configured),
-        previous.connectors,
-        string_key,
-    )
-    tasks = _Kind(
-        {worker: work.tasks for worker, work in running.items()},
-        {(name, number) for name, count in configured.items() for number in range(count)},
-        previous.tasks,
-        _task_order,
-    )
+    connectors, tasks = _kinds(state, workers, configured, last_completed_generation)
     timer = Timer.resume(state, now_ms, max_delay_ms)
     reassign = timer.lost_work(
         (connectors.lost, tasks.lost), (connectors.shelves, tasks.shelves), state.members
@@ -105,13 +85,38 @@ def assign(
         revoked=Work(connectors.all_revoked(), tasks.all_revoked()),
         members=tuple(sorted(workers)),
         generation=state.generation + 1 if generation is None else generation,
-        revoked_in_previous=timer.revoked_in_previous,
-        candidates=tuple(timer.candidates),
-        scheduled_ms=timer.scheduled_ms,
-        delay_ms=timer.delay_ms,
-        successive_revocations=timer.successive_revocations,
+        **timer.remembered(),
     )
     return Round(after, changes, timer.delay_ms)
+
+
+def _kinds(
+    state: State,
+    workers: Mapping[str, Work],
+    configured: Mapping[str, int],
+    last_completed_generation: int | None,
+) -> tuple[_Kind[str], _Kind[Task]]:
+    """Connectors and tasks, against what the leader remembers of them, if that still holds."""
+    # memberConfigs, and then a second HashMap filled from it
+    order = in_hash_order(in_hash_order(list(workers)))
+    running = {worker: workers[worker] for worker in order}
+    previous = state.previous if last_completed_generation in (None, state.generation) else Work()
+    if _still_runs(running.values(), state.revoked):
+        previous = Work(
+            tuple(name for work in running.values() for name in work.connectors),
+            tuple(task for work in running.values() for task in work.tasks),
+        )
+    return _Kind(
+        {worker: work.connectors for worker, work in running.items()},
+        set(configured),
+        previous.connectors,
+        string_key,
+    ), _Kind(
+        {worker: work.tasks for worker, work in running.items()},
+        {(name, number) for name, count in configured.items() for number in range(count)},
+        previous.tasks,
+        _task_order,
+    )
 
 
 class _Kind(Generic[Item]):

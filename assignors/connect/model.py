@@ -11,6 +11,8 @@ from assignors.errors import InvalidGroup
 #: ``scheduled.rebalance.max.delay.ms`` when it is not set.
 DEFAULT_MAX_DELAY_MS = 300_000
 _INT_MAX = 2**31 - 1
+#: A cluster with more tasks is refused rather than taking the machine down.
+MAX_TASKS = 10_000_000
 
 #: A connector's task: ``(connector, task number)``.
 Task = tuple[str, int]
@@ -78,11 +80,15 @@ def check_configured(configured: Mapping[str, int]) -> None:
     """``configured`` maps each connector to its number of tasks.
 
     Raises:
-        InvalidGroup: a number is not a whole number from 0 up.
+        InvalidGroup: a number is not a whole number from 0 up, or there are more than ``MAX_TASKS`` in all.
     """
     for connector, tasks in configured.items():
-        if not isinstance(tasks, int) or isinstance(tasks, bool) or not 0 <= tasks <= _INT_MAX:
+        if not isinstance(tasks, int) or isinstance(tasks, bool) or tasks < 0:
             raise InvalidGroup(f"configured.{connector}: {tasks!r} is not a number of tasks, 0 or more")
+    if sum(configured.values()) > MAX_TASKS:
+        raise InvalidGroup(
+            f"configured: {sum(configured.values())} tasks, more than the limit of {MAX_TASKS}"
+        )
 
 
 def check_workers(workers: Sequence[str] | Mapping[str, Work]) -> None:

@@ -128,6 +128,7 @@ def test_share_reads_like_a_consumers() -> None:
         ({"c": Work()}, {"p": -1}, 0, "configured.p: -1"),
         ({"c": Work((), (("p", -2),))}, {"p": 1}, 0, "workers.c.tasks: p--2 is below 0"),
         ({"c": Work()}, {}, -1, "max_delay_ms: -1"),
+        ({"c": Work()}, {"p": 2**31}, 0, "configured: 2147483648 tasks, more than the limit"),
     ],
 )
 def test_refuses(
