@@ -6,7 +6,7 @@ racks. As soon as one topic of the group does, all go this way. All replicas cou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from assignors.classic.group import Group
 from assignors.classic.subscribers import Subscribers
@@ -53,8 +53,7 @@ def assign_with_racks(
         division = _Division(count, racks)
         if any(racks):  # else Java sees no partition racks at all, and nothing to match
             if len(names) > 1:
-                common = (frozenset(at[0]).intersection(*at[1:]) for at in zip(*in_racks, strict=True))
-                division.match_together(list(common))
+                division.match_together(_in_all(in_racks))
             elif _needs_racks(group, names[0], ordered, subscribers):
                 division.match_alone(in_racks[0])
         division.range_over_the_rest()
@@ -62,6 +61,16 @@ def assign_with_racks(
             if given:
                 given.sort()
                 shares[place].update(dict.fromkeys(names, given))
+
+
+def _in_all(in_racks: Sequence[Sequence[tuple[str, ...]]]) -> Iterator[Collection[str]]:
+    """The racks that hold a partition in every topic, partition by partition."""
+    known: dict[tuple[tuple[str, ...], ...], Collection[str]] = {}
+    for at in zip(*in_racks, strict=True):
+        common = known.get(at)
+        if common is None:
+            common = known[at] = frozenset(at[0]).intersection(*at[1:])
+        yield common
 
 
 class _Division:
@@ -88,24 +97,24 @@ class _Division:
         if len(given) > self._base:
             self._extra -= 1
 
-    def match_together(self, common: Sequence[Collection[str]]) -> None:
+    def match_together(self, common: Iterable[Collection[str]]) -> None:
         """Each partition to the first member whose rack holds it in every topic, while that member has room."""
         # Room never comes back, so each rack's queue only ever loses its first member.
         queues = {rack: iter(members) for rack, members in self._by_rack.items()}
         first = {rack: next(queue) for rack, queue in queues.items()}
+        given = self.given
+        nobody = len(given)
         for partition, racks in enumerate(common):
-            best = None
+            room = self._base + (self._extra > 0)
+            best = nobody
             for rack in (None, *racks):
-                member = first.get(rack)
-                while member is not None and not self._room(member):
-                    member = next(queues[rack], None)
-                    if member is None:
-                        del first[rack]
-                    else:
-                        first[rack] = member
-                if member is not None and (best is None or member < best):
-                    best = member
-            if best is not None:
+                if rack not in first:
+                    continue
+                member = first[rack]
+                while member < nobody and len(given[member]) >= room:
+                    member = first[rack] = next(queues[rack], nobody)
+                best = min(best, member)
+            if best < nobody:
                 self._give(best, (partition,))
 
     def match_alone(self, racks: Sequence[Collection[str]]) -> None:

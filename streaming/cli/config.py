@@ -8,7 +8,9 @@ import typer
 
 from streaming.cli.options import BootstrapServers, Config, Json, TopicPrefix, Verbose
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(
+    no_args_is_help=True, epilog="Example: rebalance-monitor config check --bootstrap-servers kafka:9092"
+)
 
 
 @app.command(epilog="Example: rebalance-monitor config show --config monitor.toml")

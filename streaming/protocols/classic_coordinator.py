@@ -6,7 +6,8 @@ dynamic members only. Then generation + 1, the vote, and the sync phase, which e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from msgspec import structs
 
@@ -26,7 +27,7 @@ from streaming.protocols.classic_state import (
 )
 from streaming.protocols.classic_step import Step, forget
 from streaming.protocols.shares import tidy
-from streaming.protocols.vocabulary import NOTHING, Handover, Round, next_beat
+from streaming.protocols.vocabulary import NOTHING, Handover, Round, Setup, next_beat
 
 
 def join_group(step: Step, event: JoinGroup) -> None:
@@ -40,7 +41,7 @@ def join_group(step: Step, event: JoinGroup) -> None:
         if member.member_id:
             accepted.append(name)
             continue
-        member_id = step.setup.member_id(name, member.incarnation)
+        member_id = own_id(step.setup, name, member.incarnation, step.members.values())
         needs_id = step.rules.member_id_required and not _static(step, member)
         step.members[name] = structs.replace(
             member, member_id=member_id, pending=needs_id, stage=Stage.JOINING, heard=step.at
@@ -50,6 +51,21 @@ def join_group(step: Step, event: JoinGroup) -> None:
         step.later(JoinGroup(step.network(2), step.calls(told)))
     if accepted:
         _accept(step, accepted)
+
+
+def own_id(setup: Setup, name: str, incarnation: int, others: Iterable[Identified]) -> str:
+    """A member id that nobody else in the group has; a crashed process may still be counted under its own."""
+    member_id = setup.member_id(name, incarnation)
+    taken = any(other.member_id == member_id for other in others)
+    return f"{member_id}~{incarnation}" if taken else member_id
+
+
+class Identified(Protocol):
+    """What has a member id."""
+
+    @property
+    def member_id(self) -> str:
+        """Empty for one that has none yet."""
 
 
 def _static(step: Step, member: Member) -> bool:

@@ -165,7 +165,7 @@ def topics_changed(step: Step, event: TopicsChanged) -> None:
 
 
 def metadata_seen(step: Step, event: MetadataSeen) -> None:
-    """Metadata are not those of the assignment: the leader joins again; in the first version the coordinator acts."""
+    """Metadata are not those of the assignment: the leader joins again; in version 1 the coordinator acts."""
     del event
     if step.rules.coordinator_assigns:
         if step.phase is Phase.STABLE and _changed(step):

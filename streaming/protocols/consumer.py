@@ -78,16 +78,16 @@ _HANDLERS: Mapping[str, Callable[[Step, Any], object]] = {
 
 def phase_of(state: State) -> Phase:
     """``ConsumerGroup.maybeUpdateGroupState``."""
-    known = [member for member in state.members.values() if member.known]
-    if not known:
+    members = state.members.values()
+    if not any(member.known for member in members):
         return _EMPTY
-    if state.group_epoch > state.target_epoch:
+    epoch = state.target_epoch
+    if state.group_epoch > epoch:
         return _ASSIGNING
-    reconciled = all(
-        member.current.state is MemberState.STABLE and member.current.epoch == state.target_epoch
-        for member in known
-    )
-    return _STABLE if reconciled else _RECONCILING
+    for member in members:
+        if member.known and (member.current.epoch != epoch or member.current.state is not MemberState.STABLE):
+            return _RECONCILING
+    return _STABLE
 
 
 class Consumer:

@@ -14,6 +14,7 @@ from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Share
 from streaming.protocols import vote
+from streaming.protocols.classic_coordinator import own_id
 from streaming.protocols.classic_state import LIVE, Stage
 from streaming.protocols.consumer_state import (
     AWAY_EPOCH,
@@ -26,7 +27,7 @@ from streaming.protocols.consumer_state import (
 )
 from streaming.protocols.consumer_step import Step
 from streaming.protocols.reconcile import Current, MemberState, advance, first_round
-from streaming.protocols.shares import only, tidy, union
+from streaming.protocols.shares import common, minus, only, tidy, union
 from streaming.protocols.vocabulary import (
     NOTHING,
     Cause,
@@ -38,50 +39,58 @@ from streaming.protocols.vocabulary import (
 
 def heartbeat(step: Step, event: Heartbeat) -> None:
     """Heartbeats: join, report, and be told. One that is no different is not simulated but counted."""
-    names = step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE))
     answered: list[str] = []
-    for name in names:
+    for name in step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE)):
         member = step.members[name]
-        if not member.known:
+        known = member.known
+        if known and not event.full:
+            step.count([name], step.at - step.timing.network_ms)
+        elif not member.classic:
             step.send(1)
-            if not _join(step, name):
-                continue
-            event_full = True
-        else:
-            event_full = event.full
-            if event.full:
-                step.send(1)
-            else:
-                step.count([name], step.at - step.timing.network_ms)
-        member = step.update(
-            name, heard=step.at, due=False, beat_from=step.at - step.timing.network_ms, stage=Stage.STABLE
-        )
+        if not known and not _join(step, name):
+            continue
+        sent = step.at - step.timing.network_ms
+        member = step.update(name, heard=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
+        if member.classic:
+            if event.full or not known or _rejoins(step, member):
+                _join_and_sync(step, name)
+                answered.append(name)
+            continue
         _subscription(step, name, member)
-        if _report(step, name, full=event_full):
+        if _report(step, name, full=event.full or not known):
             answered.append(name)
-    if answered:
-        _answer(step, answered)
+    _tell(step, [name for name in answered if step.members[name].classic], 5)
+    _tell(step, [name for name in answered if not step.members[name].classic], 1)
     settle(step)
     beat_on(step)
 
 
-def _answer(step: Step, names: Sequence[str]) -> None:
-    classic = [name for name in names if step.members[name].classic]
-    if classic:
-        # A classic member hears REBALANCE_IN_PROGRESS, then sends JoinGroup and SyncGroup for its share.
-        step.send(len(classic), "JoinGroup")
-        step.send(len(classic), "SyncGroup")
-        _tell(step, classic, 5)
-        stopped = {}
-        for name in classic:
-            member = step.members[name]
-            if not cooperates(member) and member.owned:
-                stopped[name] = NOTHING
-                step.update(name, owned=NOTHING)
-        step.consume(stopped)
-    others = [name for name in names if not step.members[name].classic]
-    if others:
-        _tell(step, others, 1)
+def _rejoins(step: Step, member: Member) -> bool:
+    """Whether a classic member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
+    current = member.current
+    if (
+        current.epoch < step.get("group_epoch")
+        or current.state is MemberState.UNREVOKED
+        or step.get("outdated")
+    ):
+        return True
+    if current.state is not MemberState.UNRELEASED:
+        return False
+    name = member.client.name
+    target = only(step.get("targets").get(name, NOTHING), member.said)
+    return not common(minus(target, current.assigned), _held_by_others(step, name, target))
+
+
+def _join_and_sync(step: Step, name: str) -> None:
+    """A classic member's JoinGroup, with what it still owns, and its SyncGroup."""
+    step.send(1, "JoinGroup")
+    step.send(1, "SyncGroup")
+    member = step.members[name]
+    if not cooperates(member) and member.owned:
+        step.consume({name: NOTHING})
+        member = step.update(name, owned=NOTHING)
+    _subscription(step, name, member)
+    _report(step, name, full=True)
 
 
 def _tell(step: Step, names: Sequence[str], ways: int) -> None:
@@ -104,7 +113,7 @@ def _join(step: Step, name: str) -> bool:
     """Epoch 0: a new member, or a static one that is back (no new epoch). False: it has to try again."""
     member = step.members[name]
     instance = member.client.instance_id
-    member_id = member.member_id or step.setup.member_id(name, member.incarnation)
+    member_id = member.member_id or own_id(step.setup, name, member.incarnation, step.members.values())
     if instance is not None:
         for other, record in list(step.members.items()):
             if other == name or not record.known or record.client.instance_id != instance:
@@ -115,15 +124,15 @@ def _join(step: Step, name: str) -> bool:
                 step.update(name, stage=Stage.JOINING)
                 return False
             del step.members[other]
-            targets = dict(step.get("targets"))
-            if other in targets:
-                targets[name] = targets.pop(other)
-            held = dict(step.get("held"))
+            targets, held = dict(step.get("targets")), dict(step.get("held"))
+            for known in (targets, held):
+                if other in known:
+                    known[name] = known.pop(other)
+            first = step.get("first")
+            if first is not None and other in first:
+                step.set(first={name if one == other else one: share for one, share in first.items()})
             step.set(targets=targets, held=held)
-            if not other.startswith(f"{name}~"):
-                if other in held:
-                    held[name] = held.pop(other)
-                step.out.append(Handover(other, name))
+            step.out.append(Handover(other, name))
             back = Current(MemberState.STABLE, 0, record.current.assigned)
             step.update(name, known=True, member_id=member_id, said=record.said, current=back)
             return True
@@ -137,14 +146,7 @@ def _subscription(step: Step, name: str, member: Member) -> None:
         step.update(name, said=member.client.topics)
         step.caused("member.subscription_changed", [name])
     if step.get("outdated"):
-        step.set(outdated=False)
-        if any(
-            topic in member.said
-            for member in step.members.values()
-            if member.known
-            for topic in step.get("topics")
-        ):
-            step.caused("topic.partitions_changed")
+        step.caused("topic.partitions_changed")
 
 
 def _report(step: Step, name: str, *, full: bool) -> bool:
@@ -157,7 +159,8 @@ def _report(step: Step, name: str, *, full: bool) -> bool:
     after = advance(now, target, step.get("target_epoch"), wanted_others, member.owned if full else None)
     if after is now or after == now:
         return full and now.assigned != member.owned
-    step.held(name, now, after)
+    if after.assigned is not now.assigned or now.revoking:
+        step.held(name, now, after)
     step.update(
         name,
         current=after,
@@ -170,12 +173,12 @@ def _report(step: Step, name: str, *, full: bool) -> bool:
 
 def _held_by_others(step: Step, name: str, target: Share) -> Share:
     """Partitions of ``target`` that other members are assigned or have not given up yet."""
-    mine = step.members[name].current.assigned
-    if mine == target:
+    wanted = minus(target, step.members[name].current.assigned)
+    if not wanted:
         return NOTHING
     held = step.holders()
     found = {}
-    for topic, partitions in target.items():
+    for topic, partitions in wanted.items():
         known = held.get(topic, {})
         taken = [p for p in partitions if known.get(p, name) != name]
         if taken:
@@ -266,16 +269,18 @@ def beat_on(step: Step) -> None:
     due: dict[int, list[str]] = {}
     network = step.timing.network_ms
     for name, member in step.members.items():
-        if not member.known or member.due or member.stage is not Stage.STABLE or member.beat_from is None:
+        if member.due or not member.known or member.stage is not Stage.STABLE or member.beat_from is None:
             continue
-        behind = member.current.epoch != epoch or member.current.state is not MemberState.STABLE
-        if behind or outdated:
-            beat = next_beat(member.beat_from, step.at - network, step.every(member))
+        current = member.current
+        if outdated or current.epoch != epoch or current.state is not MemberState.STABLE:
+            every = step.every(member)
+            beat = next_beat(member.beat_from, step.at - network, every)
             if beat + network <= step.at:
-                beat += step.every(member)
+                beat += every
             due.setdefault(beat + network, []).append(name)
-            step.update(name, due=True)
     for at, names in due.items():
+        for name in names:
+            step.update(name, due=True)
         step.later(Heartbeat(at, step.calls(names)))
 
 
@@ -328,8 +333,9 @@ def remove(step: Step, names: Sequence[str], kind: str) -> None:
 
 
 def metadata_changed(step: Step, event: MetadataChanged) -> None:
-    """The next heartbeat of anyone finds out."""
-    del event
-    if any(member.known for member in step.members.values()):
+    """The next heartbeat of anyone finds out, when somebody subscribes to one of the topics."""
+    if any(
+        topic in member.said for member in step.members.values() if member.known for topic in event.topics
+    ):
         step.set(outdated=True)
         beat_on(step)

@@ -18,6 +18,7 @@ from streaming.protocols.vocabulary import (
     CoordinatorFails,
     Crash,
     Freeze,
+    Handover,
     Leave,
     Start,
     Stop,
@@ -40,7 +41,10 @@ def start(step: Step, event: Start) -> None:
             if client.name in targets:
                 targets[ghost] = targets.pop(client.name)
             held = dict(step.get("held"))
+            if client.name in held:
+                held[ghost] = held.pop(client.name)
             step.set(targets=targets, held=held)
+            step.out.append(Handover(client.name, ghost))
             if old.stage is Stage.LEAVING:
                 step.later(Goodbye(step.network(), step.calls([ghost])))
             else:
@@ -158,14 +162,20 @@ def answer(step: Step, event: Answer) -> None:
             step.count([name], step.at)
             step.update(name, owned=share, beat_from=step.at)
     step.consume(shares)
-    if shares:
-        step.later(Heartbeat(step.network(), step.calls(shares), full=True))
+    # A classic member has nothing to report but that it gave something up.
+    told = [
+        name
+        for name in shares
+        if not step.members[name].classic or step.members[name].current.state is MemberState.UNREVOKED
+    ]
+    if told:
+        step.later(Heartbeat(step.network(), step.calls(told), full=True))
 
 
 def topics_changed(step: Step, event: TopicsChanged) -> None:
     """The coordinator follows the cluster's metadata by itself."""
     step.set(topics={**step.get("topics"), **event.topics})
-    step.later(MetadataChanged(step.network()))
+    step.later(MetadataChanged(step.network(), tuple(event.topics)))
 
 
 def coordinator_fails(step: Step, event: CoordinatorFails) -> None:

@@ -62,7 +62,8 @@ class Member(Struct, frozen=True):
 class State(Struct, frozen=True):
     """A group: epochs, the target of each member, and the members."""
 
-    group_epoch: int = 0
+    #: A new group starts at 1 (``ModernGroup``), so that its first member makes it 2.
+    group_epoch: int = 1
     target_epoch: int = 0
     targets: Mapping[str, Share] = {}
     #: When the target was computed; None before the first.
@@ -107,4 +108,6 @@ class Expired(MemberCalls):
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged(Event):
-    """The coordinator's metadata image shows topics as they are now."""
+    """The coordinator's metadata image shows these topics as they are now."""
+
+    topics: tuple[str, ...]

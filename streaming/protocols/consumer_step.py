@@ -125,9 +125,13 @@ class Step:
                 holders.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
     def caused(self, kind: str, names: Iterable[str] = ()) -> None:
-        """A reason for the next round, and one more group epoch."""
+        """A reason for the next round, and one more group epoch, which covers metadata that changed meanwhile."""
         epoch = self.get("group_epoch") + 1
-        self.set(causes=(*self.get("causes"), (epoch, Cause(kind, tuple(names)))), group_epoch=epoch)
+        self.set(
+            causes=(*self.get("causes"), (epoch, Cause(kind, tuple(names)))),
+            group_epoch=epoch,
+            outdated=False,
+        )
 
     def subscriptions(self) -> None:
         """Says what live members subscribe to, when that changed."""

@@ -14,6 +14,7 @@ from streaming.protocols.vocabulary import (
     CoordinatorFails,
     Crash,
     Freeze,
+    Handover,
     Leave,
     Owns,
     Start,
@@ -43,6 +44,11 @@ def start(step: Step, event: Start) -> None:
             # ZooKeeper keeps the old session's nodes until it is closed or expires.
             ghost = f"{client.name}~{old.incarnation}"
             step.members[ghost] = old
+            held = dict(step.get("held"))
+            if client.name in held:
+                held[ghost] = held.pop(client.name)
+            step.set(held=held)
+            step.out.append(Handover(client.name, ghost))
             if old.stage is Stage.LEAVING:
                 step.later(Closed(step.network(), step.calls([ghost])))
             else:

@@ -46,7 +46,8 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
         return known if client != "java" else random.sample(known, random.randint(1, len(known)))
 
     def join(name: str) -> None:
-        live[name] = chosen()
+        # A classic leader with other topics than its own fetches metadata first, and may be too late with that.
+        live[name] = sorted(topics) if name == names[0] and protocol != "consumer" else chosen()
         more = {"instance_id": f"i-{name}"} if static else {}
         happens(join=name, topics=live[name], **more)
 
@@ -71,7 +72,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
             topics[name] += random.randint(1, 2)
             happens(partitions={name: topics[name]})
         else:
-            name = random.choice(list(live))
+            name = random.choice(list(live) if protocol == "consumer" or not others else others)
             other = [
                 one
                 for one in (sorted(topics), sorted(topics)[:1], sorted(topics)[1:])
@@ -80,7 +81,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
             if other:
                 live[name] = random.choice(other)
                 happens(subscribe=name, topics=live[name])
-    first = {name: count for name, count in topics.items()}
+    first = dict(topics)
     for event in reversed(events):
         for name, count in event.get("partitions", {}).items():
             grown = [one["partitions"][name] for one in events if name in one.get("partitions", {})]

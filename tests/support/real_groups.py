@@ -79,11 +79,7 @@ class Log:
         elif isinstance(record, log.GroupEpoch):
             self.group_epoch = record.epoch or 0
         elif isinstance(record, log.MemberSubscription):
-            if record.value is None:
-                self.said.pop(self.names[record.member_id], None)
-            else:
-                self._name(record.member_id, record.value.client_id)
-                self.said[record.value.client_id] = sorted(record.value.topics)
+            self._subscription(record)
         elif isinstance(record, log.TargetAssignment):
             if record.partitions is None:
                 self.targets.pop(record.member_id, None)
@@ -97,6 +93,13 @@ class Log:
                 self.current.pop(record.member_id, None)
             else:
                 self.current[record.member_id] = record.value
+
+    def _subscription(self, record: log.MemberSubscription) -> None:
+        if record.value is None:
+            self.said.pop(self.names[record.member_id], None)
+        else:
+            self._name(record.member_id, record.value.client_id)
+            self.said[record.value.client_id] = sorted(record.value.topics)
 
     def _name(self, member_id: str, name: str) -> None:
         self.names[member_id] = name
@@ -180,7 +183,7 @@ class Play:
         from confluent_kafka import TopicCollection
 
         found = self.admin.describe_topics(TopicCollection([name]))[name].result(30)
-        return str(found.topic_id).rstrip("=")
+        return str(found.topic_id).rstrip("=").replace("+", "-").replace("/", "_")  # as Kafka prints it
 
     def _reader(self) -> Consumer:
         return Consumer(
@@ -347,7 +350,10 @@ class Play:
 
     def _state(self) -> str:
         newest = self.log.generations[max(self.log.generations)] if self.log.generations else None
-        return f"log {newest}, said {self.log.said}, clients {self.owned()}, live {self.live}, failures {self.java.failures}"
+        return (
+            f"log {newest}, said {self.log.said}, clients {self.owned()}, live {self.live}, "
+            f"failures {self.java.failures}"
+        )
 
     def close(self) -> None:
         """Ends what still runs."""

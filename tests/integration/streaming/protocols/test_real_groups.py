@@ -32,10 +32,9 @@ def _count() -> int:
 @pytest.mark.parametrize("seed", range(_count()))
 def test_play(broker: Kafka, java: JavaPuppets, seed: int) -> None:
     group, document = case(seed)
-    print(f"seed {seed}: {KINDS[seed % len(KINDS)]} {document}")
     play = Play(broker, java, group, document)
     try:
         play.run()
-        assert play.machine() == play.real()
+        assert play.machine() == play.real(), f"{KINDS[seed % len(KINDS)]} {document}"
     finally:
         play.close()

@@ -51,7 +51,7 @@ S, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED, MemberStat
         ),
     ],
 )  # fmt: skip
-def test_from_to(
+def test_from_to(  # noqa: PLR0917 - the table's columns
     name: str, current: Current, target: dict, others: dict, owned: dict | None, expected: Current
 ) -> None:  # type: ignore[type-arg]
     assert advance(current, target, 2, others, owned) == expected, name
