@@ -92,3 +92,11 @@ def main() -> NoReturn:
         # The reader of our output is gone (`| head`): not an error; keep Python from flushing into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:  # noqa: BLE001 - the last resort: a person never meets a traceback
+        if "--verbose" in arguments:
+            traceback.print_exc()
+        print(
+            f"error: unexpected {type(error).__name__}: {error}; please report it, with what --verbose adds",
+            file=sys.stderr,
+        )
+        sys.exit(3)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import BootstrapServers, Config, Json, TopicPrefix, Verbose
+from streaming.cli.options import BootstrapServers, Config, Json, LogFormat, TopicPrefix, Verbose
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -23,15 +23,17 @@ def replay(
     bootstrap_servers: BootstrapServers = None,
     config: Config = None,
     topic_prefix: TopicPrefix = None,
+    log_format: LogFormat = "text",
     verbose: Verbose = False,
 ) -> None:
     """Compute the diffs of the membership topic again, without Spark, and show or compare them."""
-    del verbose  # main looks at it for tracebacks
+    from streaming import log
     from streaming.cli.render import print_diffs
     from streaming.config import load
     from streaming.replay import differences
     from streaming.replay import replay as replayed
 
+    log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     if not check:
         print_diffs(replayed(settings, group), as_json=as_json)

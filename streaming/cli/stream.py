@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import BootstrapServers, Config, MetricsHost, MetricsPort, TopicPrefix, Verbose
+from streaming.cli.options import (
+    BootstrapServers,
+    Config,
+    LogFormat,
+    MetricsHost,
+    MetricsPort,
+    TopicPrefix,
+    Verbose,
+)
 
 
 class OnDataLoss(StrEnum):
@@ -60,29 +68,54 @@ def stream(
     ] = OnDataLoss.stop,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
+    log_format: LogFormat = "text",
     verbose: Verbose = False,
 ) -> None:
     """Run the Spark job: membership events in; diffs, latest assignments and dead letters out."""
     from streaming.cli.signals import stop_on_signals
 
     stop = stop_on_signals()
+    from streaming import log
     from streaming.config import load
     from streaming.spark.job import StreamOptions, run
     from streaming.spark.session import SessionOptions
 
+    log.configure(log_format, verbose=verbose)
     log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
-    run(
-        load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix),
-        StreamOptions(
-            checkpoint=checkpoint,
-            available_now=available_now,
-            max_offsets_per_trigger=max_offsets_per_trigger,
-            trigger_interval=trigger_interval,
-            buckets=buckets,
-            session=SessionOptions(master=master, log_file=log_file, verbose=verbose),
-            metrics_host=metrics_host,
-            metrics_port=metrics_port,
-            on_data_loss=on_data_loss.value,
-        ),
-        stop,
+    options = StreamOptions(
+        checkpoint=checkpoint,
+        available_now=available_now,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+        trigger_interval=trigger_interval,
+        buckets=buckets,
+        session=SessionOptions(master=master, log_file=log_file, verbose=verbose),
+        metrics_host=metrics_host,
+        metrics_port=metrics_port,
+        on_data_loss=on_data_loss.value,
     )
+    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+    with _report(every_batch=verbose or log_format == "json") as report:
+        run(settings, options, stop, report)
+
+
+@contextmanager
+def _report(*, every_batch: bool) -> Iterator[Callable[[Batch], None]]:
+    """What is told of a batch: a log line, or a status line where a person looks on, or nothing."""
+    from rich.console import Console
+
+    from streaming.spark.listener import log_batch
+
+    console = Console(stderr=True, highlight=False)
+    if every_batch or not console.is_terminal:
+        yield log_batch if every_batch else lambda _: None
+        return
+    with console.status("starting Spark …") as status:
+        events = diffs = 0
+
+        def show(done: Batch) -> None:
+            nonlocal events, diffs
+            events, diffs = events + done.events, diffs + done.diffs
+            behind = f", {done.lag:,} behind" if done.lag else ""
+            status.update(f"{events:,} events, {diffs:,} diffs{behind}")
+
+        yield show

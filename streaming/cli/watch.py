@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import BootstrapServers, Config, Json, TopicPrefix, Verbose
+from streaming.cli.options import BootstrapServers, Config, Json, LogFormat, TopicPrefix, Verbose
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -23,15 +23,17 @@ def watch(
     bootstrap_servers: BootstrapServers = None,
     config: Config = None,
     topic_prefix: TopicPrefix = None,
+    log_format: LogFormat = "text",
     verbose: Verbose = False,
 ) -> None:
     """Show diffs as they land: who caused each round and what moved, each diff once."""
-    del verbose  # main looks at it for tracebacks
+    from streaming import log
     from streaming.cli.render import print_diffs
     from streaming.cli.signals import stop_on_signals
     from streaming.config import load
     from streaming.reader import read_diffs
 
+    log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     stop = stop_on_signals()
     records = read_diffs(

@@ -44,6 +44,24 @@ def test_a_mistake_is_one_line_and_status_2(arguments: list[str], message: str) 
     assert (answer.returncode, answer.stdout, answer.stderr) == (2, "", message)
 
 
+@pytest.mark.parametrize("command", ["run", "collect", "stream", "serve", "watch", "replay"])
+def test_what_runs_long_takes_the_common_options(command: str) -> None:
+    text = run(command, "--help").stdout
+    assert all(name in text for name in ("--bootstrap-servers", "--config", "--topic-prefix", "--log-format"))
+
+
+def test_an_error_that_nobody_foresaw_is_one_line_too() -> None:
+    code = (
+        "import sys\nsys.argv = ['rebalance-monitor', 'topics']\nimport streaming.kafka.topics as topics\n"
+        "topics.describe_topics = lambda settings: 1 / 0\nfrom streaming.cli.main import main\nmain()"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout) == (3, "")
+    assert answer.stderr == (
+        "error: unexpected ZeroDivisionError: division by zero; please report it, with what --verbose adds\n"
+    )
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_has_help_with_an_example(command: str) -> None:
     answer = run(command, "--help")
