@@ -30,7 +30,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
-from benchmarks._document import write_section
+from benchmarks._document import put
 from benchmarks._stream_load import events
 from streaming import codec
 from streaming.config import KafkaSettings, Settings, TopicSettings
@@ -329,7 +329,7 @@ def main() -> None:
     text = table(sizes.events, sizes.groups, runs, waits, plain.phases["state"] / plain.phases["groups"])
     print(text)
     if sizes.write:
-        write_section("stream", text)
+        put("stream", text)
 
 
 def table(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +19,9 @@ from streaming.cli.options import (
     TopicPrefix,
     Verbose,
 )
+
+if TYPE_CHECKING:
+    from streaming.spark.listener import Batch
 
 
 class OnDataLoss(StrEnum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from streaming.monitor.bucket import Sinks
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import Card, OnDataLoss, TopicRecreated
 from streaming.spark.clock import Clock, TickTopic
-from streaming.spark.listener import OBSERVATION, BatchMetrics, listener
+from streaming.spark.listener import OBSERVATION, Batch, BatchMetrics, batch, listener, log_batch
 from streaming.spark.session import SessionOptions, session
 
 if TYPE_CHECKING:
@@ -91,8 +91,15 @@ class StreamOptions:
             )
 
 
-def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> None:
+def run(
+    settings: Settings,
+    options: StreamOptions,
+    stop: threading.Event,
+    report: Callable[[Batch], None] = log_batch,
+) -> None:
     """Run the job until ``stop`` is set or, with ``available_now``, until everything there is processed.
+
+    ``report`` is told of each batch, on a thread of py4j's.
 
     Raises:
         ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be had.
@@ -125,7 +132,9 @@ def run(settings: Settings, options: StreamOptions, stop: threading.Event) -> No
 
         def finished(progress: Mapping[str, Any]) -> None:
             clock.heard(progress.get("observedMetrics", {}).get(OBSERVATION, {}).get("due") or ())
-            metrics.add(progress)
+            done = batch(progress)
+            metrics.add(done)
+            report(done)
 
         spark.streams.addListener(listener(finished))
         guard = Guard(settings, options, card)

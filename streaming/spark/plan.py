@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.spark.listener import OBSERVATION
+from streaming.spark.listener import ARRIVAL, OBSERVATION
 from streaming.spark.operator import DUE, INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
 
 if TYPE_CHECKING:
@@ -90,12 +90,14 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks) -
     """Rows for the sink: topic, key, value, headers, partition.
 
     What goes where is counted on the way, and each bucket's next deadline (``bucket:milliseconds``) goes no
-    further: the observation :data:`~streaming.spark.listener.OBSERVATION`.
+    further: the observation :data:`~streaming.spark.listener.OBSERVATION`. The oldest record's time (ms) is
+    :data:`~streaming.spark.listener.ARRIVAL`.
     """
     from pyspark.sql import functions as f
 
+    arrived = records.observe(ARRIVAL, f.unix_millis(f.min("timestamp")).alias("oldest"))
     rows = (
-        slim(records, buckets)
+        slim(arrived, buckets)
         .unionAll(ticks(ticking, buckets))
         .groupBy("bucket")
         .applyInPandasWithState(

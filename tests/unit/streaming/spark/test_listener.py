@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
 from prometheus_client import CollectorRegistry
 
-from streaming.spark.listener import BatchMetrics
+from streaming.spark.listener import Batch, BatchMetrics, batch, log_batch
 
 PROGRESS = {
     "timestamp": "2026-01-02T03:04:05.000Z",
@@ -24,7 +27,7 @@ PROGRESS = {
         },
         {"description": "KafkaV2[Subscribe[rebalance.ticks]]", "numInputRows": 2, "metrics": {}},
     ],
-    "observedMetrics": {"monitor": {"diffs": 4, "deadLetters": 1}},
+    "observedMetrics": {"monitor": {"diffs": 4, "deadLetters": 1}, "arrival": {"oldest": 1767323044750}},
 }
 
 
@@ -40,15 +43,17 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
 def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
-    metrics.add(PROGRESS)
-    metrics.add(PROGRESS)
+    metrics.add(batch(PROGRESS))
+    metrics.add(batch(PROGRESS))
     assert samples(registry) == {
         "batch_duration_seconds_count": 2,
         "batch_duration_seconds_sum": 0.5,
+        "phase_seconds_total": 0.4,
         "input_records_total": 20,
         "diffs_total": 8,
         "dead_letters_total": 2,
         "lag_records": 3,
+        "lag_seconds": 0.5,
         "state_rows": 16,
         "state_bytes": 4096,
         "last_trigger_timestamp_seconds": 1767323045,
@@ -58,7 +63,22 @@ def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
 def test_what_spark_leaves_out_stays_as_it_was() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
-    metrics.add(PROGRESS)
+    metrics.add(batch(PROGRESS))
     before = samples(registry)
-    metrics.add({"sources": [{"description": "KafkaV2[…]", "metrics": None}]})
+    metrics.add(batch({"sources": [{"description": "KafkaV2[…]", "metrics": None}]}))
     assert samples(registry) == before
+
+
+def test_a_batch_is_one_line_with_its_figures_as_fields(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        log_batch(batch(PROGRESS))
+        log_batch(batch({"timestamp": "2026-01-02T03:04:05.000Z"}))
+        log_batch(Batch(number=8))
+    (line,) = caplog.records
+    assert line.getMessage() == "batch 7: 10 events, 4 diffs in 0.25 s, 3 behind"
+    fields = {
+        name: value
+        for name, value in vars(line).items()
+        if name in ("batch", "events", "lag_seconds", "phases")
+    }
+    assert fields == {"batch": 7, "events": 10, "lag_seconds": 0.5, "phases": {"process": 0.2}}
