@@ -110,7 +110,7 @@ def test_zoom_keys_and_hover(page: Page, url: str) -> None:
     expect(page.locator(".round[data-selected]")).to_have_attribute("data-seq", newest or "")
     page.keyboard.press("ArrowLeft")
     expect(page.locator(".round[data-selected]")).not_to_have_attribute("data-seq", newest or "")
-    expect(page.locator("p[role=status]")).to_have_text(re.compile("moved"))
+    expect(canvas).to_have_attribute("aria-valuetext", re.compile("moved"))
     box = canvas.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
@@ -119,6 +119,47 @@ def test_zoom_keys_and_hover(page: Page, url: str) -> None:
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 60)
     page.mouse.up()
     page.wait_for_url(re.compile(r"from="))
+
+
+TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".diff, .card")]
+  .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
+
+
+def test_a_phone_folds_rows_and_diffs_and_scrolls_down_only(page: Page, url: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    row = page.locator(".grid-row:not([hidden])").first
+    box = row.bounding_box()
+    assert box is not None
+    assert box["height"] > 50
+    assert "moved" in page.evaluate(
+        "getComputedStyle(document.querySelector('.moved span'), '::after').content"
+    )
+    page.locator(".grid-body").evaluate("body => body.scrollTop = 1e6")
+    expect(page.locator(".grid-row[aria-rowindex='120']")).to_be_in_viewport()
+    page.goto(f"{url}/groups/orders")
+    page.locator(".round > button").first.click()
+    cell = page.locator(".diff td[data-label='Owned before']:not([data-none])").first
+    expect(cell).to_be_visible()
+    assert page.evaluate(TOO_WIDE) == []
+
+
+UNNAMED = """() => [...document.querySelectorAll("button, a[href], input, select, canvas, [tabindex='0']")]
+  .filter((one) => one.checkVisibility() && !one.closest("[aria-hidden=true]"))
+  .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.placeholder || one.labels?.length))
+  .map((one) => one.outerHTML)"""
+
+
+def test_everything_has_a_name_and_a_new_view_has_the_focus(page: Page) -> None:
+    assert page.evaluate(UNNAMED) == []
+    page.locator(".grid-row:not([hidden]) a").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_count(1)
+    expect(page.locator("main")).to_be_focused()
+    expect(page.locator(".round")).not_to_have_count(0)
+    assert page.evaluate(UNNAMED) == []
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('main') !== null")
 
 
 def test_the_theme_is_kept(page: Page) -> None:

@@ -4,6 +4,7 @@ import { h } from "../core/dom.js";
 import { causeGlyph, causeText, clock, countOf, day, member, number, ranges } from "../core/format.js";
 
 const STEP = 60;
+const KINDS = [["owned", "Owned before"], ["revoked", "Revoked"], ["assigned", "Assigned"], ["kept", "Kept"]];
 const CHIPS = 7;
 
 // Who gained and lost how many, from what changed hands: {member: {plus, minus}}.
@@ -23,9 +24,9 @@ function balance(model, index) {
   return found;
 }
 
-function partitionsCell(partitions, kind) {
+function partitionsCell(partitions, kind, label) {
   const lines = Object.entries(partitions).map(([topic, numbers]) => h("div", {}, h("span", { class: "topic" }, `${topic} `), h("b", {}, ranges(numbers))));
-  return h("td", { class: kind }, lines.length ? lines : h("span", { class: "muted" }, "–"));
+  return h("td", { class: kind, "data-label": label, "data-none": !lines.length }, lines.length ? lines : h("span", { class: "muted" }, "–"));
 }
 
 export function diffTable(diff, owners) {
@@ -34,8 +35,8 @@ export function diffTable(diff, owners) {
   const rows = members.map(([id, one]) =>
     h("tr", {},
       h("td", { title: id }, h("span", { class: "chip" }, h("i", { style: { background: owners.colorOf(id) } }), member(id))),
-      partitionsCell(one.owned, "owned"), partitionsCell(one.revoked, "revoked"), partitionsCell(one.assigned, "assigned"), partitionsCell(one.kept, "kept")));
-  const heads = ["Member", "Owned before", "Revoked", "Assigned", "Kept"].map((title) => h("th", { scope: "col" }, title));
+      ...KINDS.map(([kind, label]) => partitionsCell(one[kind], kind, label))));
+  const heads = ["Member", ...KINDS.map(([, label]) => label)].map((title) => h("th", { scope: "col" }, title));
   const notes = diff.cause.evidence.map(({ source, reason }) => h("p", { class: "note" }, `${reason} `, h("span", { class: "muted" }, `(${source})`)));
   if (Object.keys(diff.unassigned).length) {
     const text = Object.entries(diff.unassigned).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; ");

@@ -4,27 +4,35 @@ import { h, setAttribute } from "../core/dom.js";
 const MARGIN = 6;
 
 export class VirtualTable {
-  // columns: [{key, title, className, render(cell, item)}]; rowHeight in px; onSort(key), onOpen(item)
-  constructor({ columns, rowHeight, label, onSort, link }) {
+  // columns: [{key, title, className, render(cell, item)}]; onSort(key). The height of a row is the style's `--row`.
+  constructor({ columns, label, onSort }) {
     this.columns = columns;
-    this.rowHeight = rowHeight;
-    this.link = link;
+    this.rowHeight = 34;
     this.items = [];
     this.slots = [];
     this.spacer = h("div");
     this.body = h("div", { class: "grid-body", role: "rowgroup", tabindex: "0", "aria-label": label }, this.spacer);
     this.heads = columns.map(({ key, title, className }) =>
-      h("span", { role: "columnheader", class: className ?? "" }, h("button", { type: "button", onclick: () => onSort(key) }, title)),
+      h("span", { role: "columnheader", class: className ?? "", "data-column": key }, h("button", { type: "button", onclick: () => onSort(key) }, title)),
     );
     this.head = h("div", { class: "grid-head", role: "row" }, this.heads);
     this.element = h("div", { class: "grid", role: "table", "aria-label": label }, this.head, this.body);
     this.body.addEventListener("scroll", () => this.render(), { passive: true });
-    this.observer = new ResizeObserver(() => this.render());
+    this.observer = new ResizeObserver(() => this.measure());
     this.observer.observe(this.body);
   }
 
   close() {
     this.observer.disconnect();
+  }
+
+  // Rows are taller where a narrow screen folds them.
+  measure() {
+    const height = Number.parseFloat(getComputedStyle(this.body).getPropertyValue("--row"));
+    if (height !== this.rowHeight) {
+      this.rowHeight = height;
+      this.show(this.items);
+    } else this.render();
   }
 
   sorted(key, descending) {
@@ -56,7 +64,7 @@ export class VirtualTable {
   }
 
   slot() {
-    const cells = this.columns.map(({ className }) => h("span", { role: "cell", class: className ?? "" }));
+    const cells = this.columns.map(({ key, className }) => h("span", { role: "cell", class: className ?? "", "data-column": key }));
     const row = h("div", { class: "grid-row", role: "row" }, cells);
     const slot = { row, cells, item: null };
     row.addEventListener("click", (event) => {

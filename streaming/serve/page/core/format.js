@@ -1,6 +1,7 @@
 // How things read: numbers, times, members, partitions, causes.
 const whole = new Intl.NumberFormat("en");
 export const number = (value) => whole.format(value);
+export const counting = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 export function ago(timestamp, now = Date.now()) {
   const seconds = Math.max(0, Math.round((now - timestamp) / 1000));

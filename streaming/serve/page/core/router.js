@@ -23,7 +23,13 @@ export function setQuery(changes, { push = false } = {}) {
 
 export function go(url) {
   history.pushState(null, "", url);
+  arrive();
+}
+
+// A new view: keyboards and screen readers go on from its top, as on a page that was loaded.
+function arrive() {
   render();
+  outlet.focus({ preventScroll: true });
 }
 
 function render() {
@@ -41,7 +47,7 @@ function render() {
 
 export function start(element) {
   outlet = element;
-  addEventListener("popstate", render);
+  addEventListener("popstate", arrive);
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[data-link]");
     if (!link || event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;

@@ -5,7 +5,7 @@ import { Timeline } from "../components/timeline/timeline.js";
 import { Ownership } from "../components/timeline/model.js";
 import { ApiError, get, groupPath } from "../core/api.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
-import { clock, day, duration, member, number } from "../core/format.js";
+import { causeText, clock, counting, day, duration, member, number } from "../core/format.js";
 import { Owners } from "../core/owners.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
@@ -35,6 +35,7 @@ class GroupView {
     });
     this.build(outlet);
     this.refresh = paced(() => this.update(), 120);
+    this.totals = paced(() => this.ask(), 1000);
     this.listeners = { round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load() };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.forget = onTheme(() => this.recolor());
@@ -57,7 +58,7 @@ class GroupView {
       h("button", { type: "button", title: "The newest rounds (0, or double click)", onclick: () => this.timeline.fit() }, "Newest"));
     this.chart = h("section", { class: "card timeline", "aria-label": "Ownership over time" },
       h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom,
-        h("span", { class: "muted" }, "drag to zoom · ctrl + wheel · shift + wheel to move"), this.range),
+        h("span", { class: "muted hint" }, "drag to zoom · ctrl + wheel · shift + wheel to move"), this.range),
       this.timeline.stage, this.timeline.minimap.element, this.legend);
     this.said = h("p", { class: "visually-hidden", role: "status" });
     this.page = h("div", { class: "detail" },
@@ -162,7 +163,7 @@ class GroupView {
   describe(axis, from, to) {
     if (axis === "rounds") {
       const last = Math.min(this.model.rounds.length, Math.ceil(to));
-      setText(this.range, `${number(Math.max(0, last - Math.max(0, Math.floor(from))))} rounds`);
+      setText(this.range, counting(Math.max(0, last - Math.max(0, Math.floor(from))), "round"));
     } else {
       const end = Math.min(to, this.model.end("time"));
       setText(this.range, `${day(from)} ${clock(from)} – ${day(from) === day(end) ? "" : `${day(end)} `}${clock(end)} · ${duration(Math.max(0, end - from))}`);
@@ -180,6 +181,15 @@ class GroupView {
     this.list.render();
     this.timeline.grown();
     this.refresh();
+    this.totals();
+  }
+
+  // What sums over rounds is the server's: it has all of them.
+  async ask() {
+    const { group } = await get(groupPath(this.group));
+    if (this.closed || group.seq < store.groups.get(this.group).seq) return;
+    store.groups.set(this.group, group);
+    this.update();
   }
 
   choose(seq, { open = false, reveal = true, scroll = true } = {}) {
@@ -189,7 +199,9 @@ class GroupView {
     this.list.select(seq, { open, scroll });
     setQuery({ round: seq });
     const { summary } = this.model.rounds[index];
-    setText(this.said, `Round of ${clock(summary.timestamp)}: ${member(summary.cause.memberIds[0] ?? "")} ${summary.cause.kind}, ${summary.moved} moved, ${summary.unassigned} without owner`);
+    const told = `Round of ${clock(summary.timestamp)}: ${causeText(summary.cause)}, ${summary.moved} moved, ${summary.unassigned} without owner`;
+    // The chart says it itself while it has the keyboard.
+    if (!this.timeline.tell(told)) setText(this.said, told);
   }
 
   update() {
@@ -198,6 +210,7 @@ class GroupView {
     this.state.set(group.state);
     setText(this.facts.protocol.value, group.protocol);
     setText(this.facts.assignor.value, group.assignor ?? "–");
+    setAttribute(this.facts.assignor.value, "title", group.assignor);
     setText(this.facts.generation.element.firstElementChild, group.groupEpoch === null ? "Generation" : "Group epoch");
     setText(this.facts.generation.value, group.groupEpoch ?? group.generation ?? "–");
     setText(this.facts.members.value, number(group.members));
@@ -220,16 +233,18 @@ class GroupView {
       if (owner < 0) unowned += 1;
       else held.set(owner, (held.get(owner) ?? 0) + 1);
     }
-    const order = [...held.keys(), ...ids.keys().filter((index) => !held.has(index)).toArray().reverse()].slice(0, LEGEND);
+    const order = [...held.keys(), ...[...ids.keys()].filter((index) => !held.has(index)).reverse()];
+    const hidden = Math.max(0, order.length - (innerWidth < 760 ? LEGEND / 2 : LEGEND));
+    order.length -= hidden;
     const entries = order.map((index) =>
       h("button", { type: "button", title: ids[index], "data-gone": !held.has(index), "aria-pressed": String(this.timeline.dim === index), onclick: () => this.only(index) },
         h("i", { style: { background: this.owners.color(index) } }), h("span", {}, member(ids[index])), h("span", { class: "muted num" }, held.get(index) ?? "")));
-    const text = `${order.join()}/${[...held].join()}/${unowned}/${this.timeline.dim}`;
+    const text = `${order.join()}/${hidden}/${[...held].join()}/${unowned}/${this.timeline.dim}`;
     if (this.legendText === text) return;
     this.legendText = text;
     const none = h("button", { type: "button", class: "none", "aria-pressed": String(this.timeline.dim === -1), onclick: () => this.only(-1) }, h("i"), h("span", {}, "no owner"), h("span", { class: "muted num" }, unowned || ""));
     const gone = entries.slice(held.size);
-    this.legend.replaceChildren(...entries.slice(0, held.size), none, ...(gone.length ? [h("span", { class: "then" }, "earlier"), ...gone] : []));
+    this.legend.replaceChildren(...entries.slice(0, held.size), none, ...(gone.length ? [h("span", { class: "then" }, "earlier"), ...gone] : []), ...(hidden ? [h("span", { class: "muted" }, `and ${number(hidden)} more`)] : []));
   }
 
   only(index) {

@@ -5,7 +5,7 @@ import { Pulse } from "../components/pulse.js";
 import { VirtualTable } from "../components/virtual-table.js";
 import { get } from "../core/api.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
-import { ago, number, stateTone } from "../core/format.js";
+import { ago, counting, number, stateTone } from "../core/format.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
 
@@ -19,7 +19,6 @@ function counted(key, { alert = false } = {}) {
   };
 }
 
-let mostMoved = 1;
 const columns = [
   {
     key: "group", title: "Group", value: (group) => group.groupId, className: "name",
@@ -59,9 +58,11 @@ const columns = [
         cell.append(h("span", { class: "moved" }, bar, text));
         return { bar, text };
       })();
-      cell.held.bar.style.width = `${Math.round((36 * group.moved) / mostMoved)}px`;
+      // Of its own partitions: a large group does not make the others look idle.
+      cell.held.bar.style.width = `${Math.ceil((30 * Math.min(group.moved, group.partitions)) / Math.max(1, group.partitions))}px`;
       setText(cell.held.text, group.moved ? number(group.moved) : "–");
-      setAttribute(cell, "title", `${number(group.movedTotal ?? 0)} moved in all recorded rounds`);
+      setAttribute(cell, "class", `end ${group.moved ? "" : "quiet"}`);
+      setAttribute(cell, "title", `${number(group.moved)} of ${number(group.partitions)} partitions moved in the last round, ${number(group.movedTotal ?? 0)} in all recorded rounds`);
     },
   },
   { key: "rounds", title: "Rounds", value: (group) => group.rounds, className: "end", number: true, render: counted("rounds") },
@@ -74,18 +75,18 @@ const columns = [
   },
 ];
 
-function tile(label) {
+function tile(label, more = "") {
   const value = h("dd", {}, "–");
-  return { value, element: h("div", { class: "tile" }, h("dt", {}, label), value) };
+  return { value, element: h("div", { class: "tile" }, h("dt", {}, label, h("span", { class: "where-wide" }, more)), value) };
 }
 
 class GroupsView {
   constructor(outlet) {
-    this.tiles = { groups: tile("Groups"), busy: tile("Rebalancing"), unowned: tile("Unowned partitions"), members: tile("Members") };
+    this.tiles = { groups: tile("Groups"), busy: tile("Rebalancing"), unowned: tile("Unowned", " partitions"), members: tile("Members") };
     this.hour = h("dd", {}, "–");
     this.pulse = new Pulse();
     this.activity = new Activity();
-    this.table = new VirtualTable({ columns, rowHeight: 34, label: "Consumer groups", onSort: (key) => this.sortBy(key) });
+    this.table = new VirtualTable({ columns, label: "Consumer groups", onSort: (key) => this.sortBy(key) });
     this.search = h("input", { class: "field", type: "search", placeholder: "Filter groups", "aria-label": "Filter groups by name or member", oninput: () => this.filter({ q: this.search.value }) });
     this.selects = Object.fromEntries(["state", "protocol", "cause"].map((name) => [name, this.select(name)]));
     this.count = h("span", { class: "count", role: "status" });
@@ -177,10 +178,9 @@ class GroupsView {
     const direction = this.descending ? -1 : 1;
     const shown = all.filter((group) => this.passes(group)).map((group) => ({ group, by: value(group) }));
     shown.sort((a, b) => (a.by < b.by ? -direction : a.by > b.by ? direction : a.group.groupId < b.group.groupId ? -1 : 1));
-    mostMoved = all.reduce((most, group) => Math.max(most, group.moved), 1);
     this.table.sorted(this.sort, this.descending);
     this.table.show(shown.map(({ group }) => group));
-    setText(this.count, shown.length === all.length ? `${number(all.length)} groups` : `${number(shown.length)} of ${number(all.length)} groups`);
+    setText(this.count, shown.length === all.length ? counting(all.length, "group") : `${number(shown.length)} of ${counting(all.length, "group")}`);
     const sum = (key) => all.reduce((total, group) => total + group[key], 0);
     const busy = all.filter((group) => stateTone(group.state) === "warn").length;
     setText(this.tiles.groups.value, number(all.length));

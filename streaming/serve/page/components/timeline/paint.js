@@ -130,7 +130,7 @@ function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let cut = text.length;
   while (cut > 1 && context.measureText(`…${text.slice(-cut)}`).width > width) cut -= 1;
-  return `…${text.slice(-cut)}`;
+  return `…${text.slice(-cut).replace(/^[._-]+/, "")}`;
 }
 
 // Marks of rounds: one glyph a round while there is room, one with a count where they stand close.
@@ -199,7 +199,7 @@ export function paintAxis(context, frame, colors) {
   context.font = `10.5px ${colors.font}`;
   context.textBaseline = "middle";
   context.textAlign = "center";
-  const room = Math.max(1, Math.floor((width - gutter) / 96));
+  const room = Math.max(1, Math.floor((width - gutter) / (axis === "rounds" ? 56 : 96)));
   const step = axis === "rounds"
     ? Math.max(1, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((one) => (to - from) / one <= room) ?? 1000)
     : (STEPS.find((one) => (to - from) / one <= room) ?? STEPS.at(-1));

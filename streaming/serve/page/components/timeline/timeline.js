@@ -1,5 +1,5 @@
 // Ownership over time: a row a partition, a colour an owner, a mark a round; zoom, pan, hover, keys.
-import { h, paced, sized } from "../../core/dom.js";
+import { h, paced, setAttribute, sized } from "../../core/dom.js";
 import { causeText, clock, duration, member, moment } from "../../core/format.js";
 import { onTheme, theme } from "../../core/theme.js";
 import { Minimap } from "./minimap.js";
@@ -20,8 +20,9 @@ export class Timeline {
     this.band = null;
     this.marks = [];
     this.canvas = h("canvas", {
-      tabindex: "0", role: "img",
-      "aria-label": "Ownership of partitions over time. Left and right choose a round, plus and minus zoom, Enter opens the round. The list below holds the same rounds as text.",
+      tabindex: "0", role: "slider", "aria-valuemin": "0",
+      "aria-label": "Ownership of partitions over time, by round",
+      "aria-description": "Left and right choose a round, plus and minus zoom, 0 shows the newest, Enter opens the round. The list below holds the same rounds as text.",
     });
     this.spacer = h("div", { style: { width: "1px" } });
     this.stage = h("div", { class: "stage" }, this.canvas, this.spacer);
@@ -124,13 +125,21 @@ export class Timeline {
     this.paint();
   }
 
+  // Say which round is chosen, as the value of this slider; whether it is heard, because the chart has the keyboard.
+  tell(text) {
+    setAttribute(this.canvas, "aria-valuemax", Math.max(0, this.model.rounds.length - 1));
+    setAttribute(this.canvas, "aria-valuenow", this.selected);
+    setAttribute(this.canvas, "aria-valuetext", text);
+    return document.activeElement === this.canvas;
+  }
+
   geometry() {
     const width = this.stage.clientWidth;
     const count = Math.max(1, this.model.partitions.length);
     const row = Math.max(5, Math.min(20, Math.floor((MOST_HEIGHT - TOP - BOTTOM) / count)));
     const full = TOP + BOTTOM + count * row;
     const longest = this.model.partitions.reduce((most, one) => Math.max(most, one.topic.length), 4);
-    const gutter = Math.min(190, 48 + longest * 6);
+    const gutter = Math.min(190, 48 + longest * 6, Math.max(70, width * 0.26));
     return { width, row, full, height: Math.min(full, MOST_HEIGHT), gutter };
   }
 
