@@ -6,8 +6,15 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.support.kafka import Kafka, kafka_under_test
+
+# The same examples for everyone who waits on CI; new ones for whoever works on the code. No example is too slow
+# on a busy machine.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("work", deadline=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "work")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

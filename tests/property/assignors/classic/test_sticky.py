@@ -41,7 +41,7 @@ def groups(
     return {name: Topic(name, count) for name, count in counts.items()}, members
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(group=groups(), cooperative=st.booleans())
 def test_the_fast_builders_answer_as_the_plain_one(
     group: tuple[dict[str, Topic], list[Member]], cooperative: bool
@@ -54,7 +54,7 @@ def test_the_fast_builders_answer_as_the_plain_one(
     assert readable(find("classic", name).assign(*group)) == plain
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(group=groups())
 def test_sticky_gives_every_partition_that_is_subscribed_to_exactly_once(
     group: tuple[dict[str, Topic], list[Member]],
@@ -68,7 +68,7 @@ def test_sticky_gives_every_partition_that_is_subscribed_to_exactly_once(
     assert given_out == sorted((name, p) for name in wanted for p in range(topics[name].partitions))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(group=groups(claims=1, generations=(3,)))
 def test_cooperative_gives_no_one_what_another_still_owns(
     group: tuple[dict[str, Topic], list[Member]],

@@ -33,7 +33,7 @@ def _diffs(events: list[Event]) -> dict[str, list[Diff]]:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_diff_satisfies_the_algebra_and_starts_where_the_last_one_ended(seed: int) -> None:
     for rounds in _diffs(list(membership_log(300, 9, seed))).values():
         held: dict[str, dict[str, list[int]]] = {}
@@ -50,7 +50,7 @@ def test_every_diff_satisfies_the_algebra_and_starts_where_the_last_one_ended(se
 
 
 @given(seed=st.integers(0, 10**9), batch=st.sampled_from((1, 3, 50)), buckets=st.sampled_from((1, 4, 16)))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int) -> None:
     log = as_topic(membership_log(150, 9, seed), 4)
     assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))
