@@ -20,6 +20,8 @@ Headers = list[tuple[str, bytes]]
 
 SPEC_VERSION = b"1.0"
 CONTENT_TYPE = b"application/json"
+#: The longest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor makes.
+MAX_RECORD_BYTES = 10 * 2**20
 
 _encoder = msgspec.json.Encoder()
 
@@ -30,6 +32,10 @@ class UnknownEventType(BadInput):
 
 class MalformedEvent(BadInput):
     """The record does not parse as a membership event."""
+
+
+class RecordTooLarge(BadInput):
+    """What follows from the event is longer than its topic takes."""
 
 
 class MissingKey(BadInput):
@@ -104,11 +110,24 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
         raise MalformedEvent("value: missing (null)")
     try:
         data = _decoder(ce["type"]).decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedEvent(f"value of {ce['type']}: {error}") from error
     if data.group_id.encode() != key:
         raise MalformedEvent(f"key: {key!r} is not the groupId {data.group_id!r} of the value")
     return Event(ce["source"], ce["id"], data)
+
+
+def record_bytes(
+    key: bytes | None, value: bytes | None, record_headers: Iterable[tuple[str, bytes | None]]
+) -> int:
+    """The most that a record takes, alone in its batch: what clients and brokers compare with their limits.
+
+    ``AbstractRecords.estimateSizeInBytesUpperBound`` of Kafka: 61 bytes a batch, 21 a record, 5 a length.
+    """
+    total = 97 + len(key or b"") + len(value or b"")
+    for name, data in record_headers:
+        total += 10 + len(name.encode()) + len(data or b"")
+    return total
 
 
 def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> dict[str, str]:

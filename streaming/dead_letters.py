@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assignors.errors import MonitorError
+from streaming.codec import record_bytes
 
 #: The headers that a dead letter adds.
 PREFIX = "dlt_"
+#: Says of a dead letter that was cut to what its topic takes how many bytes key, value and headers had.
+TRUNCATED = "dlt_truncated"
+#: A message is for people: no longer than this.
+_MESSAGE = 1000
 
 
 def dead_letter_headers(
@@ -32,8 +37,32 @@ def dead_letter_headers(
     return [
         *kept,
         ("dlt_exception", kind.encode()),
-        ("dlt_message", str(error).encode(errors="replace")),
+        ("dlt_message", str(error)[:_MESSAGE].encode(errors="replace")),
         ("dlt_topic", topic.encode()),
         ("dlt_partition", str(partition).encode()),
         ("dlt_offset", str(offset).encode()),
     ]
+
+
+def fit(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], limit: int
+) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+    """A dead letter that is no longer than its topic takes.
+
+    Almost always as it is. Else :data:`TRUNCATED` is added and the value cut short; where that is not enough the
+    record's own headers go, at last the key is cut. The whole record stands where ``dlt_topic`` … say, as long as
+    that topic keeps it.
+
+    ``limit`` is in bytes, as :func:`streaming.codec.record_bytes` counts.
+    """
+    size = record_bytes(key, value, headers)
+    if size <= limit:
+        return key, value, headers
+    headers = [*headers, (TRUNCATED, str(size).encode())]
+    if record_bytes(key, None, headers) > limit:
+        headers = [(name, data) for name, data in headers if name.startswith(PREFIX)]
+    if key is not None:
+        key = key[: max(0, limit - record_bytes(None, None, headers))]
+    if value is not None:
+        value = value[: max(0, limit - record_bytes(key, None, headers))]
+    return key, value, headers

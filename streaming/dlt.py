@@ -13,7 +13,8 @@ import msgspec
 
 from assignors.errors import BadInput, OutsideFailure
 from assignors.partitioner import partition_for_key
-from streaming.dead_letters import PREFIX
+from streaming.codec import MAX_RECORD_BYTES
+from streaming.dead_letters import PREFIX, TRUNCATED
 from streaming.kafka.clients import confluent_config
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ _TIMEOUT_SECONDS = 10.0
 
 class NoSuchDeadLetter(BadInput):
     """There is no dead letter at that place."""
+
+
+class DeadLetterCut(BadInput):
+    """The dead letter is not the whole record: that was longer than the topic takes."""
 
 
 class DeadLettersUnavailable(OutsideFailure):
@@ -43,6 +48,7 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
+    truncated: bool = False
 
 
 def read(settings: Settings) -> Iterator[DeadLetter]:
@@ -91,11 +97,14 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
 
     Raises:
         DeadLettersUnavailable: a record was not taken.
+        DeadLetterCut: a dead letter does not hold the whole record.
     """
     from confluent_kafka import KafkaException, Producer
 
     topic = settings.topics.membership
-    producer = Producer(confluent_config(settings.kafka) | {"enable.idempotence": True})
+    producer = Producer(
+        confluent_config(settings.kafka) | {"enable.idempotence": True, "message.max.bytes": MAX_RECORD_BYTES}
+    )
     failures: list[str] = []
 
     def delivered(error: object, _: object) -> None:
@@ -106,6 +115,13 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
     try:
         partitions = len(producer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions)
         for letter in letters:
+            if letter.truncated:
+                producer.flush(60)
+                raise DeadLetterCut(
+                    f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at "
+                    f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}; "
+                    f"{sent} sent before it"
+                )
             place = (
                 letter.source_partition % partitions
                 if letter.key is None
@@ -166,6 +182,7 @@ def _letter(
         key=key,
         value=value,
         headers=[(name, data) for name, data in headers if not name.startswith(PREFIX)],
+        truncated=TRUNCATED in reason,
     )
 
 

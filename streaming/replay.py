@@ -14,6 +14,7 @@ from streaming import codec
 from streaming.config import Settings
 from streaming.events import Diff
 from streaming.kafka.tail import TopicTail
+from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import DIFF_TYPE, Record, Sinks, process
 from streaming.reader import DiffRecord, read_diffs
@@ -23,11 +24,14 @@ def replay(settings: Settings, group: str | None = None) -> Iterator[DiffRecord]
     """Every diff of what is in the membership topic now; ``partition`` and ``offset`` are the event's.
 
     Raises:
-        TopicUnreadable: there is no such topic, or nobody answers.
+        ClusterUnavailable, TopicsNotCreated: nobody answers, or nobody says what the topics are like.
+        TopicUnreadable: there is no such topic.
     """
     topics = settings.topics
     names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
-    sinks = Sinks(*names, partitions=dict.fromkeys(names, 1))  # where a diff would go plays no part here
+    # Where a diff would go plays no part here, but whether its topic would take it does.
+    limits = longest_records(describe_topics(settings))
+    sinks = Sinks(*names, partitions=dict.fromkeys(names, 1), max_bytes=limits)
     bucket = Bucket()
     wanted = None if group is None else group.encode()
     with TopicTail(settings, topics.membership, from_beginning=True) as tail:

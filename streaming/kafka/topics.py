@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assignors.errors import BadInput, OutsideFailure
+from streaming.codec import MAX_RECORD_BYTES
 from streaming.config import Settings, TopicSettings
 from streaming.kafka.clients import check_reachable, confluent_config
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 #: ``max.message.bytes`` of the topics: the largest view of a group, or diff, that fits.
-MAX_MESSAGE_BYTES = 10 * 2**20
+MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
 _POLL_SECONDS = 0.05
 
 
@@ -30,7 +32,8 @@ class TopicsNotCreated(OutsideFailure):
 class TopicState:
     """One of the monitor's topics as it should be and as the cluster has it.
 
-    ``partitions``, ``replication_factor`` and ``cleanup_policy`` are None while it does not exist.
+    ``partitions``, ``replication_factor``, ``cleanup_policy`` and ``max_message_bytes`` are None while it does not
+    exist.
     """
 
     name: str
@@ -39,6 +42,7 @@ class TopicState:
     partitions: int | None = None
     replication_factor: int | None = None
     cleanup_policy: str | None = None
+    max_message_bytes: int | None = None
 
     @property
     def exists(self) -> bool:
@@ -77,6 +81,13 @@ def describe_topics(settings: Settings, *, timeout: float = 10.0) -> list[TopicS
     from confluent_kafka.admin import AdminClient
 
     return _describe(AdminClient(confluent_config(settings.kafka)), settings.topics, timeout)
+
+
+def longest_records(states: Iterable[TopicState]) -> dict[str, int]:
+    """The longest record that is written to each topic: what the topic takes, and no more than the usual."""
+    return {
+        state.name: min(state.max_message_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES) for state in states
+    }
 
 
 def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[TopicState]:
@@ -132,6 +143,7 @@ def _describe(admin: AdminClient, settings: TopicSettings, timeout: float) -> li
                     partitions=len(partitions),
                     replication_factor=min(len(one.replicas) for one in partitions.values()),
                     cleanup_policy=config["cleanup.policy"].value,
+                    max_message_bytes=int(config["max.message.bytes"].value),
                 )
             )
     except KafkaException as error:

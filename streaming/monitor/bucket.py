@@ -6,12 +6,13 @@ This is the whole job without Spark: the Spark operator, the benchmark's plain l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from assignors.partitioner import partition_for_key
 from streaming import codec
-from streaming.dead_letters import dead_letter_headers
+from streaming.dead_letters import dead_letter_headers, fit
 from streaming.events import (
     AssignmentAcknowledged,
     Event,
@@ -23,7 +24,7 @@ from streaming.events import (
 from streaming.monitor import liveness
 from streaming.monitor.apply import apply
 from streaming.monitor.blob import Bucket, Tracked
-from streaming.monitor.state import AssignmentOutput, DiffOutput
+from streaming.monitor.state import AssignmentOutput, DiffOutput, Output
 
 #: ``ce_source`` of everything the stream writes from events.
 SOURCE = "rebalance-monitor/stream"
@@ -61,13 +62,18 @@ class Write(NamedTuple):
 
 
 class Sinks(NamedTuple):
-    """Where outputs go: topic names and their partition counts."""
+    """Where outputs go: topic names, their partition counts, and their longest records where not the usual."""
 
     membership: str
     diffs: str
     assignments: str
     dead_letters: str
     partitions: dict[str, int]
+    max_bytes: Mapping[str, int] = MappingProxyType({})
+
+    def limit(self, topic: str) -> int:
+        """The longest record of a topic, bytes."""
+        return self.max_bytes.get(topic, codec.MAX_RECORD_BYTES)
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -137,6 +143,7 @@ def _apply(
         return ()
     # What can fail comes before the first change.
     writes = [_diff(output, sinks) for output in outputs if isinstance(output, DiffOutput)]
+    _refuse_too_large(writes, outputs, sinks)
     for output in outputs:
         if isinstance(output, AssignmentOutput):
             latest[data.group_id] = output
@@ -144,6 +151,20 @@ def _apply(
     _keep_alive(tracked, event, now_ms)
     bucket.put(data.group_id)
     return writes
+
+
+def _refuse_too_large(writes: Sequence[Write], outputs: Sequence[Output], sinks: Sinks) -> None:
+    """A record that its topic does not take would stop the job for good: the event is refused instead."""
+    limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
+    if not writes:  # the latest assignment alone; otherwise it is shorter than the diff
+        writes = [_assignment(output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
+    for write in writes:
+        size = codec.record_bytes(write.key, write.value, write.headers)
+        if size > limit:
+            raise codec.RecordTooLarge(
+                f"group {(write.key or b'').decode()[:100]!r}: {(dict(write.headers)['ce_type'] or b'').decode()} "
+                f"would have {size} bytes, max.message.bytes of {sinks.diffs} and {sinks.assignments} is {limit}"
+            )
 
 
 def _keep_alive(tracked: Tracked, event: Event, now_ms: int) -> None:
@@ -185,7 +206,11 @@ def _dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
     headers = dead_letter_headers(
         record.headers(), error, topic=sinks.membership, partition=record.partition, offset=record.offset
     )
-    return _keyed(sinks.dead_letters, record.key, record.value, headers, sinks)
+    key, value, headers = fit(record.key, record.value, headers, sinks.limit(sinks.dead_letters))
+    partition = None
+    if record.key is not None:  # of the key as it was, should it have been cut
+        partition = partition_for_key(record.key, sinks.partitions[sinks.dead_letters])
+    return Write(sinks.dead_letters, key, value, headers, partition)
 
 
 def _keyed(topic: str, key: bytes | None, value: bytes | None, headers: RecordHeaders, sinks: Sinks) -> Write:

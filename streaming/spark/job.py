@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry
 
 from assignors.errors import BadInput, OutsideFailure
+from streaming.codec import MAX_RECORD_BYTES
 from streaming.config import Settings
 from streaming.exporter import serve_metrics
 from streaming.kafka.access import require
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, spark_options
-from streaming.kafka.topics import ensure_topics
+from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.bucket import Sinks
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import Card, OnDataLoss, TopicRecreated
@@ -116,6 +117,7 @@ def run(
         assignments=settings.topics.assignments,
         dead_letters=settings.topics.dead_letters,
         partitions={topic.name: topic.partitions or 1 for topic in topics},
+        max_bytes=longest_records(topics),
     )
     card = checkpoint.current(settings, options.buckets)
     checkpoint.claim(options.checkpoint, card, options.on_data_loss)
@@ -159,10 +161,12 @@ def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sink
         "startingOffsets": "latest",
         "failOnDataLoss": "false",
     }
+    # What is longer than its topic takes never comes here: the producer's own limit must not be lower.
+    produce = {"linger.ms": "0", "max.request.size": str(MAX_RECORD_BYTES)}
     writer = (
         plan.writes(plan.source(spark, membership), plan.source(spark, ticks), options.buckets, sinks)
         .writeStream.format("kafka")
-        .options(includeHeaders="true", **spark_options(settings.kafka, {"linger.ms": "0"}))
+        .options(includeHeaders="true", **spark_options(settings.kafka, produce))
         .option("checkpointLocation", options.checkpoint)
         .queryName("rebalance-monitor")
         .outputMode("append")

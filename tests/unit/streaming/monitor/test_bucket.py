@@ -228,3 +228,19 @@ def test_a_batch_that_changes_nothing_leaves_the_blob_alone() -> None:
     run(again, [join])
     assert not again.changed
     assert again.pack() == blob
+
+
+def test_an_event_whose_diff_its_topic_does_not_take_is_refused_and_changes_nothing() -> None:
+    log = Log()
+    small = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
+    bucket = Bucket()
+    writes = process(bucket, [record(log.topics(t=2))], 0, small)
+    assert writes == []
+    writes = process(bucket, [record(log.join("c" * 1900), 1)], 0, small)
+    (letter,) = writes
+    headers = dict(letter.headers)
+    assert (letter.topic, letter.key, headers["dlt_exception"]) == ("dlt", b"g", b"RecordTooLarge")
+    assert b"max.message.bytes of d and a is 2000" in (headers["dlt_message"] or b"")
+    assert codec.record_bytes(letter.key, letter.value, letter.headers) <= 1000
+    diff, _ = process(bucket, [record(log.join("c1"), 2)], 0, small)
+    assert msgspec.json.decode(diff.value or b"")["members"].keys() == {"c1"}

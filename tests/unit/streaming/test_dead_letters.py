@@ -1,0 +1,57 @@
+"""A dead letter is the record as it was, with the reason; cut only where its topic does not take it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.codec import MalformedEvent, record_bytes
+from streaming.dead_letters import TRUNCATED, dead_letter_headers, fit
+
+
+def test_the_reason_replaces_an_earlier_one_and_stands_behind_the_original_headers() -> None:
+    headers = dead_letter_headers(
+        [("x", None), ("dlt_topic", b"old")], MalformedEvent("why"), topic="m", partition=1, offset=2
+    )
+    assert headers == [
+        ("x", None),
+        ("dlt_exception", b"MalformedEvent"),
+        ("dlt_message", b"why"),
+        ("dlt_topic", b"m"),
+        ("dlt_partition", b"1"),
+        ("dlt_offset", b"2"),
+    ]
+
+
+def test_a_message_is_for_people_and_never_long() -> None:
+    headers = dict(dead_letter_headers(None, ValueError("x" * 10**6), topic="m", partition=0, offset=0))
+    assert headers["dlt_message"] == b"x" * 1000
+
+
+def test_what_fits_stays_byte_for_byte() -> None:
+    headers = [("x", b"1"), ("dlt_topic", b"m")]
+    size = record_bytes(b"k", b"v" * 100, headers)
+    assert fit(b"k", b"v" * 100, headers, size) == (b"k", b"v" * 100, headers)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "header", "kept"),
+    [
+        (b"k", b"v" * 5000, b"h", (1, 1, True)),
+        (b"k", b"v" * 5000, b"h" * 5000, (1, 1, False)),
+        (b"k" * 5000, b"v", b"h", (1, 0, False)),
+        (None, b"v" * 5000, b"h", (0, 1, True)),
+        (b"k", None, b"h" * 5000, (1, 0, False)),
+    ],
+)
+def test_what_does_not_fit_is_cut_to_the_limit_and_says_so(
+    key: bytes | None, value: bytes | None, header: bytes, kept: tuple[int, int, bool]
+) -> None:
+    headers = [("x", header), ("dlt_topic", b"m")]
+    cut_key, cut_value, cut_headers = fit(key, value, headers, 1000)
+    assert record_bytes(cut_key, cut_value, cut_headers) <= 1000
+    assert (bool(cut_key), bool(cut_value), ("x", header) in cut_headers) == tuple(map(bool, kept))
+    assert (key or b"").startswith(cut_key or b"")
+    assert (value or b"").startswith(cut_value or b"")
+    assert (cut_value is None) == (value is None)
+    assert dict(cut_headers)[TRUNCATED] == str(record_bytes(key, value, headers)).encode()
+    assert ("dlt_topic", b"m") in cut_headers
