@@ -25,6 +25,7 @@ __all__ = [
     "hash_set_copy_capacity",
     "in_hash_order",
     "in_string_order",
+    "in_timeline_order",
     "signed",
     "string_hash",
     "string_key",
@@ -40,7 +41,7 @@ _SIGN = 0x80000000
 _POWERS = tuple(accumulate(repeat(31, 255), lambda power, base: power * base & _MASK, initial=1))[::-1]
 #: From so many keys on NumPy is worth its import.
 _ARRAY_FROM = 256
-_LAST_BMP = "\uffff"
+_NOT_URL_SAFE = str.maketrans("+/", "!!")
 
 
 def signed(value: int) -> int:
@@ -92,7 +93,9 @@ def uuid_bits(text: str) -> tuple[int, int]:
         BadInput: not 16 bytes of url-safe base64.
     """
     try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        # "+" and "/" are the other base64's: b64decode would let them through.
+        plain = text.translate(_NOT_URL_SAFE) + "=" * (-len(text) % 4)
+        raw = base64.b64decode(plain, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadInput(f"topicId: {text!r} is not url-safe base64") from error
     if len(raw) != 16:  # noqa: PLR2004 - a UUID has 16 bytes
@@ -154,6 +157,25 @@ def hash_order(
 def in_hash_order(texts: Sequence[str], *, capacity: int = DEFAULT_CAPACITY) -> list[str]:
     """Distinct strings as a HashMap or HashSet iterates them that got them in this order."""
     return [texts[at] for at in hash_order([*map(string_hash, texts)], capacity=capacity, keys=texts)]
+
+
+#: 2**64 divided by the golden ratio: Knuth's multiplicative hash, of which ``BaseHashTable`` takes the top bits.
+_FIBONACCI = 0x9E3779B97F4A7C15
+
+
+def in_timeline_order(texts: Sequence[str], *, most: int = 0) -> list[str]:
+    """Distinct strings as the coordinator's ``TimelineHashMap`` iterates them that got them in this order.
+
+    Args:
+        texts: the keys, in order of insertion.
+        most: how many there have been at any time; the table never shrinks.
+    """
+    bits = 1
+    while max(most, len(texts)) * 3 > 4 << bits:
+        bits += 1
+    slots = [(string_hash(text) * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> (64 - bits) for text in texts]
+    # An iterator takes the newest of a slot first.
+    return [texts[at] for at in sorted(range(len(texts)), key=lambda at: (slots[at], -at))]
 
 
 def _array_order(hashes: Sequence[int], capacity: int, final: int) -> list[int] | None:

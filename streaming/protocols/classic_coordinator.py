@@ -91,7 +91,6 @@ def _accept(step: Step, names: Sequence[str]) -> None:
         step.members[name] = structs.replace(
             member,
             stage=Stage.JOINING,
-            known=True,
             pending=False,
             joined=True,
             heard=step.at,
@@ -100,6 +99,9 @@ def _accept(step: Step, names: Sequence[str]) -> None:
             claim=member.owned,
             claim_generation=member.generation,
         )
+    fresh = [name for name in names if name in new or name in replaced]
+    if fresh:
+        step.counted_in(fresh)
     if step.leader_is_gone():
         step.set(leader=(new or list(names))[0])
     if new:
@@ -117,7 +119,8 @@ def _instance(step: Step, name: str, member: Member) -> str | None:
     for other, record in step.members.items():
         if not record.known or record.client.instance_id != instance or other == name:
             continue
-        step.update(name, assigned=record.assigned, known=True)
+        step.update(name, assigned=record.assigned)
+        step.out.append(Handover(other, name))
         if step.get("leader") == other:
             step.set(leader=name)
         if record.stage in (Stage.CRASHED, Stage.AWAY) and other.startswith(f"{name}~"):
@@ -127,7 +130,6 @@ def _instance(step: Step, name: str, member: Member) -> str | None:
         step.consume({other: NOTHING})
         del step.members[other]
         step.subscriptions()
-        step.out.append(Handover(other, name))
         return other
     return None
 

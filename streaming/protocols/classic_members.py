@@ -26,6 +26,7 @@ from streaming.protocols.vocabulary import (
     CoordinatorFails,
     Crash,
     Freeze,
+    Handover,
     Leave,
     Start,
     Stop,
@@ -40,11 +41,13 @@ def start(step: Step, event: Start) -> None:
     names = []
     for client in event.clients:
         old = step.members.get(client.name)
-        incarnation = 1 if old is None else old.incarnation + 1
+        incarnation = step.incarnation(client.name)
         if old is not None and (old.known or old.pending):
             # The coordinator goes on counting the one that is gone, under its old member id.
             ghost = f"{client.name}~{old.incarnation}"
             step.members[ghost] = old
+            if old.known:
+                step.out.append(Handover(client.name, ghost))
             if step.get("leader") == client.name:
                 step.set(leader=ghost)
             if old.stage is Stage.LEAVING:
@@ -128,7 +131,7 @@ def thaw(step: Step, event: Thaw) -> None:
                 stage=Stage.STARTING,
                 owned=NOTHING,
                 generation=-1,
-                incarnation=member.incarnation + 1,
+                incarnation=step.incarnation(name),
             )
             step.later(JoinGroup(step.network(3), step.calls([name])))
         elif member.joined:
@@ -264,7 +267,7 @@ def coordinator_fails(step: Step, event: CoordinatorFails) -> None:
                 beat_from=None,
                 owned=NOTHING,
                 generation=-1,
-                incarnation=member.incarnation + 1,
+                incarnation=step.incarnation(name),
             )
         elif member.stage is Stage.FROZEN:
             step.members[name] = structs.replace(forget(member), owned=NOTHING, call=member.call + 1)

@@ -78,6 +78,8 @@ class Member(Struct, frozen=True):
     claim_generation: int = -1
     #: What the coordinator has stored for it.
     assigned: Share = NOTHING
+    #: The how-manieth the coordinator has counted in: its HashMap keeps those of one bin in this order.
+    place: int = 0
 
 
 class State(Struct, frozen=True):
@@ -108,6 +110,11 @@ class State(Struct, frozen=True):
     wanted: frozenset[str] = frozenset()
     #: What the leader remembers between rounds (Connect).
     memory: Any = None
+    #: How often each process has begun anew.
+    incarnations: Mapping[str, int] = {}
+    #: Members counted in so far, and how many there have been at once: Java's tables never shrink.
+    places: int = 0
+    most: int = 0
 
 
 # Events that machines schedule for themselves.

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from msgspec import structs
 
-from assignors.java import in_hash_order
+from assignors.java import DEFAULT_CAPACITY, in_hash_order
 from assignors.model import Share, Topic
 from streaming.protocols.classic_state import (
     LIVE,
@@ -117,8 +117,21 @@ class Step:
 
     def order(self, known: Mapping[str, Member]) -> list[str]:
         """Names in the order of the broker's HashMap of members."""
-        by_id = {member.member_id: name for name, member in known.items()}
-        return [by_id[member_id] for member_id in in_hash_order(list(by_id))]
+        return in_table(known, self.get("most"))
+
+    def incarnation(self, name: str) -> int:
+        """The number of a process that begins (again) to become a member."""
+        number = int(self.get("incarnations").get(name, 0)) + 1
+        self.set(incarnations={**self.get("incarnations"), name: number})
+        return number
+
+    def counted_in(self, names: Sequence[str]) -> None:
+        """The coordinator knows these members from now on."""
+        place = self.get("places")
+        for number, name in enumerate(names, place + 1):
+            self.members[name] = structs.replace(self.members[name], known=True, place=number)
+        there = sum(member.known for member in self.members.values())
+        self.set(places=place + len(names), most=max(self.get("most"), there))
 
     def leader_is_gone(self) -> bool:
         """Whether the group has no leader among its known members."""
@@ -230,6 +243,16 @@ class Step:
         self.consume(stopped)
         if names:
             self.later(JoinGroup(self.network(), self.calls(names)))
+
+
+def in_table(known: Mapping[str, Member], most: int) -> list[str]:
+    """Names as a HashMap by member id iterates them, that has held ``most`` members at once."""
+    names = sorted(known, key=lambda name: known[name].place)
+    by_id = {known[name].member_id: name for name in names}
+    capacity = DEFAULT_CAPACITY
+    while most * 4 > capacity * 3:
+        capacity *= 2
+    return [by_id[member_id] for member_id in in_hash_order(list(by_id), capacity=capacity)]
 
 
 def forget(member: Member) -> Member:

@@ -53,11 +53,11 @@ def heartbeat(step: Step, event: Heartbeat) -> None:
         member = step.update(name, heard=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
         if member.classic:
             if event.full or not known or _rejoins(step, member):
-                _join_and_sync(step, name)
+                _join_and_sync(step, name, joins=not known)
                 answered.append(name)
             continue
         _subscription(step, name, member)
-        if _report(step, name, full=event.full or not known):
+        if _report(step, name, full=event.full or not known, joins=not known):
             answered.append(name)
     _tell(step, [name for name in answered if step.members[name].classic], 5)
     _tell(step, [name for name in answered if not step.members[name].classic], 1)
@@ -81,7 +81,7 @@ def _rejoins(step: Step, member: Member) -> bool:
     return not common(minus(target, current.assigned), _held_by_others(step, name, target))
 
 
-def _join_and_sync(step: Step, name: str) -> None:
+def _join_and_sync(step: Step, name: str, *, joins: bool) -> None:
     """A classic member's JoinGroup, with what it still owns, and its SyncGroup."""
     step.send(1, "JoinGroup")
     step.send(1, "SyncGroup")
@@ -90,7 +90,7 @@ def _join_and_sync(step: Step, name: str) -> None:
         step.consume({name: NOTHING})
         member = step.update(name, owned=NOTHING)
     _subscription(step, name, member)
-    _report(step, name, full=True)
+    _report(step, name, full=True, joins=joins)
 
 
 def _tell(step: Step, names: Sequence[str], ways: int) -> None:
@@ -134,9 +134,9 @@ def _join(step: Step, name: str) -> bool:
             step.set(targets=targets, held=held)
             step.out.append(Handover(other, name))
             back = Current(MemberState.STABLE, 0, record.current.assigned)
-            step.update(name, known=True, member_id=member_id, said=record.said, current=back)
+            step.counted_in(name, member_id=member_id, said=record.said, current=back)
             return True
-    step.update(name, known=True, member_id=member_id, said=member.client.topics)
+    step.counted_in(name, member_id=member_id, said=member.client.topics)
     step.caused("member.joined", [name])
     return True
 
@@ -149,9 +149,9 @@ def _subscription(step: Step, name: str, member: Member) -> None:
         step.caused("topic.partitions_changed")
 
 
-def _report(step: Step, name: str, *, full: bool) -> bool:
+def _report(step: Step, name: str, *, full: bool, joins: bool = False) -> bool:
     """Computes the target if it is time, reconciles the member; whether it has something to hear."""
-    assign(step)
+    assign(step, name if joins else None)
     member = step.members[name]
     now = member.current
     target = only(step.get("targets").get(name, NOTHING), member.said)
@@ -186,7 +186,7 @@ def _held_by_others(step: Step, name: str, target: Share) -> Share:
     return found
 
 
-def assign(step: Step) -> None:
+def assign(step: Step, joins: str | None = None) -> None:
     """``maybeUpdateTargetAssignment``: a target for the newest group epoch, if the interval allows it."""
     epoch = step.get("group_epoch")
     if step.get("target_epoch") >= epoch:
@@ -197,19 +197,19 @@ def assign(step: Step) -> None:
     targets = step.get("targets")
     names: dict[str, str] = {}
     members = []
-    for name, member in step.members.items():
-        if member.known:
-            names[member.member_id] = name
-            members.append(
-                AssignorMember(
-                    member.member_id,
-                    member.said,
-                    member.client.instance_id,
-                    member.client.rack_id,
-                    targets.get(name, NOTHING),
-                    step.get("target_epoch"),
-                )
+    for name in step.order(last=joins):
+        member = step.members[name]
+        names[member.member_id] = name
+        members.append(
+            AssignorMember(
+                member.member_id,
+                member.said,
+                member.client.instance_id,
+                member.client.rack_id,
+                targets.get(name, NOTHING),
+                step.get("target_epoch"),
             )
+        )
     answer = registry.find("consumer", step.setup.assignor).assign(step.get("topics"), members)
     after = {}
     for member_id, share in answer.items():
@@ -305,6 +305,8 @@ def expired(step: Step, event: Expired) -> None:
 def remove(step: Step, names: Sequence[str], kind: str) -> None:
     """Takes members out; each is one more group epoch. Its target is free for the next assignment."""
     known = [name for name in names if step.members[name].known]
+    there = sum(member.known for member in step.members.values())
+    step.set(most=max(step.get("most"), there))
     for name in names:
         member = step.members[name]
         if member.stage is Stage.FROZEN:
@@ -313,7 +315,6 @@ def remove(step: Step, names: Sequence[str], kind: str) -> None:
                 known=False,
                 owned=NOTHING,
                 current=Current(MemberState.STABLE, 0, NOTHING),
-                member_id="",
             )
         else:
             del step.members[name]

@@ -33,7 +33,7 @@ def start(step: Step, event: Start) -> None:
     names = []
     for client in event.clients:
         old = step.members.get(client.name)
-        incarnation = 1 if old is None else old.incarnation + 1
+        incarnation = step.incarnation(client.name)
         if old is not None and old.known:
             ghost = f"{client.name}~{old.incarnation}"
             step.members[ghost] = old
@@ -129,9 +129,7 @@ def thaw(step: Step, event: Thaw) -> None:
             member,
             stage=Stage.STARTING,
             call=member.call + 1,
-            incarnation=member.incarnation + 1,
-            owned=NOTHING,
-            member_id="",
+            owned=NOTHING,  # its id it keeps: the process made it up itself
         )
         step.later(Heartbeat(step.network(3), step.calls([name]), full=True))
     step.subscriptions()

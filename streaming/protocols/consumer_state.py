@@ -42,6 +42,8 @@ class Member(Struct, frozen=True):
     call: int = 0
     incarnation: int = 0
     member_id: str = ""
+    #: The how-manieth the coordinator has counted in.
+    place: int = 0
     owned: Share = NOTHING
     beat_from: int | None = None
     known: bool = False
@@ -80,6 +82,11 @@ class State(Struct, frozen=True):
     first: Mapping[str, Share] | None = None
     second: bool = False
     wanted: frozenset[str] = frozenset()
+    #: How often each process has begun anew.
+    incarnations: Mapping[str, int] = {}
+    #: Members counted in so far, and how many there have been at once: Java's tables never shrink.
+    places: int = 0
+    most: int = 0
     #: The group while all its members are classic.
     classic: ClassicState | None = None
 

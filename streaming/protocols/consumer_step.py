@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
+from assignors.java import in_timeline_order
 from assignors.model import Share
 from streaming.protocols.classic_state import LIVE, MemberCalls, Stage
 from streaming.protocols.consumer_state import Expired, Member, State
@@ -99,6 +100,28 @@ class Step:
             member = self.members[name]
             sent = beats(member.beat_from, until, self.every(member))
             self.send(sent, "Heartbeat" if member.classic else "ConsumerGroupHeartbeat")
+
+    def incarnation(self, name: str) -> int:
+        """The number of a process that begins (again) to become a member."""
+        number = int(self.get("incarnations").get(name, 0)) + 1
+        self.set(incarnations={**self.get("incarnations"), name: number})
+        return number
+
+    def counted_in(self, name: str, **changes: Any) -> None:
+        """The coordinator knows this member from now on."""
+        place = self.get("places") + 1
+        self.update(name, known=True, place=place, **changes)
+        there = sum(member.known for member in self.members.values())
+        # It is in the table once its heartbeat is answered.
+        self.set(places=place, most=max(self.get("most"), there - 1))
+
+    def order(self, *, last: str | None) -> list[str]:
+        """Known members as the coordinator's table of members iterates them; ``last`` has just come."""
+        known = [name for name, member in self.members.items() if member.known and name != last]
+        known.sort(key=lambda name: self.members[name].place)
+        by_id = {self.members[name].member_id: name for name in known}
+        found = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.get("most"))]
+        return found if last is None else [*found, last]
 
     def holders(self) -> dict[str, dict[int, str]]:
         """Who is assigned each partition, or has not given it up yet."""

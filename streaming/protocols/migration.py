@@ -16,6 +16,7 @@ from streaming.protocols import classic_state, cooperative
 from streaming.protocols.classic import Classic
 from streaming.protocols.classic_state import LIVE, Stage
 from streaming.protocols.classic_state import Member as ClassicMember
+from streaming.protocols.classic_step import in_table
 from streaming.protocols.consumer_state import (
     Answer,
     Expired,
@@ -85,10 +86,12 @@ def upgrade(step: Step, event: Heartbeat) -> None:
     members = {}
     targets = {}
     silent = []
+    known = {name: member for name, member in classic.members.items() if member.known}
+    places = {name: place for place, name in enumerate(in_table(known, classic.most), 1)}
     for name, member in classic.members.items():
         if name in step.members or (not member.known and member.stage not in LIVE):
             continue
-        members[name] = _member(member, classic.generation, step)
+        members[name] = structs.replace(_member(member, classic.generation, step), place=places.get(name, 0))
         if member.known:
             targets[name] = member.assigned
         if member.stage not in LIVE:
@@ -101,6 +104,9 @@ def upgrade(step: Step, event: Heartbeat) -> None:
         targets=targets,
         held=targets,
         cause=classic.cause,
+        incarnations={**classic.incarnations, **step.get("incarnations")},
+        places=len(places),
+        most=len(places),
     )
     step.watch(silent)
     joining = [name for name, member in members.items() if member.stage is Stage.STARTING]

@@ -13,6 +13,7 @@ from assignors.java import (
     HashTable,
     hash_order,
     in_string_order,
+    in_timeline_order,
     string_hash,
     string_key,
     topic_partition_hash,
@@ -85,6 +86,21 @@ def test_string_keys_in_a_tree_with_removals(oracle: Callable[[str], Oracle]) ->
         for position in removed:
             table.remove(position)
         ours.append(list(table))
+    assert ours == [answer["order"] for answer in oracle("current").ask(requests)]
+
+
+def test_the_table_of_members_with_removals(oracle: Callable[[str], Oracle]) -> None:
+    rng = random.Random(6)
+    requests: list[dict[str, Any]] = []
+    ours = []
+    for _ in range(200):
+        keys = strings(rng, rng.choice([1, 2, 3, 5, 12, 60, 100]))
+        removed = rng.sample(range(len(keys)), rng.randrange(len(keys)))
+        requests.append(
+            {"family": "probe", "kind": "string", "keys": keys, "removed": removed, "timeline": True}
+        )
+        left = [key for position, key in enumerate(keys) if position not in removed]
+        ours.append([keys.index(key) for key in in_timeline_order(left, most=len(keys))])
     assert ours == [answer["order"] for answer in oracle("current").ask(requests)]
 
 

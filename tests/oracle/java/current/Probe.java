@@ -7,6 +7,9 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.timeline.SnapshotRegistry;
+import org.apache.kafka.timeline.TimelineHashMap;
 
 /** What Java itself says of hash codes, orders and HashMap iteration: the oracle of assignors/java.py. */
 public final class Probe implements Handler {
@@ -16,8 +19,7 @@ public final class Probe implements Handler {
         for (Object item : Json.array(request.get("keys"))) {
             keys.add(key((String) request.get("kind"), item));
         }
-        Map<Object, Integer> map = request.containsKey("capacity")
-            ? new HashMap<>(Json.integer(request.get("capacity"))) : new HashMap<>();
+        Map<Object, Integer> map = map(request);
         for (int i = 0; i < keys.size(); i++) {
             map.putIfAbsent(keys.get(i), i);
         }
@@ -39,6 +41,14 @@ public final class Probe implements Handler {
             answer.put("sorted", names);
         }
         return answer;
+    }
+
+    private static Map<Object, Integer> map(Map<String, Object> request) {
+        if (request.containsKey("timeline")) {
+            return new TimelineHashMap<>(new SnapshotRegistry(new LogContext()), 0);
+        }
+        return request.containsKey("capacity")
+            ? new HashMap<>(Json.integer(request.get("capacity"))) : new HashMap<>();
     }
 
     private static Object key(String kind, Object item) {
