@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from operator import lt
 
 from assignors.classic.group import Group
+from assignors.classic.user_data import NO_GENERATION
 from assignors.errors import InvalidGroup
 from assignors.model import Member, Share
 
@@ -114,10 +115,12 @@ def _settle(owned: Owned, name: str, members: Sequence[Member]) -> None:
     for partition, places in contested.items():
         rival, holds = places[0], True
         for place in places[1:]:
-            if members[place].generation == members[rival].generation:
+            # Java reads the rival's from its subscription, where a negative one is none; the claimant's as sent.
+            generation, against = members[place].generation, max(members[rival].generation, NO_GENERATION)
+            if generation == against:
                 owned.doubly.add((name, partition))
                 rival, holds = place, False
-            elif members[place].generation > members[rival].generation:
+            elif generation > against:
                 rival, holds = place, True
         if holds:
             winners[partition] = rival

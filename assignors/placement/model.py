@@ -12,6 +12,8 @@ Placement = dict[int, list[int]]
 
 #: Replicas one question may ask for: more than any cluster holds, and less than would fill a machine's memory.
 MAX_REPLICAS = 20_000_000
+#: Partition ids are int32.
+MAX_PARTITION = 2**31 - 1
 
 
 class InvalidPlacement(BadInput):
@@ -44,11 +46,17 @@ def check_question(
         raise InvalidPlacement(f"partitions: {partitions}; must be larger than 0")
     if start_partition < 0:
         raise InvalidPlacement(f"start_partition: {start_partition} is negative")
+    if start_partition + partitions - 1 > MAX_PARTITION:
+        raise InvalidPlacement(
+            f"start_partition: {start_partition} and {partitions} partitions pass the last there can be, "
+            f"{MAX_PARTITION}"
+        )
     if replication_factor < 1:
         raise InvalidReplicationFactor(f"replication_factor: {replication_factor}; must be larger than 0")
     if replication_factor > len(brokers):
         raise InvalidReplicationFactor(
-            f"replication_factor: {replication_factor} is larger than the number of brokers, {len(brokers)}"
+            f"replication_factor: {replication_factor} is larger than the number of brokers, {len(brokers)}; "
+            "add brokers or lower it"
         )
     if partitions * replication_factor > MAX_REPLICAS:
         raise InvalidPlacement(

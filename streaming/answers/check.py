@@ -13,19 +13,30 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 from msgspec import Meta, Struct
 
+from assignors import registry
 from assignors.diff import diff_members
 from assignors.errors import BadInput, InvalidGroup
 from assignors.invariants import check, group, rules_for
 from assignors.placement import Evenness, check_placement
 from streaming.answers.assign import compute
-from streaming.answers.groups import Question, any_json, field_message, first_problem, items_of, parse
-from streaming.answers.lines import MalformedJson, answer_lines
+from streaming.answers.groups import (
+    Question,
+    any_json,
+    field_message,
+    first_problem,
+    items_of,
+    malformed,
+    parse,
+)
+from streaming.answers.lines import answer_lines
 from streaming.answers.place import parse_brokers
 
 #: Exit status when a rule is broken.
 VIOLATION = 1
 
-_Broker = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_LAST = 2**31 - 1
+_DIGITS = len(str(_LAST))
+_Broker = Annotated[int, Meta(ge=0, le=_LAST)]
 _Replicas = list[_Broker]
 
 
@@ -65,8 +76,10 @@ def answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
     if question.assignment is None:
         raise InvalidGroup("assignment: missing; give what was observed, {member: {topic: [partition]}}")
     assignor = question.assignor or ""
-    if assignor or exact:
+    if question.assignor is not None or exact:
         expected = compute(question, question.named_assignor())
+    elif not registry.names(question.protocol):
+        registry.find(question.protocol, "")  # says which protocols there are
     found = group(question.protocol, assignor, question.topics, question.members, question.assignment)
     rules = rules_for(question.protocol, assignor, found)
     violations = [
@@ -113,13 +126,15 @@ def _placement(data: bytes) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         raise BadInput(_located(any_json(data), error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedJson(f"line: {error}") from error
+        raise malformed(data, error) from error
     placed: dict[Any, list[int]] = {}
     for name, value in line.placement.items():
-        if isinstance(value, dict):
-            placed.update({f"{name}-{_number(partition)}": replicas for partition, replicas in value.items()})
-        else:
-            placed[str(_number(name))] = value
+        of_topic = isinstance(value, dict)
+        for partition, replicas in value.items() if isinstance(value, dict) else [(name, value)]:
+            key = f"{name}-{_number(partition)}" if of_topic else str(_number(partition))
+            if key in placed:
+                raise BadInput(f"placement: partition {key} is listed twice")
+            placed[key] = replicas
     if not placed:
         raise BadInput("placement: no partitions")
     found = check_placement(parse_brokers(line.brokers), placed)
@@ -149,8 +164,8 @@ def _located(raw: Any, error: msgspec.ValidationError) -> str:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise BadInput(f"placement: {text!r} is no partition number")
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= _LAST):
+        raise BadInput(f"placement: {text!r} is no partition number, 0 to {_LAST}")
     return int(text)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -23,6 +25,7 @@ _Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 _Partition = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Count = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
 _Share = dict[str, list[_Partition]]
+_Threads = Annotated[int, Meta(ge=1, le=MAX_THREADS)]
 #: Stands for the id of a topic without metadata, which nobody looks at (``Uuid.ZERO_UUID``).
 _NO_ID = "A" * 22
 
@@ -52,7 +55,7 @@ class MemberLine(_Wire, frozen=True):
     topics: list[str] | None = None
     owned: _Share = field(default_factory=dict)
     generation: _Int32 = -1
-    streams: dict[str, Annotated[int, Meta(ge=0, le=MAX_THREADS)]] | None = None
+    streams: dict[str, _Threads] | None = None
 
 
 class GroupLine(_Wire, frozen=True):
@@ -103,7 +106,7 @@ def parse(data: bytes) -> Question:
     except msgspec.ValidationError as error:
         raise BadInput(_located(any_json(data), error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedJson(f"line: {error}") from error
+        raise malformed(data, error) from error
     _check_size(line)
     topics = {name: _topic(name, topic, line.protocol) for name, topic in line.topics.items()}
     _check_topic_ids(topics, line.protocol)
@@ -143,9 +146,9 @@ def _topic(name: str, line: TopicLine, protocol: str) -> Topic:
 def _check_topic_ids(topics: Mapping[str, Topic], protocol: str) -> None:
     if protocol != "consumer":
         return
-    seen: dict[str, str] = {}
+    seen: dict[tuple[int, int], str] = {}
     for name, topic in topics.items():
-        other = seen.setdefault(topic.topic_id or name, name)
+        other = name if topic.topic_id is None else seen.setdefault(uuid_bits(topic.topic_id), name)
         if other != name:
             raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id!r} is also that of {other}")
 
@@ -196,7 +199,30 @@ def any_json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedJson(f"line: {error}") from error
+        raise malformed(data, error) from error
+
+
+def malformed(data: bytes, error: Exception) -> MalformedJson:
+    """What to say of a line that can't be decoded, in place of the decoder's own words where those mislead."""
+    if isinstance(error, RecursionError):
+        return MalformedJson("line: brackets are nested too deep")
+    if isinstance(error, UnicodeDecodeError):
+        return MalformedJson(f"line: not UTF-8 ({error.reason})")
+    half = _lone_surrogate(data)
+    if half is not None:
+        return MalformedJson(
+            f"line: \\u{half:04x} is half of a surrogate pair; write both halves, or the letter"
+        )
+    return MalformedJson(f"line: {error}")
+
+
+def _lone_surrogate(data: bytes) -> int | None:
+    """A lone surrogate that the line escapes: JSON may, UTF-8 (and so Kafka's protocol) can't carry it."""
+    try:
+        text = json.dumps(json.loads(data), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    return next((ord(letter) for letter in text if "\ud800" <= letter <= "\udfff"), None)
 
 
 def _located(raw: Any, error: msgspec.ValidationError) -> str:
@@ -211,12 +237,14 @@ def _located(raw: Any, error: msgspec.ValidationError) -> str:
                 return found
         members = raw.get("members")
         for at, member in enumerate(members if isinstance(members, list) else ()):
-            for part, shape in (("owned", list[_Partition]), ("streams", int)):
+            for part, shape in (("owned", list[_Partition]), ("streams", _Threads)):
                 for name, value in items_of(member.get(part) if isinstance(member, dict) else None):
                     found = first_problem(f"members[{at}].{part}.{name}", value, shape)
                     if found:
                         return found
         for member_id, share in items_of(raw.get("assignment")):
+            if not isinstance(share, dict):
+                return first_problem(f"assignment.{member_id}", share, _Share) or ""
             for name, value in items_of(share):
                 found = first_problem(f"assignment.{member_id}.{name}", value, list[_Partition])
                 if found:
@@ -247,4 +275,28 @@ def field_message(path: str, error: msgspec.ValidationError) -> str:
         inside = f"{path}{place}"
         return f"{inside + '.' if inside else ''}{missing}: missing"
     where = f"{path}{place}" or "line"
-    return f"{where}: {text[0].lower()}{text[1:]}"
+    example = _example(where) if text.startswith(("Expected `object", "Expected `array")) else None
+    such_as = f", such as {example}" if example else ""
+    return f"{where}: {text[0].lower()}{text[1:]}{such_as}"
+
+
+#: What a field looks like, shown where it is neither object nor list.
+_EXAMPLES = (
+    (r"topics", '{"t0": {"partitions": 3}}'),
+    (r"topics\..*\.racks", '[["r1", "r2"], ["r2"]]: one list a partition'),
+    (r"topics\..*\.racks\[\]", '["r1", "r2"]: the racks of one partition'),
+    (r"topics\..*", '{"partitions": 3}'),
+    (r"members", '[{"memberId": "c1", "topics": ["t0"]}]'),
+    (r"members\[\]", '{"memberId": "c1", "topics": ["t0"]}'),
+    (r"members\[\]\.topics", '["t0"]'),
+    (r"members\[\]\.streams", '{"t0": 2}'),
+    (r"members\[\]\.owned|assignment\.[^.]*", '{"t0": [0, 1]}'),
+    (r"members\[\]\.owned\..*|assignment\..*|placement\..*", "[0, 1]"),
+    (r"assignment", '{"c1": {"t0": [0, 1]}}'),
+    (r"placement", '{"0": [0, 1]}'),
+)
+
+
+def _example(where: str) -> str | None:
+    path = re.sub(r"\[\d+\]", "[]", where)
+    return next((example for pattern, example in _EXAMPLES if re.fullmatch(pattern, path)), None)

@@ -118,6 +118,8 @@ def chooser(
         return _Counting(lambda: counter.partition("", None, view))
     if record_size < 1:
         raise BadInput(f"--record-size: {record_size}; at least 1 byte")
+    if not 1 <= batch_size < 2**31:
+        raise BadInput(f"--batch-size: {batch_size}; must be between 1 and {2**31 - 1} bytes")
     random = JavaRandom(secrets.randbits(48) if seed is None else seed)
     sticky = BuiltInPartitioner(batch_size, random.next_signed)
 
@@ -219,11 +221,30 @@ def _regions(source: BinaryIO, limit: int) -> Iterator[bytes | None]:
                 del held[: len(_BOM)]
         cut = held.rfind(b"\n") + 1
         if cut:
-            yield bytes(held[:cut])
+            yield from _within(bytes(held[:cut]), limit)
             del held[:cut]
         if len(held) > limit:
             yield None
             held.clear()
             skipping = True
     if held:
-        yield bytes(held) + b"\n"
+        yield from _within(bytes(held) + b"\n", limit)
+
+
+def _within(region: bytes, limit: int) -> Iterator[bytes | None]:
+    """The region, cut where one of its lines (without its end) is over ``limit`` bytes."""
+    if len(region) <= limit:
+        yield region
+        return
+    start = 0
+    kept = 0
+    while start < len(region):
+        end = region.index(b"\n", start) + 1
+        if len(region[start:end].removesuffix(b"\n").removesuffix(b"\r")) > limit:
+            if kept < start:
+                yield region[kept:start]
+            yield None
+            kept = end
+        start = end
+    if kept < start:
+        yield region[kept:start]

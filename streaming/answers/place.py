@@ -47,7 +47,33 @@ def place(
     Raises:
         MonitorError: the question contradicts itself.
     """
-    parsed = parse_brokers(brokers)
+    try:
+        return _placed(
+            parse_brokers(brokers),
+            partitions,
+            replication_factor,
+            placer=placer,
+            start_index=start_index,
+            shift=shift,
+            start_partition=start_partition,
+            seed=seed,
+        )
+    except InvalidPlacement as error:
+        field, colon, problem = str(error).partition(":")
+        raise type(error)(f"--{field.removeprefix('--').replace('_', '-')}{colon}{problem}") from error
+
+
+def _placed(
+    parsed: list[Broker],
+    partitions: int,
+    replication_factor: int,
+    *,
+    placer: Placer,
+    start_index: int | None,
+    shift: int | None,
+    start_partition: int,
+    seed: int | None,
+) -> Placement:
     random = JavaRandom(secrets.randbits(48) if seed is None else seed)
     if placer == "striped":
         for name, given in (("--start-index", start_index), ("--shift", shift)):

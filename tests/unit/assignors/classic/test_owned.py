@@ -53,6 +53,13 @@ def test_a_third_claim_of_a_higher_generation_takes_what_two_claimed() -> None:
     assert (owned.shares, owned.doubly) == ([{}, {}, {"t": [1]}], {("t", 1)})
 
 
+def test_a_rival_of_a_generation_below_minus_one_counts_as_one_without() -> None:
+    owned = read((-5, {"t": [1]}), (-1, {"t": [1]}))  # -1 against none: equal
+    assert (owned.shares, owned.doubly) == ([{}, {}], {("t", 1)})
+    owned = read((-1, {"t": [1]}), (-5, {"t": [1]}))  # -5 against -1: lower
+    assert (owned.shares, owned.doubly) == ([{"t": [1]}, {}], set())
+
+
 @pytest.mark.parametrize("partition", [-1, 4])
 def test_a_partition_that_does_not_exist(partition: int) -> None:
     with pytest.raises(InvalidGroup, match=rf"members\.c1\.owned\.t: partition {partition} does not exist"):

@@ -65,6 +65,8 @@ def test_groups_that_can_not_be_checked() -> None:
         answer(json.dumps(GROUP).encode())
     with pytest.raises(UnknownAssignor):
         answer(group({}, assignor="best"))
+    with pytest.raises(UnknownAssignor, match="protocol: 'best' is none of classic"):
+        answer(group({}, assignor=None, protocol="best"))
     with pytest.raises(MalformedJson):
         answer(b"{")
 
@@ -86,23 +88,22 @@ def test_an_even_placement() -> None:
 
 
 def test_what_a_better_placement_would_move() -> None:
-    found = answer(placement({"t": {"0": [0, 2], "1": [0, 1]}, "u": {"0": [0]}}, "0:r1,1:r2,2:r1"))
-    assert (
-        found
-        == {
-            "ok": False,
-            "rules": ["rack-spread", "even-replicas", "even-leaders"],
-            "violations": [
-                "rack-spread: partition t-0 has two replicas in a rack while another rack has none",
-                "even-replicas: broker 0 has 3, broker 1 1",
-            ],
-            "leaders": {"0": 3, "1": 0, "2": 0},
-            "replicas": {"0": 3, "1": 1, "2": 1},
-            "moves": [{"partition": "t-0", "from": 0, "to": 1}],
-            "leaderChanges": [{"partition": "t-1", "from": 0, "to": 1}],
-        }
-        or found["ok"] is False
-    )
+    assert answer(placement({"t": {"0": [0, 2], "1": [0, 1]}, "u": {"0": [0]}}, "0:r1,1:r2,2:r1")) == {
+        "ok": False,
+        "rules": ["rack-spread", "even-replicas", "even-leaders"],
+        "violations": [
+            "rack-spread: partition t-0 has two replicas in a rack while another rack has none",
+            "even-replicas: broker 0 has 3, broker 1 1",
+            "even-leaders: broker 0 has 3, broker 1 0",
+        ],
+        "leaders": {"0": 3, "1": 0, "2": 0},
+        "replicas": {"0": 3, "1": 1, "2": 1},
+        "moves": [{"partition": "t-0", "from": 0, "to": 1}],
+        "leaderChanges": [
+            {"partition": "t-0", "from": 1, "to": 2},
+            {"partition": "t-1", "from": 0, "to": 1},
+        ],
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,9 @@ def test_what_a_better_placement_would_move() -> None:
         (placement({"t": {"0": [1.5]}}), BadInput, "placement.t.0[0]: expected `int`, got `float`"),
         (placement({"0": 5}), BadInput, "placement.0: expected `array`, got `int`"),
         (placement(7), BadInput, "placement: expected `object`, got `int`"),
+        (placement({"0": [0], "00": [1]}), BadInput, "placement: partition 0 is listed twice"),
+        (placement({"t": {"1": [0], "01": [1]}}), BadInput, "placement: partition t-1 is listed twice"),
+        (placement({str(2**31): [0]}), BadInput, "placement: '2147483648' is no partition number"),
         (placement({"0": [7]}), InvalidPlacement, "placement: partition 0 is on broker 7"),
         (placement({"0": [0]}, "a"), InvalidPlacement, "brokers: 'a' is not ID"),
         (b'{"placement": {"0": [0]}}', BadInput, "brokers: missing"),

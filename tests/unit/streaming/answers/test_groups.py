@@ -77,30 +77,49 @@ def member(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"topics": None}, "topics: expected `object`, got `null`"),
+        ({"topics": None}, 'topics: expected `object`, got `null`, such as {"t0": {"partitions": 3}}'),
         ({"topics": {"t0": {}}}, "topics.t0.partitions: missing"),
         ({"topics": {"t0": {"partitions": -1}}}, "topics.t0.partitions: expected `int` >= 0"),
         ({"topics": {"t0": {"partitions": "3"}}}, "topics.t0.partitions: expected `int`, got `str`"),
         ({"topics": {"t0": {"partitions": 2.5}}}, "topics.t0.partitions: expected `int`, got `float`"),
         ({"topics": {"t0": {"partitions": True}}}, "topics.t0.partitions: expected `int`, got `bool`"),
         ({"topics": {"t0": {"partitions": 10**30}}}, "topics.t0.partitions: expected `int` <= 5000000"),
-        ({"topics": {"a": {"partitions": 1}, "b": 7}}, "topics.b: expected `object`, got `int`"),
+        (
+            {"topics": {"a": {"partitions": 1}, "b": 7}},
+            'topics.b: expected `object`, got `int`, such as {"partitions": 3}',
+        ),
         (
             {"topics": {"t0": {"partitions": 1, "racks": ["r"]}}},
-            "topics.t0.racks[0]: expected `array`, got `str`",
+            'topics.t0.racks[0]: expected `array`, got `str`, such as ["r1", "r2"]: the racks of one partition',
         ),
-        ({"members": {}}, "members: expected `array`, got `object`"),
-        ({"members": [7]}, "members[0]: expected `object`, got `int`"),
+        (
+            {"members": {}},
+            'members: expected `array`, got `object`, such as [{"memberId": "c1", "topics": ["t0"]}]',
+        ),
+        (
+            {"members": [7]},
+            'members[0]: expected `object`, got `int`, such as {"memberId": "c1", "topics": ["t0"]}',
+        ),
         ({"members": [{"topics": []}]}, "members[0].memberId: missing"),
-        (member(topics="t0"), "members[0].topics: expected `array | null`, got `str`"),
+        (member(topics="t0"), 'members[0].topics: expected `array | null`, got `str`, such as ["t0"]'),
         (member(topics=["t0", 5]), "members[0].topics[1]: expected `str`, got `int`"),
         (member(generation=2**31), "members[0].generation: expected `int` <= 2147483647"),
         (member(owned={"t0": [-1]}), "members[0].owned.t0[0]: expected `int` >= 0"),
-        (member(owned={"t0": 3}), "members[0].owned.t0: expected `array`, got `int`"),
-        (member(owned=[]), "members[0].owned: expected `object`, got `array`"),
+        (member(owned={"t0": 3}), "members[0].owned.t0: expected `array`, got `int`, such as [0, 1]"),
+        (member(owned=[]), 'members[0].owned: expected `object`, got `array`, such as {"t0": [0, 1]}'),
         (member(rackId=5), "members[0].rackId: expected `str | null`, got `int`"),
         ({"protocol": 3}, "protocol: expected `str`, got `int`"),
         ({"assignment": {"c1": {"t0": ["0"]}}}, "assignment.c1.t0[0]: expected `int`, got `str`"),
+        (
+            {"assignment": {"c1": None}},
+            'assignment.c1: expected `object`, got `null`, such as {"t0": [0, 1]}',
+        ),
+        (member(streams={"t0": 0}), "members[0].streams.t0: expected `int` >= 1"),
+        (member(streams={"t0": 10**7}), "members[0].streams.t0: expected `int` <= 1000000"),
+        (
+            {"topics": {"t0": {"partitions": 1, "topicId": {}}}},
+            "topics.t0.topicId: expected `str | null`, got `object`",
+        ),
     ],
 )
 def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> None:
@@ -140,6 +159,20 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
             },
             f"topics.b.topicId: '{ID}' is also that of a",
         ),
+        (  # the last letter has spare bits: other text, the same Uuid
+            {
+                "protocol": "consumer",
+                "topics": {
+                    "a": {"partitions": 1, "topicId": ID},
+                    "b": {"partitions": 1, "topicId": ID[:-1] + "R"},
+                },
+            },
+            f"topics.b.topicId: '{ID[:-1]}R' is also that of a",
+        ),
+        (
+            {"protocol": "consumer", "topics": {"t0": {"partitions": 1, "topicId": "+" * 22}}},
+            f"topics.t0.topicId: '{'+' * 22}' is not url-safe base64",
+        ),
     ],
 )
 def test_contradictions_name_the_field(fields: dict[str, Any], message: str) -> None:
@@ -155,6 +188,23 @@ def test_broken_json(data: bytes) -> None:
     with pytest.raises((MalformedJson, BadInput)) as refused:
         parse(data)
     assert str(refused.value).startswith("line: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            b'{"topics": {}, "members": [], "assignor": "\\ud83d"}',
+            r"line: \ud83d is half of a surrogate pair",
+        ),
+        (b"[" * 5000, "line: brackets are nested too deep"),
+        (b'{"topics": {"\xff": 1}}', "line: not UTF-8 (invalid start byte)"),
+    ],
+)
+def test_broken_json_is_told_in_our_words(data: bytes, message: str) -> None:
+    with pytest.raises(MalformedJson) as refused:
+        parse(data)
+    assert str(refused.value).startswith(message)
 
 
 def test_groups_past_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

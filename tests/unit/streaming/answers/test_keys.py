@@ -80,6 +80,12 @@ def test_a_line_over_the_limit(at_once: int, monkeypatch: pytest.MonkeyPatch) ->
     assert (status, lines) == (2, [*of("a"), error % 2, *of("b"), error % 4])
 
 
+def test_a_line_over_the_limit_inside_a_block() -> None:
+    error = '{"error":{"type":"LineTooLong","message":"line %d: longer than 3 bytes, the limit"}}'
+    expected = [*of("abc"), error % 2, *of("", "xyz", "a"), error % 6]
+    assert run(b"abc\nabcd\n\nxyz\r\na\nabcde", limit=3) == (2, expected)
+
+
 def test_round_robin_counts_lines_whatever_they_hold() -> None:
     assert run(b"a\na\n\na", 3, partitioner="round-robin") == (0, ["0", "1", "2", "0"])
     assert run(b"a\na\n", 3, partitioner="round-robin", start=2) == (0, ["2", "0"])
@@ -102,7 +108,7 @@ def test_sticky_stays_for_a_batch() -> None:
         ("murmur2", {"partitions": 2**31}, "--partitions: 2147483648"),
         ("round-robin", {"start": 2**31}, "--start: 2147483648"),
         ("sticky", {"record_size": 0}, "--record-size: 0"),
-        ("sticky", {"batch_size": 0}, "batch_size: 0"),
+        ("sticky", {"batch_size": 0}, "--batch-size: 0"),
     ],
 )
 def test_refused(partitioner: Any, options: Any, message: str) -> None:

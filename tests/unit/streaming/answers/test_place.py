@@ -60,9 +60,16 @@ def test_striped_places_on_unfenced_brokers_first() -> None:
         ("0,1", {"placer": "striped", "shift": 0}, "--shift"),
         ("0,1::fenced", {}, "brokers: admin-utils knows no fenced brokers"),
         ("0::fenced", {"placer": "striped"}, "brokers: all of them are fenced"),
-        ("0:a,1", {}, "brokers: 1 without a rack"),
+        ("0:a,1", {}, "--brokers: 1 without a rack"),
+        ("0", {"replication_factor": 2}, "--replication-factor: 2 is larger than the number of brokers, 1"),
+        ("0", {"start_index": -1}, "--start-index: -1"),
+        (
+            "0",
+            {"start_partition": 2**31 - 1, "partitions": 2},
+            "--start-partition: 2147483647 and 2 partitions",
+        ),
     ],
 )
 def test_refused(brokers: str, options: Any, message: str) -> None:
     with pytest.raises(InvalidPlacement, match=message):
-        place(brokers, 1, 1, **options)
+        place(brokers, **{"partitions": 1, "replication_factor": 1, **options})
