@@ -38,6 +38,11 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
+def _not_py4j(record: logging.LogRecord) -> bool:
+    """Spark's bridge logs a lost connection with its stack, some of it as root; the error itself is reported."""
+    return record.levelno >= logging.WARNING or "/py4j/" not in record.pathname
+
+
 def configure(log_format: str = "text", *, verbose: bool = False) -> None:
     """Send log lines to standard error.
 
@@ -51,6 +56,10 @@ def configure(log_format: str = "text", *, verbose: bool = False) -> None:
         handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    handler.addFilter(_not_py4j)
+    if not verbose:
+        # Nobody here logs as root; py4j does when a connection to the JVM ends, with a traceback.
+        handler.addFilter(lambda record: record.name != "root" or record.levelno >= logging.WARNING)
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True)
     # Spark's bridge logs each of its calls at DEBUG.
     logging.getLogger("py4j").setLevel(logging.WARNING)

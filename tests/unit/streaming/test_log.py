@@ -67,3 +67,14 @@ def test_lines_go_to_standard_error(kind: str, capsys: pytest.CaptureFixture[str
 def test_an_unknown_format() -> None:
     with pytest.raises(UnknownLogFormat, match="--log-format 'xml': choose text or json"):
         log.configure("xml")
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_libraries_say_as_root_is_for_verbose(verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    log.configure("text", verbose=verbose)
+    logging.getLogger().info("Exception while sending command.")
+    logging.getLogger().warning("heed this")
+    said = capsys.readouterr().err
+
+    assert ("Exception while" in said) == verbose
+    assert "heed this" in said
