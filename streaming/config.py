@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from assignors.errors import BadInput
 from streaming.connection import KafkaSettings
 
 M = TypeVar("M", bound=BaseModel)
+
+_ENVIRONMENT: Final = "REBALANCE_MONITOR_"
+#: What Kafka leaves of a topic's name to the prefix, behind which the longest of ours stands.
+_LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
 
 
 class InvalidSettings(BadInput):
@@ -26,9 +35,17 @@ class TopicSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    prefix: str = ""
-    partitions: int = 4
-    replication_factor: int = -1
+    prefix: str = Field(default="", max_length=_LONGEST_PREFIX)
+    partitions: int = Field(default=4, ge=1)
+    #: -1: the brokers' default.replication.factor.
+    replication_factor: int = Field(default=-1, ge=-1)
+
+    @field_validator("prefix")
+    @classmethod
+    def _is_a_name(cls, prefix: str) -> str:
+        if re.fullmatch(r"[a-zA-Z0-9._-]*", prefix) is None:
+            raise ValueError(f"{prefix!r}: Kafka takes letters, digits, '.', '_' and '-' in topic names")
+        return prefix
 
     @property
     def membership(self) -> str:
@@ -88,7 +105,7 @@ class Settings(BaseSettings):
     """All settings of one process."""
 
     model_config = SettingsConfigDict(
-        env_prefix="REBALANCE_MONITOR_", env_nested_delimiter="__", extra="forbid", hide_input_in_errors=True
+        env_prefix=_ENVIRONMENT, env_nested_delimiter="__", extra="forbid", hide_input_in_errors=True
     )
 
     kafka: KafkaSettings = KafkaSettings()
@@ -115,7 +132,8 @@ def load(
     """The settings of a process; what the command line gives wins.
 
     Raises:
-        InvalidSettings: the file is missing or no TOML, or a setting is unknown; the message names it.
+        InvalidSettings: the file is missing or no TOML, or settings are unknown or of the wrong type; the
+            message names all of them.
     """
     values: dict[str, Any] = {}
     if config is not None:
@@ -125,23 +143,99 @@ def load(
             raise InvalidSettings(f"--config {config}: {os.strerror(error.errno or 0)}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidSettings(f"--config {config}: {error}") from error
+    if strange := list(_strange_variables()):
+        raise InvalidSettings("; ".join(strange))
     settings = validated(Settings, values)
     if bootstrap_servers is not None:
-        settings.kafka.bootstrap_servers = bootstrap_servers
+        settings.kafka = _with(settings.kafka, "kafka", bootstrap_servers=bootstrap_servers)
     if topic_prefix is not None:
-        settings.topics.prefix = topic_prefix
+        settings.topics = _with(settings.topics, "topics", prefix=topic_prefix)
     return settings
 
 
-def validated(model: type[M], values: dict[str, Any]) -> M:
-    """The settings in ``values``.
+def _with(section: M, name: str, **changes: Any) -> M:
+    """The section with these settings, held to the same rules."""
+    return validated(type(section), section.model_dump(exclude_unset=True) | changes, within=name)
+
+
+def validated(model: type[M], values: dict[str, Any], *, within: str = "") -> M:
+    """The settings in ``values``; ``within`` is the table they stand in, for messages.
 
     Raises:
-        InvalidSettings: one is unknown or has the wrong type; the message names it.
+        InvalidSettings: some are unknown or have the wrong type; the message names each.
     """
     try:
         return model(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidSettings(f"setting {where}: {first['msg'].removeprefix('Value error, ')}") from error
+        found = "; ".join(_told(model, one, within) for one in error.errors())
+        raise InvalidSettings(found) from error
+    except SettingsError as error:
+        raise InvalidSettings("; ".join(_not_json()) or f"the environment: {error}") from error
+
+
+def _told(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
+    """One thing that is wrong, and what would be right."""
+    *path, last = (str(part) for part in error["loc"]) if error["loc"] else ("",)
+    where = ".".join(part for part in (within, *path, last) if part)
+    if error["type"] == "extra_forbidden":
+        known = _names(model, path)
+        guess = get_close_matches(last, known, n=1)
+        return f"setting {where}: unknown; " + (
+            f"did you mean {'.'.join([*path, guess[0]])}?" if guess else f"known are {', '.join(known)}"
+        )
+    if error["type"] in {"model_type", "dict_type"}:
+        return f"setting {where}: is a table, [{where}]"
+    return f"setting {where}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _names(model: type[BaseModel], path: list[str]) -> list[str]:
+    """The settings of a table."""
+    for part in path:
+        inner = model.model_fields[part].annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            model = inner
+    return list(model.model_fields)
+
+
+def _sections() -> dict[str, list[str]]:
+    return {name: _names(Settings, [name]) for name in Settings.model_fields}
+
+
+def _strange_variables() -> Iterator[str]:
+    """Variables that are meant as settings but reach none: of an unknown table, or with no table at all.
+
+    Others of our prefix are left alone: Kubernetes sets some for a service of this name, never with ``__``.
+    """
+    sections = _sections()
+    for name in sorted(os.environ):
+        if not name.upper().startswith(_ENVIRONMENT):
+            continue
+        section, nested, _ = name[len(_ENVIRONMENT) :].lower().partition("__")
+        if nested and section not in sections:
+            guess = get_close_matches(section, sections, n=1)
+            yield f"environment {name}: no table {section!r}; " + (
+                f"did you mean {guess[0]}?" if guess else f"known are {', '.join(sections)}"
+            )
+        for table, settings in sections.items():
+            if not nested and section in settings:
+                right = f"{_ENVIRONMENT}{table}__{section}".upper()
+                yield f"environment {name}: has no effect; write {right}"
+
+
+def _not_json() -> Iterator[str]:
+    """Variables that hold a list or a table and are no JSON; their values may be secret."""
+    for name in sorted(os.environ):
+        section, nested, setting = name.upper().removeprefix(_ENVIRONMENT).lower().partition("__")
+        if not name.upper().startswith(_ENVIRONMENT) or section not in _sections():
+            continue
+        table = Settings.model_fields[section].annotation
+        field = getattr(table, "model_fields", {}).get(setting)
+        if nested and (field is None or "list" not in str(field.annotation)):
+            continue
+        with suppress(ValueError):
+            json.loads(os.environ[name])
+            continue
+        what = (
+            'a list, written as JSON: ["a", "b"]' if nested else 'a table, written as JSON: {"name": "value"}'
+        )
+        yield f"environment {name}: is {what}"

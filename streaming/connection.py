@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, SecretStr, field_validator, model_validator
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+#: `host:port`, an IPv6 address in brackets; Java's clients take no address without its port.
+_ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[\w.-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
 
 
 class KafkaSettings(BaseModel):
@@ -33,6 +38,15 @@ class KafkaSettings(BaseModel):
     ssl_key_password: SecretStr | None = None
     #: Whether the certificate must name the broker's host.
     ssl_check_hostname: bool = True
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _are_addresses(cls, servers: str) -> str:
+        for server in servers.split(","):
+            match = _ADDRESS.fullmatch(server.strip())
+            if match is None or not 0 < int(match[1]) < 2**16:
+                raise ValueError(f"{server.strip()!r}: write host:port, several with commas between")
+        return servers
 
     @property
     def uses_sasl(self) -> bool:
@@ -84,3 +98,29 @@ class KafkaSettings(BaseModel):
                 path.read_bytes()
             except OSError as error:
                 raise ValueError(f"{name} {path}: {error.strerror}") from error
+        if self.sasl_password_file is not None and not self.password:
+            raise ValueError(f"sasl_password_file {self.sasl_password_file}: is empty")
+        self._usable()
+
+    def _usable(self) -> None:
+        """What librdkafka would say of the files with OpenSSL's numbers."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if self.ssl_ca_file is not None:
+            try:
+                context.load_verify_locations(self.ssl_ca_file)
+            except ssl.SSLError as error:
+                raise ValueError(f"ssl_ca_file {self.ssl_ca_file}: holds no certificate as PEM") from error
+        if self.ssl_certificate_file is None or self.ssl_key_file is None:
+            return
+        password = self.ssl_key_password.get_secret_value() if self.ssl_key_password is not None else ""
+        try:
+            # A password is always given: without one OpenSSL asks for it on the terminal.
+            context.load_cert_chain(self.ssl_certificate_file, self.ssl_key_file, password=lambda: password)
+        except ssl.SSLError as error:
+            says = (
+                "is not the key of ssl_certificate_file"
+                if error.reason == "KEY_VALUES_MISMATCH"
+                else "can't be opened with ssl_certificate_file; both are PEM, an encrypted key needs its "
+                "ssl_key_password"
+            )
+            raise ValueError(f"ssl_key_file {self.ssl_key_file}: {says}") from error

@@ -29,9 +29,10 @@ ROUNDS_SHOWN = "() => [...document.querySelectorAll('.round')].map((round) => ro
 
 @dataclass
 class Arrivals(threading.Thread):
-    """Notes when each diff could be read from the topic."""
+    """Notes when each diff of the group could be read from the topic; the broker may hold others' groups."""
 
     serve: Serve
+    group: str
     seen: list[tuple[float, Diff]] = field(default_factory=list)
     ending: threading.Event = field(default_factory=threading.Event)
 
@@ -43,7 +44,7 @@ class Arrivals(threading.Thread):
         with DiffReader(self.serve.settings, from_beginning=True) as reader:
             while not self.ending.is_set():
                 record = reader.poll(0.01)
-                if record is not None:
+                if record is not None and record.diff.group_id == self.group:
                     self.seen.append((time.monotonic(), record.diff))
 
     __hash__ = threading.Thread.__hash__
@@ -107,13 +108,13 @@ def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             *("--topic-prefix", serve.settings.topics.prefix),
         ]
         log = getattr(getattr(broker, "broker", None), "log_path", None)
-        reasons = ["--coordinator-log", str(log)] if log else []
+        options = ["--include-group", "checkout-.*", *(("--coordinator-log", str(log)) if log else ())]
         children.add(
-            Child("collector", ["streaming", "collect", *common, *reasons], log=folder / "collect.log")
+            Child("collector", ["streaming", "collect", *common, *options], log=folder / "collect.log")
         )
         job = ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
         children.add(Child("job", job, log=folder / "stream.log"))
-        stage = Stage(serve.start(), group, topic, folder, Arrivals(serve))
+        stage = Stage(serve.start(), group, topic, folder, Arrivals(serve, group))
         for name in ("c1", "c2", "c3"):
             stage.join(name)
         eventually(lambda: stage.settled(3), timeout=90)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from streaming.connection import KafkaSettings
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
+from tests.support.pem import certificate, openssl
 
 PASSWORDS = {"monitor": 'correct horse "battery" staple', "stranger": "also-a-password"}
 
@@ -47,26 +47,12 @@ class _Broker(EmbeddedBroker):
         return self.fixed
 
 
-def _openssl(*arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
-
-
-def authority(folder: Path, name: str) -> Path:
-    """A certificate authority: ``name.pem`` and its key."""
-    certificate = folder / f"{name}.pem"
-    _openssl(
-        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
-        *("-keyout", str(folder / f"{name}.key"), "-out", str(certificate)),
-    )
-    return certificate
-
-
 def keystore(folder: Path, signer: str) -> Path:
     """Key and certificate of 127.0.0.1 in one PEM file."""
     (folder / "san.cnf").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     request = ("-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker", "-keyout", str(folder / "broker.key"))
-    _openssl("req", *request, "-out", str(folder / "broker.csr"))
-    _openssl(
+    openssl("req", *request, "-out", str(folder / "broker.csr"))
+    openssl(
         *(
             "x509",
             "-req",
@@ -87,7 +73,7 @@ def keystore(folder: Path, signer: str) -> Path:
 
 @contextmanager
 def secure_broker(folder: Path) -> Iterator[Secure]:
-    trusted, other = authority(folder, "authority"), authority(folder, "other")
+    trusted, other = certificate(folder, "authority"), certificate(folder, "other")
     clear, controller, secured = free_ports(3)
     properties = {
         "listeners": f"PLAINTEXT://127.0.0.1:{clear},CONTROLLER://127.0.0.1:{controller},SECURE://127.0.0.1:{secured}",

@@ -7,12 +7,13 @@ import pytest
 from streaming.connection import KafkaSettings
 from streaming.kafka import security
 from streaming.kafka.clients import spark_options
+from tests.support.pem import certificate
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> KafkaSettings:
-    for name in ("ca", "certificate", "key"):
-        (tmp_path / f"{name}.pem").write_text(f"-- {name} --")
+    certificate(tmp_path, "ca")
+    certificate(tmp_path, "certificate", locked_with="key-password")
     return KafkaSettings.model_validate(
         {
             "bootstrap_servers": "b:9093",
@@ -22,8 +23,8 @@ def settings(tmp_path: Path) -> KafkaSettings:
             "sasl_password": 'a"b\\c',
             "ssl_ca_file": tmp_path / "ca.pem",
             "ssl_certificate_file": tmp_path / "certificate.pem",
-            "ssl_key_file": tmp_path / "key.pem",
-            "ssl_key_password": "kp",
+            "ssl_key_file": tmp_path / "certificate.key",
+            "ssl_key_password": "key-password",
             "ssl_check_hostname": False,
         }
     )
@@ -43,8 +44,8 @@ def test_librdkafka(settings: KafkaSettings, tmp_path: Path) -> None:
         "ssl.endpoint.identification.algorithm": "none",
         "ssl.ca.location": str(tmp_path / "ca.pem"),
         "ssl.certificate.location": str(tmp_path / "certificate.pem"),
-        "ssl.key.location": str(tmp_path / "key.pem"),
-        "ssl.key.password": "kp",
+        "ssl.key.location": str(tmp_path / "certificate.key"),
+        "ssl.key.password": "key-password",
     }
 
 
@@ -57,12 +58,12 @@ def test_kafka_python(settings: KafkaSettings, tmp_path: Path) -> None:
         "ssl_check_hostname": False,
         "ssl_cafile": str(tmp_path / "ca.pem"),
         "ssl_certfile": str(tmp_path / "certificate.pem"),
-        "ssl_keyfile": str(tmp_path / "key.pem"),
-        "ssl_password": "kp",
+        "ssl_keyfile": str(tmp_path / "certificate.key"),
+        "ssl_password": "key-password",
     }
 
 
-def test_java_and_spark(settings: KafkaSettings) -> None:
+def test_java_and_spark(settings: KafkaSettings, tmp_path: Path) -> None:
     assert security.java(settings) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-256",
@@ -70,10 +71,10 @@ def test_java_and_spark(settings: KafkaSettings) -> None:
         'username="monitor" password="a\\"b\\\\c";',
         "ssl.endpoint.identification.algorithm": "",
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": "-- ca --",
+        "ssl.truststore.certificates": (tmp_path / "ca.pem").read_text(),
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": "-- certificate --",
-        "ssl.keystore.key": "-- key --",
-        "ssl.key.password": "kp",
+        "ssl.keystore.certificate.chain": (tmp_path / "certificate.pem").read_text(),
+        "ssl.keystore.key": (tmp_path / "certificate.key").read_text(),
+        "ssl.key.password": "key-password",
     }
     assert spark_options(settings)["kafka.sasl.mechanism"] == "SCRAM-SHA-256"

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streaming.config import InvalidSettings, load
+from tests.support.pem import certificate
+
+
+def refusal(config: Path | None = None, **given: str) -> str:
+    with pytest.raises(InvalidSettings) as refused:
+        load(config, **given)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            '[kafka]\nbootstrap_servrs = "x:1"',
+            "bootstrap_servrs: unknown; did you mean kafka.bootstrap_servers?",
+        ),
+        ('[kafaka]\nbootstrap_servers = "x:1"', "setting kafaka: unknown; did you mean kafka?"),
+        ("[collect]\nq = 1", "setting collect.q: unknown; known are group_id, include_groups"),
+        ('[topics]\npartitions = "many"', "setting topics.partitions: Input should be a valid integer"),
+        ("[topics]\npartitions = 0", "setting topics.partitions: Input should be greater than or equal to 1"),
+        ('kafka = "x"', "setting kafka: is a table, [kafka]"),
+        ('[kafka]\nbootstrap_servers = "kafka"', "'kafka': write host:port"),
+        ('[kafka]\nbootstrap_servers = "a:1,b:99999"', "'b:99999': write host:port"),
+        ('[topics]\nprefix = "a b"', "'a b': Kafka takes letters"),
+        ("[collect]\ninclude_groups = ['(']", "'(' is no regular expression"),
+        ("[kafka", "--config"),
+    ],
+)
+def test_the_file_is_told_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "monitor.toml"
+    path.write_text(text)
+    assert says in refusal(path)
+
+
+def test_everything_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "monitor.toml"
+    path.write_text('[kafka]\nsasl_pasword = "s3cret"\n[topics]\nprefx = "x"\n')
+    assert refusal(path) == (
+        "setting kafka.sasl_pasword: unknown; did you mean kafka.sasl_password?; "
+        "setting topics.prefx: unknown; did you mean topics.prefix?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("KAFFKA__SASL_PASSWORD", "s3cret", "KAFFKA__SASL_PASSWORD: no table 'kaffka'; did you mean kafka?"),
+        ("BOOTSTRAP_SERVERS", "x:1", "has no effect; write REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS"),
+        ("COLLECT__INCLUDE_GROUPS", "a,b", "COLLECT__INCLUDE_GROUPS: is a list, written as JSON"),
+        ("KAFKA", '{"sasl_password": "s3cret"', "REBALANCE_MONITOR_KAFKA: is a table, written as JSON"),
+    ],
+)
+def test_the_environment_is_told_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    monkeypatch.setenv(f"REBALANCE_MONITOR_{name}", value)
+    told = refusal()
+    assert says in told
+    assert "s3cret" not in told
+
+
+def test_what_kubernetes_sets_for_services_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REBALANCE_MONITOR_SERVE_PORT_8686_TCP_ADDR", "10.0.0.1")
+    monkeypatch.setenv("REBALANCE_MONITOR_PORT", "tcp://10.0.0.1:8686")
+    assert load().kafka.bootstrap_servers == "127.0.0.1:9092"
+
+
+def test_command_line_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "monitor.toml"
+    path.write_text('[kafka]\nbootstrap_servers = "file:1"\n[topics]\nprefix = "file."\npartitions = 7\n')
+    monkeypatch.setenv("REBALANCE_MONITOR_TOPICS__PREFIX", "environment.")
+    settings = load(path)
+    assert (settings.kafka.bootstrap_servers, settings.topics.diffs) == (
+        "file:1",
+        "environment.rebalance.diffs",
+    )
+    settings = load(path, bootstrap_servers="line:1,[::1]:2", topic_prefix="line.")
+    assert (settings.kafka.bootstrap_servers, settings.topics.prefix) == ("line:1,[::1]:2", "line.")
+    assert settings.topics.partitions == 7
+    assert "write host:port" in refusal(bootstrap_servers="")
+    assert "Kafka takes letters" in refusal(topic_prefix="a/b")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two certificates; the key of the first is encrypted."""
+    folder = tmp_path_factory.mktemp("keys")
+    certificate(folder, "one", locked_with="s3cret")
+    certificate(folder, "two")
+    (folder / "no.pem").write_text("nothing of the kind")
+    (folder / "empty").write_text("\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"ssl_ca_file": "no.pem"}, "no.pem: holds no certificate as PEM"),
+        ({"ssl_certificate_file": "one.pem", "ssl_key_file": "one.key"}, "needs its ssl_key_password"),
+        (
+            {
+                "ssl_certificate_file": "one.pem",
+                "ssl_key_file": "one.key",
+                "ssl_key_password": "wrong-s3cret",
+            },
+            "needs its ssl_key_password",
+        ),
+        (
+            {"ssl_certificate_file": "one.pem", "ssl_key_file": "two.key"},
+            "two.key: is not the key of ssl_certificate_file",
+        ),
+    ],
+)
+def test_files_that_tls_cannot_use_are_named(
+    keys: Path, tmp_path: Path, settings: dict[str, str], says: str
+) -> None:
+    path = tmp_path / "monitor.toml"
+    lines = [
+        f'{name} = "{keys / value if name.endswith("_file") else value}"' for name, value in settings.items()
+    ]
+    path.write_text("\n".join(["[kafka]", 'security_protocol = "SSL"', *lines]))
+    told = refusal(path)
+    assert says in told
+    assert "s3cret" not in told
+
+
+def test_a_key_with_its_password(keys: Path, tmp_path: Path) -> None:
+    path = tmp_path / "monitor.toml"
+    path.write_text(
+        f'[kafka]\nsecurity_protocol = "SSL"\nssl_certificate_file = "{keys}/one.pem"\n'
+        f'ssl_key_file = "{keys}/one.key"\nssl_key_password = "s3cret"\nssl_ca_file = "{keys}/two.pem"\n'
+    )
+    settings = load(path)
+    assert settings.kafka.uses_tls
+    assert "s3cret" not in settings.model_dump_json()
+
+
+def test_an_empty_password_file_is_none(keys: Path, tmp_path: Path) -> None:
+    path = tmp_path / "monitor.toml"
+    path.write_text(
+        '[kafka]\nsecurity_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
+        f'sasl_password_file = "{keys}/empty"\n'
+    )
+    assert "empty: is empty" in refusal(path)
