@@ -14,6 +14,10 @@ from msgspec import Meta, Struct, field
 
 #: Milliseconds since the epoch, up to the year 9999: what RFC 3339 can write.
 Timestamp = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
+#: A group's or member's id: Kafka's requests carry no longer strings.
+Id = Annotated[str, Meta(max_length=32_767)]
+#: A generation, an epoch, a timeout: Kafka's INT32.
+Int32 = Annotated[int, Meta(ge=-2_147_483_648, le=2_147_483_647)]
 #: A partition's number.
 Partition = Annotated[int, Meta(ge=0, le=2_147_483_647)]
 #: Partitions of a topic. Clusters hold up to about two million in all; more is a mistake, and would be a heavy one.
@@ -27,42 +31,42 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Fal
 
 
 class _Event(_Wire, frozen=True):
-    group_id: str
+    group_id: Id
     timestamp: Timestamp
 
 
 class _MemberEvent(_Event, frozen=True):
-    member_id: str
+    member_id: Id
 
 
 class MemberJoined(_MemberEvent, frozen=True):
     """A member joined, or joined again with new metadata."""
 
     topics: list[str]
-    group_instance_id: str | None = None
+    group_instance_id: Id | None = None
     client_id: str | None = None
     client_host: str | None = None
     rack_id: str | None = None
     owned: Partitions = field(default_factory=dict)
-    generation: int = -1
+    generation: Int32 = -1
     protocol_type: str = "consumer"
     group_protocol: Literal["classic", "consumer"] = "classic"
     assignors: list[str] = field(default_factory=list)
-    session_timeout_ms: int | None = None
-    rebalance_timeout_ms: int | None = None
+    session_timeout_ms: Int32 | None = None
+    rebalance_timeout_ms: Int32 | None = None
 
 
 class MemberHeartbeat(_MemberEvent, frozen=True):
     """A member is alive."""
 
-    generation: int = -1
+    generation: Int32 = -1
 
 
 class MemberLeft(_MemberEvent, frozen=True):
     """A member left by itself (LeaveGroup)."""
 
     reason: str | None = None
-    group_instance_id: str | None = None
+    group_instance_id: Id | None = None
 
 
 class MemberFenced(_MemberEvent, frozen=True):
@@ -73,8 +77,8 @@ class MemberFenced(_MemberEvent, frozen=True):
     """
 
     reason: str | None = None
-    group_instance_id: str | None = None
-    last_heard: int | None = None
+    group_instance_id: Id | None = None
+    last_heard: Timestamp | None = None
 
 
 class SubscriptionChanged(_MemberEvent, frozen=True):
@@ -86,7 +90,7 @@ class SubscriptionChanged(_MemberEvent, frozen=True):
 class AssignmentAcknowledged(_MemberEvent, frozen=True):
     """A member reports what it holds after its rebalance callbacks."""
 
-    generation: int = -1
+    generation: Int32 = -1
     owned: Partitions = field(default_factory=dict)
 
 
@@ -107,22 +111,22 @@ class PartitionsChanged(_Event, frozen=True):
 class ObservedMember(_Wire, frozen=True):
     """A member of one observed generation (classic) or epoch (consumer)."""
 
-    member_id: str
+    member_id: Id
     topics: list[str]
     assigned: Partitions
     owned: Partitions = field(default_factory=dict)
-    group_instance_id: str | None = None
+    group_instance_id: Id | None = None
     client_id: str | None = None
     client_host: str | None = None
     rack_id: str | None = None
-    session_timeout_ms: int | None = None
-    rebalance_timeout_ms: int | None = None
-    member_epoch: int | None = None
-    previous_member_epoch: int | None = None
+    session_timeout_ms: Int32 | None = None
+    rebalance_timeout_ms: Int32 | None = None
+    member_epoch: Int32 | None = None
+    previous_member_epoch: Int32 | None = None
     state: str | None = None
     pending_revocation: Partitions = field(default_factory=dict)
     target: Partitions | None = None
-    owned_generation: int = -1
+    owned_generation: Int32 = -1
 
 
 class Evidence(_Wire, frozen=True):
@@ -141,8 +145,8 @@ class GroupObserved(_Event, frozen=True):
     """A full view of one generation of a group, from a collector."""
 
     members: list[ObservedMember]
-    generation: int | None = None
-    group_epoch: int | None = None
+    generation: Int32 | None = None
+    group_epoch: Int32 | None = None
     group_protocol: Literal["classic", "consumer"] = "classic"
     protocol_type: str | None = "consumer"
     protocol: str | None = None

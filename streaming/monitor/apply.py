@@ -25,8 +25,12 @@ back is passed on as it is and decides nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import structs
 
+from assignors.errors import BadInput
+from assignors.java import uuid_bits
 from streaming.events import (
     AssignmentAcknowledged,
     Cause,
@@ -49,6 +53,10 @@ from streaming.monitor.rounds import latest, minus_others, play, prune, tombston
 from streaming.monitor.state import Applied, GroupState, MemberState, TopicState
 
 
+class ContradictoryTopic(BadInput):
+    """topic.partitions_changed: what it says of a topic does not fit together."""
+
+
 def apply(state: GroupState | None, event: Event) -> Applied:
     """The group after one event, and what to write.
 
@@ -62,6 +70,7 @@ def apply(state: GroupState | None, event: Event) -> Applied:
     Raises:
         BadInput: the event can't be applied, ``state`` stands: see :func:`streaming.monitor.derived.rebalance`
             and :func:`streaming.monitor.observed.observe`.
+        ContradictoryTopic: racks or topic ids don't fit.
     """
     data = event.data
     if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
@@ -187,6 +196,7 @@ def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged
         name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()
     }
     state = structs.replace(state, topics=old | announced)
+    _check_topics(announced, state.topics)
     state = structs.replace(state, last_owners=prune(state.last_owners, state.topics))
     subscribed = {topic for member in state.members for topic in member.topics}
     counts = {
@@ -206,6 +216,27 @@ def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged
     return _rebalance(
         state, event, Change(state.members, _ownership(state), Cause(kind=event.type, evidence=evidence))
     )
+
+
+def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
+    """Refuse here what would make an assignor refuse every later event of the group.
+
+    Raises:
+        ContradictoryTopic: racks or the topic id don't fit.
+        BadInput: a topic id is no Uuid.
+    """
+    for name, topic in announced.items():
+        if topic.racks is not None and len(topic.racks) != topic.partitions:
+            raise ContradictoryTopic(
+                f"topics.{name}.racks: {len(topic.racks)} entries for {topic.partitions} partitions; give one list "
+                "of racks a partition, [] where unknown"
+            )
+        if topic.topic_id is None:
+            continue
+        uuid_bits(topic.topic_id)
+        for other, known in topics.items():
+            if other != name and known.topic_id == topic.topic_id:
+                raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is that of {other}, too")
 
 
 def _evidence(state: GroupState, event: Event) -> GroupState:

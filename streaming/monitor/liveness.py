@@ -32,9 +32,9 @@ def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
     heard = tracked.heard.get(member_id)
     if heard is None:
         member = tracked.state.member(member_id) if tracked.state is not None else None
-        if member is None or not member.session_timeout_ms:
+        timeout = member.session_timeout_ms or 0 if member is not None else 0
+        if timeout <= 0:
             return False
-        timeout = member.session_timeout_ms
         tracked.heard[member_id] = Heard(timestamp, now_ms + timeout, timeout)
         return True
     heard.timestamp = timestamp

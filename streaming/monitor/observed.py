@@ -142,7 +142,7 @@ def _member(member: ObservedMember) -> MemberState:
         rack_id=member.rack_id,
         session_timeout_ms=member.session_timeout_ms,
         owned={
-            topic: sorted(member.assigned[topic])
+            topic: sorted(set(member.assigned[topic]))
             for topic in sorted(member.assigned)
             if member.assigned[topic]
         },

@@ -46,6 +46,8 @@ def bad(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member
     return Record(2, 7, key, value, ce_type, b"1", b"s", lambda: [("x", None), ("dlt_topic", b"old")])
 
 
+PARTITIONS = b"topic.partitions_changed"
+TOPIC = b'{"groupId":"g","timestamp":1,"topics":{"t":{%s}}}'
 JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
 
 
@@ -61,6 +63,15 @@ JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
         (bad(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
         (bad(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
         (bad(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
+        # Beyond INT32 nothing in Kafka goes; beyond 64 bits the state could not be written.
+        (bad(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
+        (bad(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
+        (
+            bad(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS),
+            b"ContradictoryTopic",
+            b"topics.t.racks",
+        ),
+        (bad(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
         (
             bad(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'),
             b"MalformedEvent",

@@ -220,3 +220,10 @@ def test_a_deleted_observed_group_stays_observed() -> None:
 def test_a_view_without_its_generation_is_refused() -> None:
     with pytest.raises(MissingGeneration, match=r"generation.*groupEpoch.*missing"):
         apply(None, Log().event(GroupObserved, members=[]))
+
+
+def test_a_partition_that_is_named_twice_is_owned_once() -> None:
+    log = Log()
+    (only,) = diffs(play([log.observe(1, {"c1": {"t": [1, 0, 1]}})])[1])
+    assert only.members == {"c1": change(assigned={"t": [0, 1]})}
+    assert only.violations == []
