@@ -6,8 +6,10 @@ partitions is any ascending ``Sequence[int]``: a ``range`` and a list are equall
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from assignors.errors import InvalidGroup
 
 #: ``{topic: ascending partitions}``: what one member owns or is given.
 Share = Mapping[str, Sequence[int]]
@@ -28,6 +30,12 @@ class Topic:
     racks: tuple[tuple[str, ...], ...] | None = None
     topic_id: str | None = None
 
+    def __post_init__(self) -> None:
+        """Racks in lists are taken as well."""
+        racks = self.racks
+        if racks is not None and not (type(racks) is tuple and {tuple}.issuperset(map(type, racks))):
+            object.__setattr__(self, "racks", tuple(map(tuple, racks)))
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -44,3 +52,11 @@ class Member:
     owned: Share = field(default_factory=dict)
     generation: int = -1
     streams: Mapping[str, int] | None = None
+
+    def __post_init__(self) -> None:
+        """Topics in a list are taken as well; one text is not: it would be read letter by letter."""
+        topics: Iterable[str] = self.topics
+        if type(topics) is not tuple:
+            if isinstance(topics, str):
+                raise InvalidGroup(f"topics: {topics!r} is one text; give a sequence of names")
+            object.__setattr__(self, "topics", tuple(topics))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assignors.errors import BadInput
-from assignors.partitioner.murmur import POSITIVE, SEED, M, murmur2
+from assignors.partitioner.murmur import POSITIVE, SEED, InvalidPartition, M, murmur2
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,10 +62,13 @@ def murmur2_column(keys: Any) -> NDArray[np.int32]:
 def partition_column(keys: Any, partitions: int) -> NDArray[np.int32]:
     """The partition of every key among all ``partitions``; ``NO_PARTITION`` (−1) for a null key.
 
-    Takes and raises what :func:`murmur2_column` does.
+    Takes and raises what :func:`murmur2_column` does, and :class:`InvalidPartition` for fewer than 1 partition or
+    more than an int32 counts.
     """
     import numpy as np
 
+    if not 1 <= partitions <= POSITIVE:
+        raise InvalidPartition(f"partitions: {partitions}; must be between 1 and {POSITIVE}")
     answers = []
     for part in _columns(np, keys):
         found = _hash(np, part)

@@ -24,13 +24,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from assignors.errors import BadInput
-from assignors.partitioner.murmur import POSITIVE, partition_for_key
+from assignors.partitioner.murmur import POSITIVE, InvalidPartition, partition_for_key
 
 Draw = Callable[[], int]
-
-
-class InvalidPartition(BadInput):
-    """The partition can't be sent to."""
 
 
 @dataclass(frozen=True, slots=True)

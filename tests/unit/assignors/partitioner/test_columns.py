@@ -8,6 +8,7 @@ import pytest
 
 from assignors.partitioner import murmur2, partition_for_key
 from assignors.partitioner.columns import LONG, UnsupportedColumn, murmur2_column, partition_column
+from assignors.partitioner.murmur import InvalidPartition
 
 
 def _keys(count: int, longest: int) -> list[bytes]:
@@ -84,3 +85,9 @@ def test_refused_columns_say_why(column: object, message: str) -> None:
     with pytest.raises(UnsupportedColumn) as refused:
         murmur2_column(column)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 2**31])
+def test_partition_counts_that_can_not_be(partitions: int) -> None:
+    with pytest.raises(InvalidPartition, match=f"partitions: {partitions}; must be between 1 and 2147483647"):
+        partition_column([b"a"], partitions)

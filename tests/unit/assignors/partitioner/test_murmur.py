@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from assignors.partitioner import murmur2, partition_for_key, to_positive
+from assignors.partitioner.murmur import InvalidPartition
 
 # The vectors of Kafka's own UtilsTest.testMurmur2, and the empty key.
 VECTORS = {
@@ -38,9 +39,17 @@ def test_bytearray_and_memoryview_hash_as_bytes() -> None:
         assert murmur2(bytearray(key)) == murmur2(memoryview(key)) == murmur2(key)
 
 
-def test_a_key_past_the_struct_cache() -> None:
-    key = bytes(range(256)) * 3
-    assert murmur2(key) == _plain(key)
+@pytest.mark.parametrize("length", [*range(40), 255, 256, 257, 259, 260, 263, 768])
+def test_every_length_as_the_original_line_by_line(length: int) -> None:
+    for first in (0, 1, 113):
+        key = bytes((first + 151 * at) % 256 for at in range(length))
+        assert murmur2(key) == _plain(key)
+
+
+@pytest.mark.parametrize("partitions", [0, -1])
+def test_no_partitions(partitions: int) -> None:
+    with pytest.raises(InvalidPartition, match=f"partitions: {partitions}; a topic has at least 1"):
+        partition_for_key(b"a", partitions)
 
 
 def _plain(data: bytes) -> int:
