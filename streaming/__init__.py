@@ -3,4 +3,43 @@
 ``assignors`` computes what Kafka computes; ``streaming.protocols`` and ``streaming.monitor`` are pure state
 machines over it; ``streaming.spark``, ``streaming.kafka``, ``streaming.collect`` and ``streaming.serve`` are
 thin shells around those.
+
+For programs that read the diffs; each name loads its module on first use::
+
+    from streaming import load, read_diffs
+
+    for record in read_diffs(load(bootstrap_servers="127.0.0.1:9092"), from_beginning=True):
+        print(record.diff.group_id, record.diff.cause.kind, record.diff.moved)
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streaming.config import Settings, load
+    from streaming.events import Diff
+    from streaming.reader import DiffReader, DiffRecord, read_diffs
+
+__all__ = ["Diff", "DiffReader", "DiffRecord", "Settings", "load", "read_diffs"]
+
+_HOME = {
+    "Diff": "streaming.events",
+    "DiffReader": "streaming.reader",
+    "DiffRecord": "streaming.reader",
+    "Settings": "streaming.config",
+    "load": "streaming.config",
+    "read_diffs": "streaming.reader",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

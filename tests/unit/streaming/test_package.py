@@ -1,0 +1,28 @@
+"""What programs that read the diffs import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import streaming
+from streaming.reader import read_diffs
+
+
+def test_the_reader_is_at_the_top() -> None:
+    assert streaming.read_diffs is read_diffs
+    assert all(getattr(streaming, name) for name in streaming.__all__)
+    assert set(streaming.__all__) <= set(dir(streaming))
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = streaming.nothing
+
+
+def test_importing_it_loads_no_client() -> None:
+    code = "import sys, streaming; print(sorted({'confluent_kafka', 'pydantic', 'pyspark'} & sys.modules.keys()))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[]\n"
