@@ -6,15 +6,15 @@ member joins a group that is balanced. With racks a partition is in two of three
 Kafka's version, no rack would decide anything). Members join in an order shuffled by the seed. Every answer is
 compared with the JVM's by a checksum.
 
-    python -m benchmarks.assignors [--quick | --doubling] [--seed 1] [--write docs/benchmarks.md]
+    python -m benchmarks.assignors [--quick | --doubling] [--seed 1] [--document]
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import os
-import platform
+import json
+import math
 import random
 import signal
 import time
@@ -26,6 +26,7 @@ from typing import Any
 from assignors.java import string_hash
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
+from benchmarks._document import machine, put, table
 from tests.oracle.driver import Oracle
 
 NEWCOMER = "newMember"
@@ -33,7 +34,9 @@ BUDGET_SECONDS = 1.0
 JVM_LIMIT_SECONDS = 30
 PEER_LIMIT_SECONDS = 10
 PEER_LARGEST = 1000  # members: beyond, kafka-python takes minutes a row
-START, END = "<!-- assignors: start -->", "<!-- assignors: end -->"
+
+#: Milliseconds: ``ours``, ``jvm``, ``peer``; None where there was no answer.
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ def best_of(call: Callable[[], Any], budget: float = BUDGET_SECONDS) -> tuple[fl
             return best * 1000, answer
 
 
-def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool) -> dict[str, Any]:
+def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool) -> Row:
     """Milliseconds of ours, of the JVM's and of kafka-python's, None where one has no answer in time."""
     order = list(range(shape.members))
     random.Random(seed).shuffle(order)
@@ -129,7 +132,7 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool) -> di
     if shape.join:
         members = joined(shape, members, assign(topics, members))
     ours, answer = best_of(lambda: assign(topics, members))
-    row: dict[str, Any] = {"ours": ours, "jvm": None, "peer": None}
+    row: Row = {"ours": ours, "jvm": None, "peer": None}
     if oracle is not None:
         request = {
             "family": "assignorBench",
@@ -226,6 +229,87 @@ def ratio(ours: float, theirs: float | None) -> str:
     return "" if theirs is None else f"{ours / theirs:.2f}"
 
 
+def header(seed: int) -> list[str]:
+    """What was measured and how, and the head of the table."""
+    return [
+        (
+            f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms; JVM: the "
+            f"classes of Kafka 4.3.1, warmed up in the same budget, serial collector. No answer within "
+            f"{JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s (kafka-python), or an exception: –. "
+            f"kafka-python is asked up to {PEER_LARGEST} members, without racks. Unequal: five disjoint buckets of "
+            "topics. +1 first: the newcomer subscribes to the first bucket, the JVM's slowest case."
+        ),
+        "",
+        (
+            "| assignor | members × ratio | topics | subscriptions | change | racks | ours | JVM | ours/JVM "
+            "| kafka-python | ours/kafka-python |"
+        ),
+        "|---|---|---:|---|---|---|---:|---:|---:|---:|---:|",
+    ]
+
+
+def summary(rows: dict[str, Row]) -> str:
+    """The ratios to the JVM in one sentence."""
+    ratios = {name: row["ours"] / row["jvm"] for name, row in rows.items() if row["jvm"] is not None}
+    if not ratios:
+        return ""
+    worst = max(ratios, key=ratios.__getitem__)
+    slower = sum(ratio > 1 for ratio in ratios.values())
+    missing = len(rows) - len(ratios)
+    median = sorted(ratios.values())[len(ratios) // 2]
+    return (
+        f"Ours/JVM over {len(ratios)} rows: median {median:.2f}, above 1 in {slower}, at most {ratios[worst]:.2f} "
+        f"({worst.replace(' | ', ', ')}). The JVM had no answer in {missing}."
+    )
+
+
+def growth(rows: dict[str, Row]) -> str:
+    """Each doubling's time over that of the size before, beside what partitions × log members would give."""
+    cells = []
+    previous: tuple[Shape, float] | None = None
+    for shape in doubling():
+        ours = rows[str(shape)]["ours"]
+        times = allowed = ""
+        if previous is not None and previous[0].members * 2 == shape.members:
+            times = f"{ours / previous[1]:.2f}"
+            allowed = f"{2 * math.log(shape.members) / math.log(previous[0].members):.2f}"
+        kind = "equal" if shape.buckets == 1 else "unequal"
+        cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", cell(ours), times, allowed])
+        previous = shape, ours
+    title = [
+        "assignor",
+        "subscriptions",
+        "members × ratio",
+        "ours, ms",
+        "× the row before",
+        "P log M grows by",
+    ]
+    return table(title, cells)
+
+
+def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
+    """Measure what ``rows`` lacks, printing and keeping each row."""
+    alone = arguments.no_jvm or arguments.doubling
+    oracle = None if alone else Oracle("current", jvm_options=["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"])
+    for shape in wanted:
+        if str(shape) not in rows:
+            peer = not (arguments.no_peer or alone or shape.racks) and shape.members <= PEER_LARGEST
+            rows[str(shape)] = measure(shape, oracle, arguments.seed, peer=peer)
+            if arguments.resume:
+                with arguments.resume.open("a") as file:
+                    file.write(json.dumps([str(shape), rows[str(shape)]]) + "\n")
+        print(line_of(str(shape), rows[str(shape)]), flush=True)
+    if oracle is not None:
+        oracle.close()
+
+
+def line_of(name: str, row: Row) -> str:
+    """A row of the table."""
+    ours, jvm, other = row["ours"], row["jvm"], row["peer"]
+    cells = [name, cell(ours), cell(jvm), ratio(ours, jvm), cell(other), ratio(ours, other)]
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two sizes only")
@@ -236,43 +320,30 @@ def main() -> None:
     parser.add_argument("--no-peer", action="store_true", help="without kafka-python")
     parser.add_argument("--seed", type=int, default=1, help="shuffles the order in which members join")
     parser.add_argument("--only", default="", help="shapes whose row contains this")
-    parser.add_argument("--write", type=Path, help="put the table between the markers of this file")
+    parser.add_argument(
+        "--resume", type=Path, help="keep rows in this file; those in it are not measured again"
+    )
+    parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
     arguments = parser.parse_args()
-    lines = [
-        (
-            f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-            f"seed {arguments.seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms; JVM: the "
-            f"classes of Kafka 4.3.1, warmed up in the same budget. No answer within "
-            f"{JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s (kafka-python), or an exception: –. "
-            f"kafka-python is asked up to {PEER_LARGEST} members, without racks."
-        ),
-        "",
-        (
-            "| assignor | members × ratio | topics | subscriptions | change | racks | ours | JVM | ours/JVM "
-            "| kafka-python | ours/kafka-python |"
-        ),
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    print(*lines, sep="\n", flush=True)
-    wanted = doubling() if arguments.doubling else shapes(quick=arguments.quick)
-    alone = arguments.no_jvm or arguments.doubling
-    oracle = None if alone else Oracle("current", jvm_options=["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"])
-    for shape in wanted:
-        if arguments.only not in str(shape):
-            continue
-        peer = not (arguments.no_peer or alone or shape.racks) and shape.members <= PEER_LARGEST
-        row = measure(shape, oracle, arguments.seed, peer=peer)
-        ours, jvm, other = row["ours"], row["jvm"], row["peer"]
-        cells = [str(shape), cell(ours), cell(jvm), ratio(ours, jvm), cell(other), ratio(ours, other)]
-        line = f"| {' | '.join(cells)} |"
-        lines.append(line)
-        print(line, flush=True)
-    if oracle is not None:
-        oracle.close()
-    if arguments.write:
-        text = arguments.write.read_text()
-        before, after = text[: text.index(START) + len(START)], text[text.index(END) :]
-        arguments.write.write_text("\n".join([before, *lines, after]))
+    rows: dict[str, Row] = {}
+    if arguments.resume and arguments.resume.exists():
+        rows.update(map(json.loads, arguments.resume.read_text().splitlines()))
+    head = header(arguments.seed)
+    print(*head, sep="\n", flush=True)
+    every = list(doubling() if arguments.doubling else shapes(quick=arguments.quick))
+    wanted = [shape for shape in every if arguments.only in str(shape)]
+    run(wanted, arguments, rows)
+    found = {str(shape): rows[str(shape)] for shape in wanted}
+    if arguments.doubling:
+        text = (
+            f"### Growth of the assignors' time\n\nOne member joins; seed {arguments.seed}.\n\n{growth(rows)}"
+        )
+    else:
+        lines = [line_of(name, row) for name, row in found.items()]
+        text = "\n".join(["## Assignors", "", summary(found), "", *head, *lines])
+    print(f"\n{text if arguments.doubling else summary(found)}")
+    if arguments.document:
+        put("assignors-growth" if arguments.doubling else "assignors", text)
 
 
 if __name__ == "__main__":

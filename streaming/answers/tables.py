@@ -35,31 +35,59 @@ def assigned(answer: Mapping[str, Any]) -> Table:
     return table
 
 
+#: Of a member's change: what ``explain`` calls it → how it is marked, and its colour.
+_CHANGES = {
+    "kept": ("= kept", "default"),
+    "assigned": ("+ assigned", "green"),
+    "revoked": ("− revoked", "red"),
+}
+
+
 def _explained(answer: Mapping[str, Any]) -> Table:
+    """A row a change and rule, topics together; a section a member."""
     table = Table(
-        Column("member", no_wrap=True), "owned", "revoked", "assigned", "kept", "rule", "partitions", "why"
+        Column("member", no_wrap=True), Column("change", no_wrap=True), "partitions", Column("why", ratio=1)
     )
     for member, reason in answer["members"].items():
-        cells = [
-            Text(member),
-            *(Text(shared(reason[part])) for part in ("owned", "revoked", "assigned", "kept")),
-        ]
-        for decision in reason["decisions"] or [None]:
-            why = [
-                Text(decision["rule"]),
-                Text(f"{decision['topic']}:{runs(decision['partitions'])}"),
-                Text(decision["why"]),
-            ] if decision else []  # fmt: skip
-            table.add_row(*cells, *why)
-            cells = [Text()] * len(cells)
+        cell = Text(member)
+        for change, rule, why, share in _changes(reason):
+            mark, colour = _CHANGES[change]
+            reasons = Text.assemble((rule, "bold"), f": {why}")
+            table.add_row(cell, Text(mark, style=colour), Text(shared(share)), reasons)
+            cell = Text()
+        if not reason["decisions"]:
+            table.add_row(cell, Text("nothing", style="dim"))
         table.add_section()
     return table
 
 
+def _changes(reason: Mapping[str, Any]) -> list[tuple[str, str, str, dict[str, list[int]]]]:
+    """``(change, rule, why, share)`` of one member: first what it keeps, then what it gets, then what it loses."""
+    found: dict[tuple[str, str, str], dict[str, list[int]]] = {}
+    for change in _CHANGES:
+        for decision in reason["decisions"]:
+            topic = decision["topic"]
+            changed = set(reason[change].get(topic, ())).intersection(decision["partitions"])
+            if changed:
+                found.setdefault((change, decision["rule"], decision["why"]), {})[topic] = sorted(changed)
+    return [(*key, share) for key, share in found.items()]
+
+
+#: What is counted under each column of a comparison, and what a person reads.
+_COUNTS = {
+    "kept": "kept",
+    "revoked": "revoked",
+    "assigned": "assigned",
+    "moved": "moved",
+    "most": "most a member",
+    "least": "least a member",
+}
+
+
 def compared(answer: Mapping[str, Any]) -> Table:
-    """Assignors side by side: a row a member, and what each answer moves below."""
+    """Assignors side by side: a row a member, and what each answer moves below; the fewest moves stand out."""
     columns = answer["compared"]
-    table = Table(Column("member", no_wrap=True), *columns, show_footer=False)
+    table = Table(Column("member", no_wrap=True), *(Column(name, overflow="fold") for name in columns))
     members = dict.fromkeys(member for found in columns.values() for member in found.get("assignment", ()))
     for member in members:
         table.add_row(
@@ -67,8 +95,15 @@ def compared(answer: Mapping[str, Any]) -> Table:
             *(Text(shared(found.get("assignment", {}).get(member, {}))) for found in columns.values()),
         )
     table.add_section()
-    for name in ("kept", "revoked", "assigned", "moved", "most", "least"):
-        table.add_row(Text(name, style="dim"), *(str(found.get(name, "")) for found in columns.values()))
+    for name, label in _COUNTS.items():
+        counts = [found.get(name) for found in columns.values()]
+        fewest = min((count for count in counts if count is not None), default=None)
+        best = [name == "moved" and count == fewest and len(set(counts)) > 1 for count in counts]
+        cells = ["" if count is None else str(count) for count in counts]
+        table.add_row(
+            Text(label, style="dim"),
+            *(Text(cell, style="bold green" if good else "") for cell, good in zip(cells, best, strict=True)),
+        )
     if any("error" in found for found in columns.values()):
         table.add_row(
             Text("error", style="dim"),
