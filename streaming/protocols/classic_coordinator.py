@@ -6,8 +6,7 @@ dynamic members only. Then generation + 1, the vote, and the sync phase, which e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Container, Mapping, Sequence
 
 from msgspec import structs
 
@@ -36,12 +35,15 @@ def join_group(step: Step, event: JoinGroup) -> None:
     step.send("JoinGroup", len(names))
     told: list[str] = []
     accepted: list[str] = []
+    taken: set[str] = set()
     for name in names:
         member = step.members[name]
         if member.member_id:
             accepted.append(name)
             continue
-        member_id = own_id(step.setup, name, member.incarnation, step.members.values())
+        taken = taken or {other.member_id for other in step.members.values()}
+        member_id = own_id(step.setup, name, member.incarnation, taken)
+        taken.add(member_id)
         needs_id = step.rules.member_id_required and not _static(step, member)
         step.members[name] = structs.replace(
             member, member_id=member_id, pending=needs_id, stage=Stage.JOINING, heard=step.at
@@ -53,19 +55,10 @@ def join_group(step: Step, event: JoinGroup) -> None:
         _accept(step, accepted)
 
 
-def own_id(setup: Setup, name: str, incarnation: int, others: Iterable[Identified]) -> str:
+def own_id(setup: Setup, name: str, incarnation: int, taken: Container[str]) -> str:
     """A member id that nobody else in the group has; a crashed process may still be counted under its own."""
     member_id = setup.member_id(name, incarnation)
-    taken = any(other.member_id == member_id for other in others)
-    return f"{member_id}~{incarnation}" if taken else member_id
-
-
-class Identified(Protocol):
-    """What has a member id."""
-
-    @property
-    def member_id(self) -> str:
-        """Empty for one that has none yet."""
+    return f"{member_id}~{incarnation}" if member_id in taken else member_id
 
 
 def _static(step: Step, member: Member) -> bool:
@@ -76,26 +69,23 @@ def _accept(step: Step, names: Sequence[str]) -> None:
     new: list[str] = []
     replaced: list[str] = []
     subscribed: list[str] = []
+    members, rules = step.members, step.rules
     for name in names:
-        member = step.members[name]
-        assignors = step.rules.assignors(member)
+        member = members[name]
+        topics = member.client.topics
         if not member.known:
-            taken = _instance(step, name, member)
-            if taken is None:
-                new.append(name)
-            else:
-                replaced.append(name)
-        elif step.rules.subscribes and member.said != member.client.topics:
+            (new if _instance(step, name, member) is None else replaced).append(name)
+            member = members[name]
+        elif member.said != topics and rules.subscribes:
             subscribed.append(name)
-        member = step.members[name]
-        step.members[name] = structs.replace(
+        members[name] = structs.replace(
             member,
             stage=Stage.JOINING,
             pending=False,
             joined=True,
             heard=step.at,
-            said=member.client.topics,
-            assignors=assignors,
+            said=topics,
+            assignors=rules.assignors(member),
             claim=member.owned,
             claim_generation=member.generation,
         )
@@ -273,14 +263,14 @@ def sync_group(step: Step, event: SyncGroup) -> None:
     if step.phase is Phase.STABLE:
         step.reply(names)
     elif step.phase is Phase.COMPLETING:
-        for name in names:
-            step.update(name, synced=True, heard=step.at)
-        if step.get("leader") in names:
-            assign(step)
-            waiting = [name for name, member in step.members.items() if member.synced]
-            for name in waiting:
-                step.update(name, synced=False)
-            step.reply(waiting)
+        if step.get("leader") not in names:
+            for name in names:
+                step.update(name, synced=True, heard=step.at)
+            return
+        now = set(names)
+        waiting = [name for name, member in step.members.items() if member.synced or name in now]
+        assign(step, now)
+        step.reply(waiting)
 
 
 def sync_timeout(step: Step, event: SyncTimeout) -> None:
@@ -300,14 +290,18 @@ def sync_timeout(step: Step, event: SyncTimeout) -> None:
         prepare(step)
 
 
-def assign(step: Step) -> None:
-    """Every known member gets its share, those away included; the group is stable."""
+def assign(step: Step, heard: Container[str] = ()) -> None:
+    """Every known member gets its share, those away included; the group is stable.
+
+    ``heard``: whose SyncGroup has come now.
+    """
     known = step.known()
     shares = step.rules.assign(step, step.order(known))
     for name, member in known.items():
         share = shares.get(name) or NOTHING
         share = member.assigned if share == member.assigned else tidy(share)
-        step.members[name] = structs.replace(step.members[name], assigned=share)
+        at = step.at if name in heard else member.heard
+        step.members[name] = structs.replace(member, assigned=share, synced=False, heard=at)
     step.set(phase=Phase.STABLE, assigned_with=step.topics)
 
 

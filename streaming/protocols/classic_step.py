@@ -159,17 +159,17 @@ class Step:
 
     def waiting(self, event: MemberCalls, stages: Iterable[Stage]) -> list[str]:
         """The members of ``event`` that still wait for this call, in one of these stages."""
-        allowed = frozenset(stages)
-        found = []
-        for name, call in event.calls:
-            member = self.members.get(name)
-            if member is not None and member.call == call and member.stage in allowed:
-                found.append(name)
-        return found
+        allowed, members = tuple(stages), self.members
+        return [
+            name
+            for name, call in event.calls
+            if (member := members.get(name)) is not None and member.call == call and member.stage in allowed
+        ]
 
     def calls(self, names: Iterable[str]) -> Calls:
         """These members' calls as they stand now."""
-        return tuple((name, self.members[name].call) for name in names)
+        members = self.members
+        return tuple([(name, members[name].call) for name in names])
 
     # What members do.
 
@@ -232,12 +232,13 @@ class Step:
         names = list(names)
         self.quiet(names)
         stopped: dict[str, Share] = {}
+        members, keeps = self.members, self.rules.keeps
         for name in names:
-            member = self.members[name]
-            keep = self.rules.keeps(member)
+            member = members[name]
+            keep = keeps(member)
             if keep is not member.owned:
                 stopped[name] = keep
-            self.members[name] = structs.replace(
+            members[name] = structs.replace(
                 member, stage=Stage.JOINING, call=member.call + 1, beat_from=None, owned=keep, synced=False
             )
         self.consume(stopped)

@@ -113,7 +113,8 @@ def _join(step: Step, name: str) -> bool:
     """Epoch 0: a new member, or a static one that is back (no new epoch). False: it has to try again."""
     member = step.members[name]
     instance = member.client.instance_id
-    member_id = member.member_id or own_id(step.setup, name, member.incarnation, step.members.values())
+    taken = {other.member_id for other in step.members.values()}
+    member_id = member.member_id or own_id(step.setup, name, member.incarnation, taken)
     if instance is not None:
         for other, record in list(step.members.items()):
             if other == name or not record.known or record.client.instance_id != instance:

@@ -34,7 +34,7 @@ class Phase(StrEnum):
     CLASSIC = "Classic"
 
 
-class Member(Struct, frozen=True):
+class Member(Struct, frozen=True, gc=False):
     """A member: what its process does, and what the coordinator knows of it."""
 
     client: Client

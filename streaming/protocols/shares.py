@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from assignors.model import Share
 
@@ -51,8 +51,10 @@ def union(left: Share, right: Share) -> Share:
     return found
 
 
-def only(share: Share, topics: Iterable[str]) -> Share:
+def only(share: Share, topics: Sequence[str]) -> Share:
     """The part of a share in these topics."""
+    if tuple(share) == topics:
+        return share
     wanted = set(topics)
     if wanted.issuperset(share):
         return share

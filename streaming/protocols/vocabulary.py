@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from assignors.errors import BadInput
@@ -51,6 +52,11 @@ def dynamic_id(name: str, incarnation: int) -> str:
     return name
 
 
+@lru_cache(maxsize=1 << 14)
+def _step(name: str) -> int:
+    return sum(name.encode()) % 4
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """The timing model. Everything takes exactly as long as it says here, so that forecasts are reproducible.
@@ -81,7 +87,7 @@ class Timing:
 
     def busy_ms(self, name: str) -> int:
         """How long a member is busy before it acts on what it was told."""
-        return self.processing_ms * (sum(name.encode()) % 4) // 4
+        return self.processing_ms * _step(name) // 4
 
 
 @dataclass(frozen=True, slots=True)

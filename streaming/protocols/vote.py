@@ -36,7 +36,8 @@ def select(lists: Mapping[str, Sequence[str]]) -> str:
     return next(name for name in in_hash_order(list(votes)) if votes[name] == most)
 
 
-def cooperative(assignors: Sequence[str]) -> bool:
+@cache
+def cooperative(assignors: tuple[str, ...]) -> bool:
     """Whether a client with these assignors keeps its partitions through a rebalance.
 
     The highest protocol that *all* its assignors support: a client in the middle of an upgrade, with

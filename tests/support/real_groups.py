@@ -185,7 +185,7 @@ class Play:
         found = self.admin.describe_topics(TopicCollection([name]))[name].result(30)
         return str(found.topic_id).rstrip("=").replace("+", "-").replace("/", "_")  # as Kafka prints it
 
-    def _reader(self) -> Consumer:
+    def _reader(self, **more: str) -> Consumer:
         return Consumer(
             {
                 "bootstrap.servers": self.kafka.bootstrap_servers,
@@ -193,6 +193,7 @@ class Play:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 20,
+                **more,
             }
         )
 
@@ -207,10 +208,12 @@ class Play:
 
     def _count(self) -> int:
         """Partitions of the offsets topic; the first consumer of a cluster that looks for a group creates it."""
-        first = self._reader()
+        first = self._reader(**({"group.protocol": "consumer"} if self.group.protocol == "consumer" else {}))
 
         def count() -> int:
             first.poll(0.05)
+            if len(first.assignment()) < sum(topic.partitions for topic in self.scenario.topics.values()):
+                return 0  # the coordinators learn of new topics a little later than clients
             return len(
                 first.list_topics("__consumer_offsets", timeout=10).topics["__consumer_offsets"].partitions
             )
