@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assignors.errors import BadInput
 from streaming.cli.options import (
     BootstrapServers,
     Config,
+    Json,
     LogFormat,
     MetricsHost,
     MetricsPort,
@@ -32,6 +34,10 @@ class OnDataLoss(StrEnum):
     restart = "restart"
 
 
+class NoCheckpoint(BadInput):
+    """`stream` was not told where its checkpoint is."""
+
+
 app = typer.Typer(invoke_without_command=True)
 
 
@@ -39,10 +45,12 @@ app = typer.Typer(invoke_without_command=True)
     epilog="Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor"
 )
 def stream(
+    context: typer.Context,
     *,
     checkpoint: Annotated[
-        str, typer.Option("--checkpoint", metavar="DIR", help="Offsets and state: keep it across restarts.")
-    ],
+        str | None,
+        typer.Option("--checkpoint", metavar="DIR", help="Offsets and state: keep it across restarts."),
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
     config: Config = None,
     topic_prefix: TopicPrefix = None,
@@ -67,7 +75,7 @@ def stream(
             "--buckets", metavar="N", help="State blobs that groups share; frozen in the checkpoint."
         ),
     ] = 16,
-    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2]",
+    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
     on_data_loss: Annotated[
         OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
     ] = OnDataLoss.stop,
@@ -77,6 +85,10 @@ def stream(
     verbose: Verbose = False,
 ) -> None:
     """Run the Spark job: membership events in; diffs, latest assignments and dead letters out."""
+    if context.invoked_subcommand is not None:
+        return
+    if checkpoint is None:
+        raise NoCheckpoint("--checkpoint DIR is needed: the folder for the job's offsets and state")
     from streaming.cli.signals import stop_on_signals
 
     stop = stop_on_signals()
@@ -101,6 +113,39 @@ def stream(
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     with _report(every_batch=verbose or log_format == "json") as report:
         run(settings, options, stop, report)
+
+
+@app.command("inspect-state", epilog="Example: rebalance-monitor stream inspect-state --checkpoint ./state")
+def inspect_state(
+    *,
+    checkpoint: Annotated[
+        str, typer.Option("--checkpoint", metavar="DIR", help="Of a job that is stopped, or a copy.")
+    ],
+    group: Annotated[str | None, typer.Option("--group", help="Only this group.")] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show what a checkpoint knows of its groups. No cluster is needed."""
+    del verbose  # main looks at it for tracebacks
+    from streaming.spark.inspection import NoState, inspect
+
+    found = list(inspect(checkpoint, group))
+    if group is not None and not found:
+        raise NoState(f"--group {group!r}: the checkpoint does not know it")
+    if as_json:
+        for one in found:
+            print(one.as_json().decode())
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("group", "bucket", "protocol", "assignor", "generation", "members", "bytes", box=None)
+    for one in found:
+        state = one.tracked.state
+        if state is not None:
+            values = (state.protocol, state.assignor or "", state.generation, len(state.members), one.size)
+            table.add_row(one.group_id, str(one.bucket), *map(str, values))
+    Console().print(table)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from assignors import registry
 from assignors.model import Member, Topic
 from streaming.events import Cause, Event, Partitions
 from streaming.monitor import vote
-from streaming.monitor.rounds import NOTHING, Ownership, as_partitions, play
+from streaming.monitor.rounds import NOTHING, Ownership, as_partitions, existing, play
 from streaming.monitor.state import DiffOutput, GroupState, MemberState
 
 #: Cooperative rebalances settle in two or three rounds; this ends one that never would.
@@ -86,7 +86,7 @@ def _join_and_sync(
     outputs: list[DiffOutput] = []
     for number in range(1, MAX_ROUNDS + 1):
         members = [
-            _member(member, before, claims.get(member.member_id), known, cooperative=cooperative)
+            _member(state, member, before, claims.get(member.member_id), known, cooperative=cooperative)
             for member in change.members
         ]
         after = registry.find("classic", assignor).assign(_topics(state), members)
@@ -115,14 +115,9 @@ def _rejoins(members: Sequence[MemberState], output: DiffOutput) -> bool:
 def _reconcile(state: GroupState, event: Event, change: Change) -> tuple[GroupState, tuple[DiffOutput, ...]]:
     """KIP-848: revoke and hand out what is free, then hand out what was released."""
     assignor = vote.consumer(change.members)
+    # The coordinator starts from the target it has: a claim counts where nobody else owns, as `before` has it.
     members = [
-        _member(
-            member,
-            change.before,
-            change.claims.get(member.member_id),
-            state.generation - 1,
-            cooperative=False,
-        )
+        _member(state, member, change.before, None, state.generation - 1, cooperative=False)
         for member in change.members
     ]
     target = registry.find("consumer", assignor).assign(_topics(state, ids=True), members)
@@ -175,14 +170,23 @@ def _own(
 
 
 def _member(
-    member: MemberState, before: Ownership, claim: Claim | None, generation: int, *, cooperative: bool
+    state: GroupState,
+    member: MemberState,
+    before: Ownership,
+    claim: Claim | None,
+    generation: int,
+    *,
+    cooperative: bool,
 ) -> Member:
     """A member as the JoinGroup response shows it to the assignor.
 
     ``sticky`` sends what was owned before the join; ``cooperative-sticky`` reads what is owned *at* the join,
-    and a client that rebalances eagerly has given that up already.
+    and a client that rebalances eagerly has given that up already. What a topic does not have any more, made
+    again with fewer partitions, nobody brings to a join.
     """
     owned, generation = claim or (before.get(member.member_id, NOTHING), generation)
+    if owned:
+        owned = existing(owned, state.topics)
     if cooperative and member.group_protocol == "classic" and not vote.cooperative(member):
         owned = NOTHING
     return Member(

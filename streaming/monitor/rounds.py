@@ -147,6 +147,19 @@ def minus_others(claim: Partitions, member_id: str, held: Ownership) -> Partitio
     return free
 
 
+def existing(owned: Partitions, topics: Mapping[str, TopicState]) -> Partitions:
+    """A share without partitions that their topic, made again with fewer, does not have any more."""
+    if all(
+        topic not in topics or max(partitions, default=0) < topics[topic].partitions
+        for topic, partitions in owned.items()
+    ):
+        return owned
+    return {
+        topic: [p for p in partitions if topic not in topics or p < topics[topic].partitions]
+        for topic, partitions in owned.items()
+    }
+
+
 def prune(
     last_owners: Mapping[str, Mapping[int, str]], topics: Mapping[str, TopicState]
 ) -> dict[str, dict[int, str]]:

@@ -8,6 +8,7 @@ committed or run again, with the same ids.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.2
 _GUARD_SECONDS = 10.0
+#: Our own errors in the stack trace of a Python worker.
+_OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
 #: Kafka's retriable errors as they stand in a failed query's text.
 _AWAY = (
     "org.apache.kafka.common.errors.TimeoutException",
@@ -238,7 +241,9 @@ def _wait_for_cluster(settings: Settings, stop: threading.Event) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The lines of an error that a person can act on: the last cause, without the stack."""
+    """The line of an error that a person can act on: what our own code raised in a worker, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [found[1] for line in lines if (found := _OURS.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:500]
+    said = (ours or causes)[-1:] or lines[:1] or [type(error).__name__]
+    return said[0][:500]

@@ -45,22 +45,28 @@ class SparkUnavailable(OutsideFailure):
     """Spark did not start."""
 
 
+class SparkGone(OutsideFailure):
+    """Spark's JVM ended while it was needed."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     """How Spark runs.
 
     Attributes:
-        master: Spark's master URL.
+        master: Spark's master URL. ``local[2,4]``: two cores, and a task whose Python worker died is tried again.
         log_file: where the JVM and the Python workers write; a temporary file when None.
         shuffle_partitions: tasks of the stateful stage. Kept in the checkpoint from its first batch on.
         verbose: log level INFO in place of WARN.
+        connector: with the jars of Spark's Kafka connector.
         conf: Spark properties that go before this module's.
     """
 
-    master: str = "local[2]"
+    master: str = "local[2,4]"
     log_file: Path | None = None
     shuffle_partitions: int = 2
     verbose: bool = False
+    connector: bool = True
     conf: tuple[tuple[str, str], ...] = ()
 
 
@@ -109,15 +115,18 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         NoJava: there is none.
         DownloadFailed: the Kafka connector could not be fetched.
         SparkUnavailable: the JVM ended while starting; the message names its log.
+        SparkGone: it ended while the context was open.
     """
     java()
     import pyspark
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark import SparkConf
+    from pyspark.accumulators import AccumulatorServer
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    jars = fetch([spark_connector(pyspark.__version__)])
+    jars = fetch([spark_connector(pyspark.__version__)]) if options.connector else []
     log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
     log_file.parent.mkdir(parents=True, exist_ok=True)
     log4j = _log4j(log_file.parent, "info" if options.verbose else "warn")
@@ -139,11 +148,25 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
             context = _context(_submitted(conf, gateway), gateway)
         except (PySparkException, OSError) as error:
             raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
+    AccumulatorServer.handle_error = _accumulators_gone
     try:
-        yield SparkSession(context)
+        try:
+            yield SparkSession(context)
+        finally:
+            context.stop()
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise SparkGone(
+            f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
+            "Start again: the checkpoint has the place and the state"
+        ) from error
     finally:
-        context.stop()
         _end(gateway)
+
+
+def _accumulators_gone(server: Any, request: Any, client: Any) -> None:
+    """Pyspark prints a stack trace when the JVM's end of this socket goes; what is lost is said once, by us."""
+    del server, request, client
+    logging.getLogger(__name__).debug("pyspark's accumulators lost the JVM")
 
 
 def _submitted(conf: SparkConf, gateway: Any) -> SparkConf:

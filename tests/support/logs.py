@@ -1,8 +1,8 @@
 """A recorded membership log of many groups, the same for the same seed: all protocols, assignors and disturbances.
 
-Derived groups under every assignor, observed groups (eager, cooperative, consumer), static members, duplicates,
-stale generations, events of unknown members, heartbeats, partition counts that grow and shrink, deletions,
-poison.
+Derived groups under every assignor and protocol, a migration from one to the other, observed groups (eager,
+cooperative, consumer), static members, duplicates, stale generations, events of unknown members, heartbeats,
+session timeouts (fences of the timer, good and stale), partition counts that grow and shrink, deletions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from assignors.partitioner import partition_for_key
 from streaming import codec
 from streaming.events import (
+    AssignmentAcknowledged,
     Event,
     EventData,
     GroupDeleted,
@@ -41,7 +42,11 @@ FLAVOURS: tuple[dict[str, Any], ...] = (
     {"assignors": ["range"], "group_protocol": "consumer"},
     {"observed": "range"},
     {"observed": "cooperative-sticky"},
+    {"observed": "uniform"},
+    {"migrates": True},
 )
+#: No session ends while a test runs: what is fenced stands in the log.
+SESSION_TIMEOUT_MS = 3_600_000
 TOPICS = ("orders", "payments", "audit")
 
 
@@ -56,6 +61,7 @@ class _Group:
     sent: int = 0
     generation: int = 0
     owned: dict[str, Partitions] = field(default_factory=dict)
+    heard: dict[str, int] = field(default_factory=dict)
     history: list[Event] = field(default_factory=list)
 
     def emit(self, kind: type[EventData], **fields: Any) -> Event:
@@ -77,7 +83,9 @@ class _Group:
             return self._topics()
         if roll < 0.125:
             self.members, self.owned, self.generation = {}, {}, 0
-            return self.emit(GroupDeleted)
+            return self.emit(GroupDeleted, forget=self.rng.random() < 0.1)
+        if roll < 0.14:
+            return self.emit(AssignmentAcknowledged, member_id=self._someone(), owned={"orders": [0]})
         return self._observe() if "observed" in self.flavour else self._member_event(roll)
 
     def _topics(self) -> Event:
@@ -93,7 +101,12 @@ class _Group:
 
     def _join(self, member_id: str, instance_id: str | None) -> Event:
         self.members[member_id] = instance_id
-        fields = {name: value for name, value in self.flavour.items() if name != "observed"}
+        fields = {name: value for name, value in self.flavour.items() if name not in ("observed", "migrates")}
+        if "migrates" in self.flavour:
+            modern = self.rng.random() < min(0.9, self.sent / 100)
+            fields = (
+                {"group_protocol": "consumer"} if modern else {"assignors": ["cooperative-sticky", "range"]}
+            )
         return self.emit(
             MemberJoined,
             member_id=member_id,
@@ -101,6 +114,7 @@ class _Group:
             group_instance_id=instance_id,
             owned={"orders": [0]} if self.rng.random() < 0.1 else {},
             generation=self.rng.randint(-1, 5) if self.rng.random() < 0.1 else -1,
+            session_timeout_ms=self.rng.choice((None, SESSION_TIMEOUT_MS)),
             **fields,
         )
 
@@ -110,7 +124,12 @@ class _Group:
             instance = f"i{self.born}" if self.rng.random() < 0.3 else None
             return self._join(f"c{self.born}", instance)
         if roll < 0.55:
-            return self.emit(MemberHeartbeat, member_id=self._someone(), generation=self.rng.randint(0, 9))
+            member_id = self._someone()
+            beat = self.emit(MemberHeartbeat, member_id=member_id, generation=self.rng.randint(0, 9))
+            self.heard[member_id] = beat.data.timestamp
+            return beat
+        if roll < 0.58 and self.heard:
+            return self._fence()
         if roll < 0.65:
             return self.emit(SubscriptionChanged, member_id=self._someone(), topics=self._subscription())
         if roll < 0.72:
@@ -121,6 +140,16 @@ class _Group:
         member_id = self._someone()
         self.members.pop(member_id, None)
         return self.emit(self.rng.choice((MemberLeft, MemberFenced)), member_id=member_id, reason="r")
+
+    def _fence(self) -> Event:
+        """What the timer writes; now and then it had not read the member's last heartbeat."""
+        member_id = self.rng.choice(list(self.heard))
+        heard = self.heard[member_id]
+        if self.rng.random() < 0.3:
+            heard -= 1
+        else:
+            self.members.pop(member_id, None)
+        return self.emit(MemberFenced, member_id=member_id, reason="session timeout", last_heard=heard)
 
     def _observe(self) -> Event:
         self.generation += self.rng.choice((0, 1, 1, 1, 2))
@@ -138,9 +167,11 @@ class _Group:
             ObservedMember(member_id=member_id, topics=list(TOPICS), assigned=shares[member_id])
             for member_id in ids
         ]
-        return self.emit(
-            GroupObserved, members=members, generation=self.generation, protocol=self.flavour["observed"]
-        )
+        assignor = self.flavour["observed"]
+        number: dict[str, Any] = {"generation": self.generation}
+        if assignor == "uniform":
+            number = {"group_epoch": self.generation, "group_protocol": "consumer"}
+        return self.emit(GroupObserved, members=members, protocol=assignor, **number)
 
 
 def membership_log(events: int, groups: int, seed: int = 1) -> Iterator[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,14 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from assignors.partitioner import partition_for_key
 from streaming.config import Settings, TopicSettings
 from streaming.connection import KafkaSettings
 from streaming.kafka.topics import ensure_topics
-from tests.support.kafka import Kafka, unique
+from streaming.monitor.bucket import Sinks
+from tests.support.kafka import Kafka, eventually, unique
 from tests.support.logs import Log
+from tests.support.pure_stream import by_key, run
 
 #: What a reader sees of a record: value and headers.
 Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -35,6 +38,13 @@ class Job:
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
         ensure_topics(self.settings)
+
+    @property
+    def sinks(self) -> Sinks:
+        """Where this job's outputs go."""
+        topics = self.settings.topics
+        names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
+        return Sinks(*names, dict.fromkeys(names, topics.partitions))
 
     def feed(self, log: Log) -> None:
         """Write the log's records where they stand."""
@@ -127,18 +137,51 @@ class Job:
         consumer.close()
         return dict(found)
 
+    def behind(self) -> int:
+        """Events beyond the checkpoint's newest batch."""
+        return self.count(self.settings.topics.membership) - self._reached()
+
+    def _reached(self) -> int:
+        offsets = self.checkpoint / "offsets"
+        newest = max((int(one.name) for one in offsets.glob("[0-9]*")), default=None)
+        if newest is None:
+            return 0
+        topic = self.settings.topics.membership
+        for line in (offsets / str(newest)).read_text().splitlines():
+            if f'"{topic}"' in line:
+                return sum(json.loads(line)[topic].values())
+        return 0
+
     def count(self, topic: str) -> int:
         """Records in a topic."""
         consumer = Consumer(
             {"bootstrap.servers": self.settings.kafka.bootstrap_servers, "group.id": unique("reader")}
         )
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        ends = [
-            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
-            for number in partitions
-        ]
-        consumer.close()
-        return sum(ends)
+
+        def ends() -> int | None:
+            try:
+                partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+                return sum(
+                    consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+                    for number in partitions
+                )
+            except KafkaException:  # a topic made a moment ago has no leader yet; a broker may be away
+                return None
+
+        try:
+            eventually(lambda: ends() is not None, timeout=60)
+            return ends() or 0
+        finally:
+            consumer.close()
+
+
+def expected(job: Job, log: Log) -> dict[str, dict[bytes | None, list[Row]]]:
+    """What the pure functions give, by topic and key."""
+    sinks = job.sinks
+    found: dict[str, dict[bytes | None, list[Row]]] = {name: {} for name in sinks[:4]}
+    for (topic, key), rows in by_key(run(log, batch=10**9, buckets=1, sinks=sinks)).items():
+        found[topic][key] = [(value, tuple(headers)) for value, headers in rows]
+    return found
 
 
 def compacted(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
@@ -156,3 +199,18 @@ def once(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
             assert first == row
         found[key] = list(seen.values())
     return found
+
+
+def processes_of(driver: int) -> dict[str, list[int]]:
+    """The pids of a job: its driver, its JVM, and Python's daemon and workers (the workers first)."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it ended meanwhile
+            continue
+        children[parent].append(int(stat.parent.name))
+    jvms = children[driver]
+    daemons = [pid for jvm in jvms for pid in children[jvm]]
+    workers = [pid for daemon in daemons for pid in children[daemon]]
+    return {"driver": [driver], "jvm": jvms, "worker": [*workers, *daemons]}

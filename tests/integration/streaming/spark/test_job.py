@@ -8,24 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from streaming.monitor.bucket import Sinks
 from tests.support.kafka import Kafka, eventually
 from tests.support.logs import Log, as_topic, membership_log
-from tests.support.pure_stream import by_key, run
-from tests.support.stream_job import Job, Row, compacted, once
+from tests.support.stream_job import Job, compacted, expected
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-
-def expected(job: Job, log: Log) -> dict[str, dict[bytes | None, list[Row]]]:
-    """What the pure functions give, by topic and key."""
-    topics = job.settings.topics
-    names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
-    sinks = Sinks(*names, dict.fromkeys(names, topics.partitions))
-    found: dict[str, dict[bytes | None, list[Row]]] = {name: {} for name in names}
-    for (topic, key), rows in by_key(run(log, batch=10**9, buckets=1, sinks=sinks)).items():
-        found[topic][key] = [(value, tuple(headers)) for value, headers in rows]
-    return found
 
 
 def poisoned(log: Log) -> Log:
@@ -73,19 +60,6 @@ def test_a_record_without_a_key_is_dead_lettered(broker: Kafka, tmp_path: Path) 
         job.settings.topics.membership.encode(),
     )
     assert dict(headers)["dlt_offset"] == str(len(log.partitions[3]) - 1).encode()
-
-
-def test_killed_in_mid_stream_and_started_again_nothing_is_missing(broker: Kafka, tmp_path: Path) -> None:
-    job = Job(broker, tmp_path)
-    log = as_topic(membership_log(300, 9, seed=3), 4)
-    job.feed(log)
-    diffs = job.settings.topics.diffs
-    with job.running("--max-offsets-per-trigger", "20") as child:
-        eventually(lambda: job.count(diffs) > 30, timeout=90)
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-    job.drain()
-    assert once(job.rows(diffs)) == expected(job, log)[diffs]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -7,7 +7,7 @@ import pytest
 from streaming.events import Cause, Diff, Evidence
 from streaming.monitor.apply import apply
 from streaming.monitor.vote import InconsistentGroupProtocol
-from tests.support.membership import Log, assignments, change, diffs, holds, play
+from tests.support.membership import Log, assignments, change, check_algebra, diffs, holds, play
 
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}
 
@@ -248,6 +248,33 @@ def test_partition_counts_that_grow_and_shrink() -> None:
     _, gone = play([log.topics(t=0)], state)
     assert holds(diffs(gone)[0]) == {"c1": {}, "c2": {}}
     assert diffs(gone)[0].unassigned == {}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"assignors": ["sticky"]},
+        {"assignors": ["cooperative-sticky"]},
+        {"group_protocol": "consumer", "assignors": ["uniform"]},
+        {"group_protocol": "consumer", "assignors": ["range"]},
+    ],
+)
+def test_a_topic_made_again_with_fewer_partitions_takes_the_rest_from_their_owners(
+    fields: dict[str, object],
+) -> None:
+    log = Log()
+    joins = [log.topics(t=6), log.join("c1", **fields), log.join("c2", **fields)]
+    state, _ = play(joins)
+    state, given = play([log.topics(t=2)], state)
+    after = holds(diffs(given)[-1])
+    assert sorted(p for share in after.values() for p in share.get("t", ())) == [0, 1]
+    for diff in diffs(given):
+        check_algebra(diff)
+    # What somebody claims that is not there, or is another's, counts for nothing.
+    state, given = play([log.join("c3", owned={"t": [0, 5]}, generation=99, **fields)], state)
+    assert diffs(given)
+    for diff in diffs(given):
+        check_algebra(diff)
 
 
 def test_partition_counts_of_topics_that_nobody_subscribes_to_change_nothing() -> None:

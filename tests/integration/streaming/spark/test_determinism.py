@@ -1,0 +1,85 @@
+"""Diffs are a function of the log: other batches, buckets and partitions of the job change no byte.
+
+``STREAM_EVENTS=100000`` is the full size.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.clients import spark_options
+from streaming.kafka.topics import ensure_topics
+from streaming.spark import plan
+from streaming.spark.session import SessionOptions, session
+from tests.support.kafka import Kafka
+from tests.support.logs import as_topic, membership_log
+from tests.support.stream_job import Job, compacted, expected
+
+logger = logging.getLogger(__name__)
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+EVENTS = int(os.environ.get("STREAM_EVENTS", "3000"))
+GROUPS = max(11, EVENTS // 200)
+FULL = EVENTS >= 100_000
+#: Batches in proportion where the log is shorter than the full one; None: no bound.
+BOUNDS = (1000, 7777, None) if FULL else (EVENTS // 10, EVENTS // 3, None)
+#: (most events a batch, buckets, shuffle partitions): every value of each with every value of one other.
+VARIANTS = [
+    (BOUNDS[0], 1, 1),
+    (BOUNDS[1], 4, 2),
+    (BOUNDS[2], 16, 2),
+]
+MORE = [
+    (BOUNDS[0], 4, 2),
+    (BOUNDS[0], 16, 1),
+    (BOUNDS[1], 1, 2),
+    (BOUNDS[1], 16, 1),
+    (BOUNDS[2], 1, 1),
+    (BOUNDS[2], 4, 1),
+]
+
+
+@pytest.mark.timeout(1800)
+def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka, tmp_path: Path) -> None:
+    source = Job(broker, tmp_path)
+    log = as_topic(membership_log(EVENTS, GROUPS, seed=11), 4)
+    source.feed(log)
+    kafka, names = source.settings.kafka, source.settings.topics
+    wanted = expected(source, log)
+    with session(SessionOptions(log_file=tmp_path / "spark.log")) as spark:
+        for number, (bound, buckets, partitions) in enumerate([*VARIANTS, *(MORE if FULL else ())]):
+            job = Job(broker, tmp_path / str(number))
+            ensure_topics(job.settings)
+            ticks = Job(broker, tmp_path).settings.topics.dead_letters  # of nobody: an empty topic
+            spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+            options = {
+                "subscribe": names.membership,
+                "startingOffsets": "earliest",
+                **({} if bound is None else {"maxOffsetsPerTrigger": str(bound)}),
+            }
+            rows = plan.writes(
+                plan.source(spark, spark_options(kafka) | options),
+                plan.source(spark, spark_options(kafka) | {"subscribe": ticks}),
+                buckets,
+                job.sinks._replace(membership=names.membership),
+            )
+            query = (
+                rows.writeStream.format("kafka")
+                .options(includeHeaders="true", **spark_options(kafka))
+                .option("checkpointLocation", str(job.checkpoint))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+            batches = len([one for one in query.recentProgress if one.numInputRows])
+            topics = job.settings.topics
+            variant = f"{bound or 'all'} events a batch, {buckets} buckets, {partitions} partitions"
+            logger.info("%s: %d batches, %d diffs", variant, batches, job.count(topics.diffs))
+            assert (batches > 1) == (bound is not None), variant
+            assert job.rows(topics.diffs) == wanted[names.diffs], variant
+            assert compacted(job.rows(topics.assignments)) == wanted[names.assignments], variant
+            assert job.rows(topics.dead_letters) == wanted[names.dead_letters], variant

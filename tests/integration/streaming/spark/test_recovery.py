@@ -1,0 +1,89 @@
+"""Whatever is killed, whenever: no diff is missing, none has two contents.
+
+``STREAM_KILLS=20 STREAM_EVENTS=100000`` is the full size; ``-o log_cli=true -o log_cli_level=INFO`` shows figures.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import statistics
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.kafka import Kafka, eventually
+from tests.support.logs import Log, as_topic, membership_log
+from tests.support.stream_job import Job, compacted, expected, once, processes_of
+
+logger = logging.getLogger(__name__)
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+KILLS = int(os.environ.get("STREAM_KILLS", "3"))
+EVENTS = int(os.environ.get("STREAM_EVENTS", "3000"))
+VICTIMS = ("driver", "jvm", "worker")
+
+
+def feed_slowly(job: Job, log: Log, stop: threading.Event) -> None:
+    """The log in a hundred pieces, each partition in its order, until all is there; at once after ``stop``."""
+    longest = max(map(len, log.partitions))
+    step = max(1, longest // 100)
+    for start in range(0, longest, step):
+        job.feed(Log([rows[start : start + step] for rows in log.partitions]))
+        stop.wait(0.5)
+
+
+@pytest.mark.timeout(3600)
+def test_killed_at_random_under_load_nothing_is_missing_and_no_id_has_two_contents(
+    broker: Kafka, tmp_path: Path
+) -> None:
+    job = Job(broker, tmp_path)
+    log = as_topic(membership_log(EVENTS, max(11, EVENTS // 200), seed=5), 4)
+    rng = random.Random(20)
+    diffs = job.settings.topics.diffs
+    started: list[float] = []
+    calm = threading.Event()
+    load = threading.Thread(target=feed_slowly, args=(job, log, calm))
+    load.start()
+    try:
+        for number in range(KILLS):
+            victim = VICTIMS[number % len(VICTIMS)] if len(VICTIMS) >= KILLS else rng.choice(VICTIMS)
+            with job.running("--max-offsets-per-trigger", str(max(20, EVENTS // 100))) as child:
+                begin, before = time.monotonic(), job.count(diffs)
+                eventually(lambda: not load.is_alive() or job.behind() > 50)
+                if job.behind() > 50:
+                    eventually(lambda before=before: job.count(diffs) > before, timeout=180, every=0.1)
+                    started.append(time.monotonic() - begin)
+                time.sleep(rng.uniform(0, 3))  # the moment is what is random
+                pids = processes_of(child.pid)[victim]
+                for pid in pids[:1]:
+                    os.kill(pid, signal.SIGKILL)
+                if victim == "driver":
+                    child.wait()
+                elif victim == "jvm":
+                    _, errors = child.communicate(timeout=60)
+                    assert (child.returncode, "Traceback" in errors) == (3, False), errors
+                else:
+                    time.sleep(rng.uniform(0, 2))  # the task is tried again
+                    assert child.poll() is None
+                logger.info("%d: %s killed, %d diffs", number + 1, victim, job.count(diffs))
+    finally:
+        calm.set()
+        load.join()
+    job.drain()
+    wanted, topics = expected(job, log), job.settings.topics
+    rows = job.rows(diffs)
+    found = once(rows)  # fails when an id has two contents
+    logger.info(
+        "%d kills: %d diffs, %d written twice, start to first batch %s s",
+        KILLS,
+        sum(map(len, found.values())),
+        sum(map(len, rows.values())) - sum(map(len, found.values())),
+        f"median {statistics.median(started):.1f}, worst {max(started):.1f}" if started else "-",
+    )
+    assert found == wanted[diffs]
+    assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]
