@@ -2,6 +2,9 @@
 .DEFAULT_GOAL := help
 .SUFFIXES:
 
+# Compiled modules make every child process start in half the time; where this is set, none would be kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 # Fast tiers first: a mistake shows before a JVM has started.
 TIERS := $(wildcard tests/unit tests/property tests/golden tests/oracle tests/integration tests/acceptance)

@@ -33,4 +33,5 @@ fi
 # Silent when there is nothing to do; uv's own progress when there is.
 "$uv" sync --locked --check --quiet 2>/dev/null && exit 0
 [ -d .venv ] || echo "Installing the locked packages into .venv (about 600 MB, once)" >&2
-"$uv" sync --locked || fail "the packages of uv.lock could not be installed: see uv's message above"
+# Compiled now, by all cores: else each of the demo's ten processes compiles what it imports.
+"$uv" sync --locked --compile-bytecode || fail "the packages of uv.lock could not be installed: see uv's message above"
