@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 
 from assignors.classic.general_state import State
+from assignors.classic.racks import Racks
 
 
 def assign_free(state: State, free: Mapping[str, Sequence[int]]) -> None:
     """Give every free partition away: first to members in its racks, then what is left to anyone."""
     if state.racks is not None:
-        free = _assign_near(state, free)
+        free = _assign_near(state, state.racks, free)
     size = len(state.loads)
     heaps: dict[int, list[int]] = {}
     for name in state.owners:
@@ -51,11 +52,8 @@ def _mended(heap: list[int], loads: Sequence[int]) -> int:
         heapreplace(heap, current)
 
 
-def _assign_near(state: State, free: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+def _assign_near(state: State, racks: Racks, free: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     """The rack pass: the least loaded subscriber that has no rack or one of the partition's. Gives what is left."""
-    racks = state.racks
-    if racks is None:
-        return {name: list(partitions) for name, partitions in free.items()}
     size = len(state.loads)
     heaps: dict[int, dict[str | None, list[int]]] = {}
     rest: dict[str, list[int]] = {}

@@ -63,6 +63,7 @@ class _MovedSet:
         return iter(self._few if self._table is None else self._table)
 
     def add(self, partition: int) -> None:
+        """It is not in the set; with the ninth the set becomes a table, which may grow."""
         code = signed(self._base + 31 * partition)
         if self._table is not None:
             self._table.add(partition, code)
@@ -74,6 +75,7 @@ class _MovedSet:
                 self._table.add(known, its_code)
 
     def remove(self, partition: int) -> None:
+        """It is in the set."""
         if self._table is None:
             del self._few[partition]
         else:

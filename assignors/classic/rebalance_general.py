@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from assignors.classic.general_state import State
 from assignors.classic.loads import Loads, mask_of
 from assignors.classic.movements import Movements
+from assignors.classic.user_data import NO_GENERATION
 from assignors.java import signed
 from assignors.model import Member
 
@@ -161,8 +162,7 @@ def _frozen(state: State, room: Sequence[int], movable: Mapping[str, Sequence[in
 
 def _previous_owners(members: Sequence[Member], state: State) -> dict[str, dict[int, int]]:
     """Claims of generations before the newest, by topic and partition: the highest, the first of equals."""
-    newest = max((member.generation for member in members), default=-1)
-    newest = max(newest, -1)
+    newest = max([NO_GENERATION, *(member.generation for member in members)])
     ranks = {place: rank for rank, place in enumerate(state.places)}
     previous: dict[str, dict[int, int]] = {}
     for place, member in enumerate(members):
