@@ -5,7 +5,7 @@ What the stream wrote must be exactly this, id for id and byte for byte: :func:`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import msgspec
@@ -20,8 +20,12 @@ from streaming.monitor.bucket import DIFF_TYPE, Record, Sinks, process
 from streaming.reader import DiffRecord, read_diffs
 
 
-def replay(settings: Settings, group: str | None = None) -> Iterator[DiffRecord]:
+def replay(
+    settings: Settings, group: str | None = None, *, until: Callable[[], bool] = lambda: False
+) -> Iterator[DiffRecord]:
     """Every diff of what is in the membership topic now; ``partition`` and ``offset`` are the event's.
+
+    It ends before when ``until()`` is true.
 
     Raises:
         ClusterUnavailable, TopicsNotCreated: nobody answers, or nobody says what the topics are like.
@@ -35,7 +39,7 @@ def replay(settings: Settings, group: str | None = None) -> Iterator[DiffRecord]
     bucket = Bucket()
     wanted = None if group is None else group.encode()
     with TopicTail(settings, topics.membership, from_beginning=True) as tail:
-        while not tail.at_end:
+        while not tail.at_end and not until():
             message = tail.poll(0.1)
             if message is None or (wanted is not None and message.key() != wanted):
                 continue

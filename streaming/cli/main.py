@@ -1,18 +1,21 @@
-"""``rebalance-monitor``: finds the command, runs it, turns errors into one line and an exit status."""
+"""``rebalance-monitor``: finds the command, runs it, turns errors into one line and an exit status.
+
+What is slow to import is imported in functions: :func:`main` must be there before an early Ctrl-C is.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-import traceback
 from importlib import import_module
-from typing import NoReturn
-
-import typer
+from typing import TYPE_CHECKING, NoReturn
 
 from assignors import __version__
 from assignors.errors import MonitorError
-from streaming.processes import follow_parent
+
+if TYPE_CHECKING:
+    import typer
 
 #: Command → what `--help` says of it. The module of the same name in this package holds ``app``.
 COMMANDS: dict[str, str] = {
@@ -37,15 +40,11 @@ COMMANDS: dict[str, str] = {
 
 
 def _version(value: bool) -> None:
+    import typer
+
     if value:
         typer.echo(f"rebalance-monitor {__version__}")
         raise typer.Exit
-
-
-def _root(
-    _: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
-) -> None:
-    """Who rebalanced, why, and what moved: the history of Kafka consumer-group rebalances."""
 
 
 def _nothing() -> None:
@@ -54,6 +53,13 @@ def _nothing() -> None:
 
 def build(called: str | None) -> typer.Typer:
     """The command line with every command listed and only ``called`` imported: `--help` stays instant."""
+    import typer
+
+    version = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version.")
+
+    def root(_: bool = version) -> None:
+        """Who rebalanced, why, and what moved: the history of Kafka consumer-group rebalances."""
+
     app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,
@@ -61,7 +67,7 @@ def build(called: str | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode="rich",
     )
-    app.callback()(_root)
+    app.callback()(root)
     for name, help_line in COMMANDS.items():
         if name == called:
             app.add_typer(import_module(f"streaming.cli.{name}").app, name=name, help=help_line)
@@ -70,13 +76,33 @@ def build(called: str | None) -> typer.Typer:
     return app
 
 
+def _leave_the_pipe() -> NoReturn:
+    """The reader of our output is gone (`| head`): not an error; keep Python from flushing into the void."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
+
+
 def main() -> NoReturn:
     """Run the command line and end the process: 0 done, 1 a bad answer, 2 bad input, 3 a failure outside."""
+    # Until there is something to end in order, Ctrl-C ends the process without a word.
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    import traceback
+
+    import typer
+
+    from streaming.processes import follow_parent
+
     follow_parent()
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = sys.argv[1:]
     called = next((word for word in arguments if not word.startswith("-")), None)
     try:
-        sys.exit(build(called)(arguments or ["--help"], standalone_mode=False) or 0)
+        status = build(called)(arguments or ["--help"], standalone_mode=False) or 0
+        sys.stdout.flush()
+        sys.exit(status)
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         print(f"error: {message}", file=sys.stderr)
@@ -89,9 +115,11 @@ def main() -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output is gone (`| head`): not an error; keep Python from flushing into the void.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _leave_the_pipe()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer makes status 1 of it
+            _leave_the_pipe()
+        raise
     except Exception as error:  # noqa: BLE001 - the last resort: a person never meets a traceback
         if "--verbose" in arguments:
             traceback.print_exc()

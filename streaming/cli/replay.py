@@ -36,7 +36,10 @@ def replay(
     log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     if not check:
-        print_diffs(replayed(settings, group), as_json=as_json)
+        from streaming.cli.signals import stop_on_signals
+
+        stop = stop_on_signals()
+        print_diffs(replayed(settings, group, until=stop.is_set), as_json=as_json)
         return
     found = 0
     for line in differences(settings, group):

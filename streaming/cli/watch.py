@@ -27,15 +27,16 @@ def watch(
     verbose: Verbose = False,
 ) -> None:
     """Show diffs as they land: who caused each round and what moved, each diff once."""
+    from streaming.cli.signals import stop_on_signals
+
+    stop = stop_on_signals()  # before the slow imports: a signal meanwhile is an order too
     from streaming import log
     from streaming.cli.render import print_diffs
-    from streaming.cli.signals import stop_on_signals
     from streaming.config import load
     from streaming.reader import read_diffs
 
     log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
-    stop = stop_on_signals()
     records = read_diffs(
         settings, until=stop.is_set, exit_at_end=exit_at_end, from_beginning=from_beginning, group=group
     )

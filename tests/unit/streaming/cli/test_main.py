@@ -62,6 +62,26 @@ def test_an_error_that_nobody_foresaw_is_one_line_too() -> None:
     )
 
 
+@pytest.mark.parametrize("arguments", [["simulate", "crash", "--json"], ["simulate", "--list"], ["--help"]])
+def test_a_reader_that_is_gone_is_no_error(arguments: list[str]) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "streaming", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    child.stdout.close()
+    _, errors = child.communicate(timeout=120)
+    assert (child.returncode, errors) == (0, b"")
+
+
+def test_the_entry_imports_nothing_slow() -> None:
+    """An early Ctrl-C must find ``main`` already there, or it meets a traceback of half an import."""
+    code = (
+        "import sys, streaming.cli.main; print(sorted({'typer', 'rich', 'subprocess'} & sys.modules.keys()))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[]\n"
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_has_help_with_an_example(command: str) -> None:
     answer = run(command, "--help")
