@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.config import Settings
@@ -39,13 +40,14 @@ class CheckpointUnusable(OutsideFailure):
 
 
 class Card(msgspec.Struct, frozen=True, rename="camel"):
-    """What a checkpoint belongs to. ``topic_id`` as Kafka prints it."""
+    """What a checkpoint belongs to. ``topic_id`` as Kafka prints it; ``partitions``: how many of them are read."""
 
     cluster_id: str
     topic: str
     topic_id: str
     buckets: int
     version: int = 1
+    partitions: int = 0
 
 
 def current(settings: Settings, buckets: int) -> Card:
@@ -58,14 +60,33 @@ def current(settings: Settings, buckets: int) -> Card:
     try:
         cluster_id = str(admin.list_topics(timeout=_TIMEOUT_SECONDS).cluster_id)
         described = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_SECONDS)
-        topic_id = str(described[topic].result().topic_id)
+        description = described[topic].result()
     except KafkaException as error:
         raise CheckpointUnusable(f"topic {topic}: its id is not to be had: {error.args[0].str()}") from error
-    return Card(cluster_id, topic, topic_id, buckets)
+    return Card(cluster_id, topic, str(description.topic_id), buckets, partitions=len(description.partitions))
 
 
-def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> None:
+def ends(settings: Settings, partitions: int) -> dict[int, int]:
+    """Where the first ``partitions`` partitions of the membership topic end now."""
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    topic = settings.topics.membership
+    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    found = AdminClient(confluent_config(settings.kafka)).list_offsets(
+        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
+    )
+    try:
+        return {place.partition: result.result().offset for place, result in found.items()}
+    except KafkaException as error:
+        raise CheckpointUnusable(f"topic {topic}: its end is not to be had: {error.args[0].str()}") from error
+
+
+def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
     """Make the checkpoint this job's, or refuse.
+
+    Returns:
+        The card it has now: of a topic that grew since, with the partitions that were read so far.
 
     Raises:
         CheckpointOfAnotherJob: it is another job's.
@@ -73,11 +94,13 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> None:
         CheckpointUnusable: its folder can't be used.
     """
     if "://" in checkpoint:
-        return
+        return card
     folder = Path(checkpoint)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         known = _read(folder)
+        if known is not None and known.topic_id == card.topic_id:
+            card = structs.replace(card, partitions=min(known.partitions or card.partitions, card.partitions))
         if known is not None and known != card:
             _compare(checkpoint, known, card)
             if known.topic_id != card.topic_id:
@@ -86,9 +109,18 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> None:
                 if on_data_loss == "restart":
                     folder.rename(folder.with_name(f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}"))
                     folder.mkdir(parents=True)
-        part = folder / f".{NAME}.part"
-        part.write_bytes(msgspec.json.encode(card))
-        part.replace(folder / NAME)
+        _write(folder, card)
+    except OSError as error:
+        raise CheckpointUnusable(f"--checkpoint {checkpoint}: {os.strerror(error.errno or 0)}") from error
+    return card
+
+
+def grow(checkpoint: str, card: Card) -> None:
+    """Note that ``card.partitions`` partitions are read from now on."""
+    if "://" in checkpoint:
+        return
+    try:
+        _write(Path(checkpoint), card)
     except OSError as error:
         raise CheckpointUnusable(f"--checkpoint {checkpoint}: {os.strerror(error.errno or 0)}") from error
 
@@ -101,6 +133,12 @@ def recreated(checkpoint: str, topic: str) -> str:
         "groups' state; --on-data-loss continue keeps offsets and state, and records of the new topic below those "
         "offsets are never read"
     )
+
+
+def _write(folder: Path, card: Card) -> None:
+    part = folder / f".{NAME}.part"
+    part.write_bytes(msgspec.json.encode(card))
+    part.replace(folder / NAME)
 
 
 def _read(folder: Path) -> Card | None:

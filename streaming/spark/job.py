@@ -7,6 +7,7 @@ committed or run again, with the same ids.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from assignors.errors import BadInput, OutsideFailure
@@ -28,6 +30,7 @@ from streaming.monitor.bucket import Sinks
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import Card, OnDataLoss, TopicRecreated
 from streaming.spark.clock import Clock, TickTopic
+from streaming.spark.growth import Growth
 from streaming.spark.listener import OBSERVATION, Batch, BatchMetrics, batch, listener, log_batch
 from streaming.spark.session import SessionOptions, session
 
@@ -122,8 +125,10 @@ def run(
         partitions={topic.name: topic.partitions or 1 for topic in topics},
         max_bytes=longest_records(topics),
     )
-    card = checkpoint.current(settings, options.buckets)
-    checkpoint.claim(options.checkpoint, card, options.on_data_loss)
+    now = checkpoint.current(settings, options.buckets)
+    card = checkpoint.claim(options.checkpoint, now, options.on_data_loss)
+    guard = Guard(settings, options, card)
+    guard.grown(now.partitions)
     alarm = TickTopic(settings)
     if stop.is_set():
         return
@@ -138,21 +143,30 @@ def run(
         def finished(progress: Mapping[str, Any]) -> None:
             clock.heard(progress.get("observedMetrics", {}).get(OBSERVATION, {}).get("due") or ())
             done = batch(progress)
+            guard.growth.progress(progress, done.at or 0.0)
             metrics.add(done)
             report(done)
 
         spark.streams.addListener(listener(finished))
-        guard = Guard(settings, options, card)
-        while _follow(_query(spark, settings, options, sinks), stop, clock, alarm, guard):
+        while _follow(
+            _query(spark, settings, options, sinks, guard.growth.partitions), stop, clock, alarm, guard
+        ):
             _wait_for_cluster(settings, stop)
 
 
-def _query(spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks) -> StreamingQuery:
+def _query(
+    spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks, partitions: int
+) -> StreamingQuery:
     from streaming.spark import plan
+
+    topic = settings.topics.membership
+    sinks = sinks._replace(partitions=sinks.partitions | {topic: partitions})
 
     # The collector publishes in transactions: what it gave up must not be read.
     kafka = spark_options(settings.kafka, {"fetch.max.wait.ms": "5", "isolation.level": "read_committed"})
-    membership = {**kafka, "subscribe": settings.topics.membership, "startingOffsets": "earliest"}
+    # Named one by one: when there are more, the guard says when they may be read.
+    assigned = json.dumps({topic: list(range(partitions))})
+    membership = {**kafka, "assign": assigned, "startingOffsets": "earliest"}
     if options.on_data_loss != "stop":
         membership["failOnDataLoss"] = "false"
     if options.max_offsets_per_trigger is not None:
@@ -193,6 +207,10 @@ def _follow(
                 query.stop()
                 return False
             guard.look(time.monotonic())
+            if guard.growth.ready():
+                query.stop()
+                guard.read_all()
+                return True
             if not guard.options.available_now and clock.ticks(time.time()):
                 alarm.tick()
     except StreamingQueryException as error:
@@ -200,30 +218,64 @@ def _follow(
             log.warning("the cluster is away, the query waits for it: %s", _reason(error))
             return not stop.is_set()
         raise StreamFailed(_reason(error)) from error
+    if guard.growth.pending and not stop.is_set():  # --available-now has read the old partitions to their end
+        guard.read_all()
+        return True
     return False
 
 
 class Guard:
-    """Looks now and then whether the membership topic is still the one that the checkpoint belongs to."""
+    """Looks now and then whether the membership topic is still the one that the checkpoint belongs to, and grew."""
 
     def __init__(self, settings: Settings, options: StreamOptions, card: Card) -> None:
         self.options = options
+        self.growth = Growth(card.topic, card.partitions)
         self._settings = settings
         self._card = card
         self._next = 0.0
 
     def look(self, now: float) -> None:
         """Raise :class:`TopicRecreated` when it is another; a cluster that does not answer is asked again later."""
-        if now < self._next or self.options.on_data_loss == "continue":
+        if now < self._next:
             return
         self._next = now + _GUARD_SECONDS
         try:
             card = checkpoint.current(self._settings, self.options.buckets)
+            if card.topic_id != self._card.topic_id and self.options.on_data_loss != "continue":
+                raise TopicRecreated(checkpoint.recreated(self.options.checkpoint, card.topic))
+            self.grown(card.partitions)
+            if self.growth.wants_ends(time.time()):
+                ends = checkpoint.ends(self._settings, self.growth.partitions)
+                self.growth.ends(ends, time.time())
         except checkpoint.CheckpointUnusable as error:
             log.warning("%s", error)
+
+    def grown(self, partitions: int) -> None:
+        """Take in how many partitions the topic has."""
+        if not self.growth.seen(partitions, time.time()):
             return
-        if card.topic_id != self._card.topic_id:
-            raise TopicRecreated(checkpoint.recreated(self.options.checkpoint, card.topic))
+        was = self.growth.partitions
+        log.warning(
+            "topic %s has %d partitions, %d are read: the new ones follow once the others are read to where "
+            "producers left them",
+            self._card.topic,
+            partitions,
+            was,
+        )
+        if not self.growth.in_order:
+            log.warning(
+                "%d is no multiple of %d: groups moved between old partitions too, their events around the "
+                "change may be read out of order; grow by a whole multiple",
+                partitions,
+                was,
+            )
+
+    def read_all(self) -> None:
+        """The new partitions are read from now on."""
+        self.growth.done()
+        self._card = structs.replace(self._card, partitions=self.growth.partitions)
+        checkpoint.grow(self.options.checkpoint, self._card)
+        log.info("all %d partitions of topic %s are read now", self.growth.partitions, self._card.topic)
 
 
 def cluster_is_away(text: str) -> bool:

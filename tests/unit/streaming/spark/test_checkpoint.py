@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from streaming.spark.checkpoint import NAME, Card, CheckpointOfAnotherJob, TopicRecreated, claim
+from streaming.spark.checkpoint import NAME, Card, CheckpointOfAnotherJob, TopicRecreated, claim, grow
 
 CARD = Card("cluster", "membership", "id-1", 16)
 
@@ -63,3 +63,16 @@ def test_a_foreign_spark_checkpoint_and_a_damaged_card_are_refused(tmp_path: Pat
 def test_a_url_is_taken_as_it_is(tmp_path: Path) -> None:
     claim("s3a://bucket/checkpoint", CARD, "stop")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topic_that_grew_is_read_as_before_until_it_is_said_otherwise(tmp_path: Path) -> None:
+    four = structs.replace(CARD, partitions=4)
+    assert claim(str(tmp_path), four, "stop") == four
+    assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop") == four
+    grow(str(tmp_path), structs.replace(CARD, partitions=8))
+    assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop").partitions == 8
+
+
+def test_a_card_that_does_not_say_how_many_partitions_takes_the_topics(tmp_path: Path) -> None:
+    claim(str(tmp_path), CARD, "stop")
+    assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop").partitions == 8
