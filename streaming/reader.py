@@ -53,7 +53,9 @@ class DiffReader:
         group: only this group's diffs.
 
     Raises:
-        TopicUnreadable: there is no such topic, or nobody answers.
+        TopicUnreadable: there is no such topic.
+        NotAllowed: this user may not read it.
+        ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
     """
 
     def __init__(

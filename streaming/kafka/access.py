@@ -53,7 +53,7 @@ def missing(settings: Settings, component: str, *, timeout: float = 10.0) -> Ite
         allowed = _allowed(admin, topic, timeout)
         for operation in operations:
             if allowed is not None and operation.lower() not in allowed:
-                yield _line(settings.kafka, component, topic, operation)
+                yield denied(settings.kafka, topic, operation, f"which {component} must")
 
 
 def require(settings: Settings, component: str) -> str:
@@ -83,11 +83,12 @@ def _allowed(admin: AdminClient, topic: str, timeout: float) -> set[str] | None:
     return None if operations is None else {one.name.replace("_", "").lower() for one in operations}
 
 
-def _line(settings: KafkaSettings, component: str, topic: str, operation: str) -> str:
+def denied(settings: KafkaSettings, topic: str, operation: str, why: str) -> str:
+    """One line: who may not do what, why it is needed, and the command that grants it."""
     user = settings.sasl_username or "ANONYMOUS"
     return (
         f"cluster {settings.bootstrap_servers}: user {user!r} may not {_verb(operation)} topic {topic}, "
-        f"which {component} must; kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
+        f"{why}; kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
         f"--allow-principal 'User:{user}' --operation {operation} --topic '{topic}'"
     )
 

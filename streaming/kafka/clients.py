@@ -17,7 +17,7 @@ from typing import Any
 from assignors.errors import OutsideFailure
 from streaming.connection import KafkaSettings
 from streaming.kafka import security
-from streaming.kafka.failures import WrongSecurityProtocol, explain
+from streaming.kafka.failures import WrongSecurityProtocol, explain, plain
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
@@ -130,7 +130,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = 10.0) -> str:
                 )
             raise ClusterUnavailable(
                 f"bootstrap_servers {settings.bootstrap_servers}: no broker answers within {timeout:g} s "
-                f"({reason or last.str()})"
+                f"({plain(reason or last.str())})"
             )
 
 

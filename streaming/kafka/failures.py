@@ -13,6 +13,8 @@ from collections.abc import Callable
 from assignors.errors import OutsideFailure
 from streaming.connection import KafkaSettings
 
+#: What librdkafka adds for its own developers.
+_AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 _BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
 
 
@@ -28,9 +30,15 @@ class WrongSecurityProtocol(OutsideFailure):
     """The listener speaks another security protocol."""
 
 
+def plain(text: str) -> str:
+    """What librdkafka says, without the state machine's."""
+    return _AGE.sub("", text)
+
+
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     """The error behind librdkafka's text, when waiting will not mend it; None when it may."""
     match = _BROKER.search(text)
+    text = plain(text)
     low = text.lower()
     found = next((kind for kind, is_this in _SIGNS if is_this(low)), None)
     if found is None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Self
 
 from assignors.errors import OutsideFailure
 from streaming.config import Settings
-from streaming.kafka.clients import confluent_config
+from streaming.kafka.access import NotAllowed, denied
+from streaming.kafka.clients import check_reachable, confluent_config
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, KafkaError, Message
 
 #: A cluster that does not answer for so long at the start is an error; later it is waited for.
 START_SECONDS = 10.0
@@ -31,7 +32,9 @@ class TopicTail:
         positions: ``{partition: next offset}``, goes before ``from_beginning``.
 
     Raises:
-        TopicUnreadable: there is no such topic, or nobody answers.
+        TopicUnreadable: there is no such topic.
+        NotAllowed: this user may not read it.
+        ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
     """
 
     def __init__(
@@ -44,7 +47,9 @@ class TopicTail:
     ) -> None:
         from confluent_kafka import Consumer
 
+        check_reachable(settings.kafka, timeout=START_SECONDS)
         self._topic = topic
+        self._kafka = settings.kafka
         self._positions: dict[int, int] = {}
         self._ends: dict[int, int] = {}
         self._consumer: Consumer = Consumer(
@@ -73,6 +78,7 @@ class TopicTail:
                 bounds = self._bounds()
                 break
             except KafkaException as error:
+                self._unless_denied(error.args[0])
                 # A topic that was just created, or moves: its leader is found within moments.
                 if time.monotonic() > deadline:
                     raise TopicUnreadable(f"topic {self._topic}: {error.args[0].str()}") from error
@@ -89,6 +95,8 @@ class TopicTail:
         from confluent_kafka import TopicPartition
 
         metadata = self._consumer.list_topics(self._topic, timeout=START_SECONDS).topics[self._topic]
+        if metadata.error is not None:
+            self._unless_denied(metadata.error)
         if metadata.error is not None or not metadata.partitions:
             raise TopicUnreadable(
                 f"topic {self._topic}: does not exist; `rebalance-monitor topics --create` makes it"
@@ -99,6 +107,10 @@ class TopicTail:
             )
             for partition in metadata.partitions
         }
+
+    def _unless_denied(self, error: KafkaError) -> None:
+        if error.name() == "TOPIC_AUTHORIZATION_FAILED":
+            raise NotAllowed(denied(self._kafka, self._topic, "Read", "which a reader of it must"))
 
     @property
     def topic(self) -> str:

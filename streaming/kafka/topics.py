@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.codec import MAX_RECORD_BYTES
 from streaming.config import Settings, TopicSettings
+from streaming.connection import KafkaSettings
+from streaming.kafka.access import NotAllowed, denied
 from streaming.kafka.clients import check_reachable, confluent_config
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 #: ``max.message.bytes`` of the topics: the largest view of a group, or diff, that fits.
 MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
 _POLL_SECONDS = 0.05
+_DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
 class TopicMisconfigured(BadInput):
@@ -80,7 +83,7 @@ def describe_topics(settings: Settings, *, timeout: float = 10.0) -> list[TopicS
     check_reachable(settings.kafka, timeout=timeout)
     from confluent_kafka.admin import AdminClient
 
-    return _describe(AdminClient(confluent_config(settings.kafka)), settings.topics, timeout)
+    return _describe(AdminClient(confluent_config(settings.kafka)), settings, timeout)
 
 
 def longest_records(states: Iterable[TopicState]) -> dict[str, int]:
@@ -95,6 +98,7 @@ def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[TopicSta
 
     Raises:
         ClusterUnavailable: no broker answers.
+        NotAllowed: this user may not make or describe them.
         TopicMisconfigured: one exists with another cleanup policy; the message says how to put it right.
         TopicsNotCreated: the cluster refuses (its reason is in the message), or takes longer than ``timeout``
             seconds.
@@ -104,37 +108,35 @@ def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[TopicSta
 
     by = time.monotonic() + timeout
     admin = AdminClient(confluent_config(settings.kafka))
-    states = _describe(admin, settings.topics, timeout)
+    states = _describe(admin, settings, timeout)
     for state in states:
         if state.problem is not None:
             raise TopicMisconfigured(state.problem)
     missing = [state for state in states if not state.exists]
     if missing:
-        _create(admin, missing, settings.topics, timeout)
+        _create(admin, missing, settings, timeout)
     while not all(state.exists for state in states):
         if time.monotonic() > by:
             names = ", ".join(state.name for state in states if not state.exists)
             raise TopicsNotCreated(f"topics {names}: created, but not in the metadata after {timeout:g} s")
         time.sleep(_POLL_SECONDS)
-        states = _describe(admin, settings.topics, timeout)
+        states = _describe(admin, settings, timeout)
     return states
 
 
-def _describe(admin: AdminClient, settings: TopicSettings, timeout: float) -> list[TopicState]:
+def _describe(admin: AdminClient, settings: Settings, timeout: float) -> list[TopicState]:
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ConfigResource
 
     try:
         known = admin.list_topics(timeout=timeout).topics
         states = []
-        for wanted in wanted_topics(settings):
+        for wanted in wanted_topics(settings.topics):
             topic = known.get(wanted.name)
             partitions = topic.partitions if topic is not None else {}
             if not partitions or any(one.leader < 0 for one in partitions.values()):
                 states.append(wanted)
                 continue
-            resource = ConfigResource(ConfigResource.Type.TOPIC, wanted.name)
-            config = admin.describe_configs([resource])[resource].result(timeout)
+            config = _config(admin, settings.kafka, wanted.name, timeout)
             states.append(
                 TopicState(
                     wanted.name,
@@ -151,15 +153,29 @@ def _describe(admin: AdminClient, settings: TopicSettings, timeout: float) -> li
     return states
 
 
-def _create(admin: AdminClient, missing: list[TopicState], settings: TopicSettings, timeout: float) -> None:
+def _config(admin: AdminClient, kafka: KafkaSettings, topic: str, timeout: float) -> dict[str, Any]:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource
+
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        found: dict[str, Any] = admin.describe_configs([resource])[resource].result(timeout)
+    except KafkaException as error:
+        if error.args[0].name() not in _DENIALS:
+            raise
+        raise NotAllowed(denied(kafka, topic, "DescribeConfigs", "to see its cleanup policy")) from error
+    return found
+
+
+def _create(admin: AdminClient, missing: list[TopicState], settings: Settings, timeout: float) -> None:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
     new = [
         NewTopic(
             state.name,
-            num_partitions=settings.partitions,
-            replication_factor=settings.replication_factor,
+            num_partitions=settings.topics.partitions,
+            replication_factor=settings.topics.replication_factor,
             config={
                 "cleanup.policy": state.wanted_cleanup_policy,
                 "max.message.bytes": str(MAX_MESSAGE_BYTES),
@@ -173,5 +189,7 @@ def _create(admin: AdminClient, missing: list[TopicState], settings: TopicSettin
             result.result()
         except KafkaException as error:
             # Somebody else made it between our look and our request.
+            if error.args[0].name() in _DENIALS:
+                raise NotAllowed(denied(settings.kafka, name, "Create", "or to see it")) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error
