@@ -8,7 +8,7 @@ import typer
 
 from streaming.cli.options import Json, MaxLineBytes, Table, Verbose
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
 
 
 @app.callback(

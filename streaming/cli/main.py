@@ -76,6 +76,16 @@ def build(called: str | None) -> typer.Typer:
     return app
 
 
+def _said_of(called: str | None, message: str) -> str:
+    """What a command without commands of its own says of a word too many, such as a file's name."""
+    if called not in COMMANDS or not message.startswith("No such command"):
+        return message
+    if import_module(f"streaming.cli.{called}").app.registered_commands:
+        return message
+    word = message.removeprefix("No such command ").rstrip(".")
+    return f"Unexpected argument {word}: `{called}` takes options only; see rebalance-monitor {called} --help"
+
+
 def _leave_the_pipe() -> NoReturn:
     """The reader of our output is gone (`| head`): not an error; keep Python from flushing into the void."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,7 +115,7 @@ def main() -> NoReturn:
         sys.exit(status)
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        print(f"error: {message}", file=sys.stderr)
+        print(f"error: {_said_of(called, message)}", file=sys.stderr)
         sys.exit(2)
     except MonitorError as error:
         if "--verbose" in arguments:

@@ -9,7 +9,7 @@ import typer
 
 from streaming.cli.options import MaxLineBytes, Verbose
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
 
 
 @app.callback(epilog="Example: printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")

@@ -8,7 +8,7 @@ import typer
 
 from streaming.cli.options import Json, Table, Verbose
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True, subcommand_metavar="")
 
 
 @app.callback(

@@ -32,6 +32,14 @@ def test_help_lists_every_command() -> None:
     ("arguments", "message"),
     [
         (["frobnicate"], "error: No such command 'frobnicate'.\n"),
+        (
+            ["assign", "groups.jsonl"],
+            (
+                "error: Unexpected argument 'groups.jsonl': `assign` takes options only; see rebalance-monitor "
+                "assign --help\n"
+            ),
+        ),
+        (["dlt", "frobnicate"], "error: No such command 'frobnicate'.\n"),
         (["watch", "--frobnicate"], "error: No such option: --frobnicate\n"),
         (
             ["watch", "--config", "missing.toml"],
@@ -44,7 +52,7 @@ def test_a_mistake_is_one_line_and_status_2(arguments: list[str], message: str) 
     assert (answer.returncode, answer.stdout, answer.stderr) == (2, "", message)
 
 
-@pytest.mark.parametrize("command", ["run", "collect", "stream", "serve", "watch", "replay"])
+@pytest.mark.parametrize("command", ["demo", "run", "collect", "stream", "serve", "watch", "replay"])
 def test_what_runs_long_takes_the_common_options(command: str) -> None:
     text = run(command, "--help").stdout
     assert all(name in text for name in ("--bootstrap-servers", "--config", "--topic-prefix", "--log-format"))
