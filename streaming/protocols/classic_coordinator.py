@@ -109,7 +109,7 @@ def _instance(step: Step, name: str, member: Member) -> str | None:
     for other, record in step.members.items():
         if not record.known or record.client.instance_id != instance or other == name:
             continue
-        step.update(name, assigned=record.assigned)
+        step.update(name, assigned=record.assigned, part=record.part)
         step.out.append(Handover(other, name))
         if step.get("leader") == other:
             step.set(leader=name)
@@ -297,11 +297,12 @@ def assign(step: Step, heard: Container[str] = ()) -> None:
     """
     known = step.known()
     shares = step.rules.assign(step, step.order(known))
+    generation = step.get("generation")
     for name, member in known.items():
         share = shares.get(name) or NOTHING
         share = member.assigned if share == member.assigned else tidy(share)
         at = step.at if name in heard else member.heard
-        step.members[name] = structs.replace(member, assigned=share, synced=False, heard=at)
+        step.members[name] = structs.replace(member, assigned=share, synced=False, heard=at, part=generation)
     step.set(phase=Phase.STABLE, assigned_with=step.topics)
 
 
@@ -358,7 +359,12 @@ def announce(step: Step) -> None:
         kind = causes[0].kind
         names = [name for one in causes if one.kind == kind for name in one.members]
         cause = type(cause)(kind, tuple(dict.fromkeys(plain(name) for name in names)))
-    after = {name: member.assigned for name, member in step.members.items() if member.known}
+    # Who has joined since is of the next generation.
+    after = {
+        name: member.assigned
+        for name, member in step.members.items()
+        if member.known and member.part == generation
+    }
     step.set(announced=generation, causes=(), cause=cause)
     step.out.append(Round(generation, bool(causes), cause, after))
 

@@ -83,6 +83,8 @@ class Member(Struct, frozen=True, gc=False):
     assigned: Share = NOTHING
     #: The how-manieth the coordinator has counted in: its HashMap keeps those of one bin in this order.
     place: int = 0
+    #: The last generation that it was assigned in.
+    part: int = 0
 
 
 class State(Struct, frozen=True):

@@ -109,11 +109,11 @@ class EagerWorkers(Incremental):
 
 
 def _running(work: Work, member: Member) -> Work:
-    """What a worker reports: its work in its own order; nothing when it is new or came back empty."""
+    """What a worker reports, in the order of the wire; nothing when it is new or came back empty."""
     if member.claim_generation < 0:
         return Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}
-    return Work(work.connectors, tuple(task for task in work.tasks if task in held))
+    return worker.on_wire(Work(work.connectors, tuple(task for task in work.tasks if task in held)))
 
 
 def _share(work: Work) -> Share:

@@ -110,6 +110,11 @@ class Consumer:
             UndefinedTransition: the protocol defines nothing for this event in this state; nothing changed.
             InvalidGroup: an assignor refuses the group.
         """
+        both = migration.split(state, event)
+        if both is not None:
+            between, first = self.apply(state, both[0])
+            after, second = self.apply(between, both[1])
+            return after, first + second
         routed = migration.route(self.inner, state, event)
         if routed is not None:
             return routed

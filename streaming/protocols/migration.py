@@ -59,6 +59,17 @@ def route(inner: Classic, state: State, event: Event) -> tuple[State, tuple[Outp
     return structs.replace(state, classic=after), outputs
 
 
+def split(state: State, event: Event) -> tuple[Event, Event] | None:
+    """An event about members of the classic group and about others as two events; None when it need not be."""
+    if state.classic is None or not isinstance(event, MemberEvent):
+        return None
+    others = tuple(name for name in event.names if name in state.members)
+    if not others or len(others) == len(event.names):
+        return None
+    mine = tuple(name for name in event.names if name not in state.members)
+    return replace(event, names=mine), replace(event, names=others)
+
+
 def _belongs(state: State, event: Event) -> bool | None:
     """Whether an event is the classic group's; None: the consumer group's; False: nobody's any more."""
     if isinstance(event, Start):

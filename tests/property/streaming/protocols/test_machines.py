@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from streaming.protocols.classic_state import LIVE, Stage
 from streaming.protocols.families import FAMILIES
@@ -45,6 +53,8 @@ class Lives(RuleBasedStateMachine):
 
     protocol = "eager"
     assignor: str | None = None
+    #: Classic and consumer members in one group (KIP-848's online migration).
+    mixed = False
 
     @initialize(delay=st.sampled_from([0, 3000]), lag=st.integers(0, 3))
     def begin(self, delay: int, lag: int) -> None:
@@ -66,11 +76,13 @@ class Lives(RuleBasedStateMachine):
         self.number = 0
         self.instances: dict[str, bool] = {}
 
-    def stage(self, name: str) -> Stage | None:
+    def member(self, name: str) -> Any:
         member = self.driver.state.members.get(name)
         classic = getattr(self.driver.state, "classic", None)
-        if member is None and classic is not None:
-            member = classic.members.get(name)
+        return classic.members.get(name) if member is None and classic is not None else member
+
+    def stage(self, name: str) -> Stage | None:
+        member = self.member(name)
         return None if member is None else member.stage
 
     def tell(self, event: Event) -> None:
@@ -102,7 +114,9 @@ class Lives(RuleBasedStateMachine):
         ):
             assignors = ("cooperative-sticky", "range")
         instance = f"i-{name}" if static else None
-        self.tell(Start(self.driver.now, (Client(name, chosen, instance, None, self.common(assignors)),)))
+        speaks = data.draw(st.sampled_from(["classic", "consumer"])) if self.mixed else None
+        client = Client(name, chosen, instance, None, self.common(assignors), speaks)
+        self.tell(Start(self.driver.now, (client,)))
 
     def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
         """A list that has something in common with every other member's; what has not is refused by Kafka."""
@@ -182,7 +196,7 @@ class Lives(RuleBasedStateMachine):
         assert self.driver.machine.stable(state)
         live = {name for name in NAMES if self.stage(name) in LIVE}
         wanted = (
-            {topic for name in live for topic in self.driver.state.members[name].client.topics}
+            {topic for name in live for topic in self.member(name).client.topics}
             if self.protocol != "connect"
             else (set(self.counts) if live else set())
         )
@@ -195,22 +209,20 @@ class Lives(RuleBasedStateMachine):
         assert owned == {(topic, p) for topic in wanted for p in range(self.counts[topic])}
 
 
-def _case(protocol: str, assignor: str | None) -> type[Lives]:
-    return type(f"Lives_{protocol}", (Lives,), {"protocol": protocol, "assignor": assignor})
+CASES = [
+    *((protocol, assignor, False) for protocol, family in FAMILIES.items() for assignor in family.carries),
+    ("consumer", "uniform", True),
+    ("consumer", "range", True),
+]
 
 
-PAIRS = [(protocol, assignor) for protocol, family in FAMILIES.items() for assignor in family.carries]
-
-
-@pytest.mark.parametrize(("protocol", "assignor"), PAIRS)
-def test_lives(protocol: str, assignor: str, request: pytest.FixtureRequest) -> None:
-    from hypothesis.stateful import run_state_machine_as_test
-
-    examples = request.config.getoption("--machine-examples", default=None) or 60
+@pytest.mark.parametrize(("protocol", "assignor", "mixed"), CASES)
+def test_lives(protocol: str, assignor: str, mixed: bool) -> None:
+    """60 lives in the suite; ``MACHINE_EXAMPLES=2000`` for a thorough search."""
     run_state_machine_as_test(
-        _case(protocol, assignor),
+        type(f"Lives_{protocol}", (Lives,), {"protocol": protocol, "assignor": assignor, "mixed": mixed}),
         settings=settings(
-            max_examples=int(examples),
+            max_examples=int(os.environ.get("MACHINE_EXAMPLES") or 60),
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

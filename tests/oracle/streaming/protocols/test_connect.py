@@ -1,0 +1,128 @@
+"""The Connect machine against ``IncrementalCooperativeAssignor``: every round of random clusters.
+
+Each call that the machine's leader makes is put to the jar's class, a fresh one a leader; what its answers make of
+the workers' tasks has to be what the machine's round tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from assignors.connect import Round as Answer
+from assignors.connect import Work, incremental, worker
+from assignors.model import Share
+from streaming.simulate.parse import scenario
+from streaming.simulate.run import forecast
+from tests.oracle.driver import Oracle
+from tests.support.connect_cases import as_json, comparable, comparable_oracle
+
+_NAMES = ("w1", "w2", "w3", "w4", "worker-10", "c#")
+
+
+def document(rng: Random) -> dict[str, Any]:
+    """A cluster's life: workers join, bounce, crash and leave; connectors get more tasks; delays of every kind."""
+    at = 0
+    topics = {name: rng.randint(1, 6) for name in ("sink", "source", "mirror")[: rng.randint(1, 3)]}
+    grown = dict(topics)
+    up: list[str] = []
+    events: list[dict[str, Any]] = []
+    for _ in range(rng.randint(4, 12)):
+        at += rng.choice((0, 1, 500, 3000, 20_000, 60_000, 200_000, 400_000))
+        kind = rng.choice(("join", "join", "bounce", "crash", "leave", "partitions"))
+        away = [name for name in _NAMES if name not in up]
+        if kind == "partitions":
+            name = rng.choice(list(grown))
+            grown[name] += rng.randint(1, 3)
+            events.append({"at": at, "partitions": {name: grown[name]}})
+        elif kind == "join" or not up:
+            if away:
+                up.append(rng.choice(away))
+                events.append({"at": at, "join": up[-1]})
+        elif kind == "bounce":
+            down = rng.choice((100, 10_000, 40_000, 100_000))
+            events.append({"at": at, "bounce": rng.choice(up), "down_ms": down})
+            at += down
+        else:
+            name = rng.choice(up)
+            up.remove(name)
+            events.append({"at": at, kind: name})
+    delay = rng.choice((0, 1000, 60_000, 300_000, 300_000))
+    return {"topics": topics, "scheduled_rebalance_delay_ms": delay, "events": events}
+
+
+class Calls:
+    """What the machine's leaders ask, one list a leader's term; stands before the real function."""
+
+    def __init__(self) -> None:
+        self.terms: list[list[dict[str, Any]]] = []
+        self.answers: list[Answer] = []
+        self.running: list[dict[str, Work]] = []
+        self._ask = incremental.assign
+
+    def __call__(self, memory: Any, running: Any, configured: Any, at: int, **more: Any) -> Answer:
+        answer = self._ask(memory, running, configured, at, **more)
+        if memory.generation < 0:
+            self.terms.append([])
+        self.terms[-1].append(
+            {
+                "now": at,
+                "generation": more["generation"],
+                "completed": memory.generation,
+                "workers": {name: as_json(work) for name, work in running.items()},
+                "configured": dict(configured),
+            }
+        )
+        self.answers.append(answer)
+        self.running.append(dict(running))
+        return answer
+
+
+def by_process(shares: Mapping[str, Share]) -> list[tuple[str, Share]]:
+    """Shares with the worker behind each: one that is still counted after a crash has a name with ``~``."""
+    found = [
+        (name.partition("~")[0], {topic: list(numbers) for topic, numbers in sorted(share.items())})
+        for name, share in shares.items()
+    ]
+    return sorted(found, key=repr)
+
+
+@pytest.mark.parametrize("seed", [61, 62, 63])
+def test_every_round(
+    oracle: Callable[[str], Oracle], oracle_cases: int, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = Random(seed)
+    for _ in range(max(oracle_cases // 10, 5)):
+        told = document(rng)
+        plan = scenario(told)
+        calls = Calls()
+        monkeypatch.setattr(incremental, "assign", calls)
+        rounds = [record for record in forecast(plan, "connect").ledger.rounds if record.after]
+        monkeypatch.undo()
+        theirs = [
+            answer
+            for term in oracle("current").ask(
+                {
+                    "family": "connect",
+                    "ask": "incremental",
+                    "maxDelay": plan.scheduled_rebalance_delay_ms,
+                    "rounds": term,
+                }
+                for term in calls.terms
+            )
+            for answer in term
+        ]
+        assert [comparable(one) for one in calls.answers] == [comparable_oracle(one) for one in theirs], told
+        expected = {
+            asked["generation"]: by_process(
+                {name: worker.after(running[name], change).share() for name, change in answer.changes.items()}
+            )
+            for asked, running, answer in zip(
+                [one for term in calls.terms for one in term], calls.running, calls.answers, strict=True
+            )
+        }
+        for record in rounds:
+            assert by_process(record.after) == expected[record.number], told
