@@ -63,7 +63,7 @@ def require(settings: Settings, component: str) -> str:
         ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
         NotAllowed: the message names the first ACL that is missing and the command that grants it.
     """
-    cluster = check_reachable(settings.kafka, timeout=8.0)
+    cluster = check_reachable(settings.kafka)
     for line in missing(settings, component):
         raise NotAllowed(line)
     return cluster

@@ -21,6 +21,8 @@ from streaming.kafka.failures import WrongSecurityProtocol, explain, plain
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
+#: For a cluster to answer at the start: whoever waits hears what is wrong within 15 s, start-up included.
+REACH_SECONDS = 8.0
 _QUIET_SECONDS = 60.0
 _REMEMBERED_TEXTS = 1000
 _VARYING = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
@@ -92,7 +94,7 @@ def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = Non
     return {f"kafka.{name}": value for name, value in {**java_config(settings), **(extra or {})}.items()}
 
 
-def check_reachable(settings: KafkaSettings, *, timeout: float = 10.0) -> str:
+def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) -> str:
     """The cluster's id, once a broker answers.
 
     Args:

@@ -47,7 +47,7 @@ class TopicTail:
     ) -> None:
         from confluent_kafka import Consumer
 
-        check_reachable(settings.kafka, timeout=START_SECONDS)
+        check_reachable(settings.kafka)
         self._topic = topic
         self._kafka = settings.kafka
         self._positions: dict[int, int] = {}

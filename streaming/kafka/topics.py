@@ -12,7 +12,7 @@ from streaming.codec import MAX_RECORD_BYTES
 from streaming.config import Settings, TopicSettings
 from streaming.connection import KafkaSettings
 from streaming.kafka.access import NotAllowed, denied
-from streaming.kafka.clients import check_reachable, confluent_config
+from streaming.kafka.clients import REACH_SECONDS, check_reachable, confluent_config
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -74,7 +74,7 @@ def wanted_topics(settings: TopicSettings) -> list[TopicState]:
     ]
 
 
-def describe_topics(settings: Settings, *, timeout: float = 10.0) -> list[TopicState]:
+def describe_topics(settings: Settings, *, timeout: float = REACH_SECONDS) -> list[TopicState]:
     """The four topics as the cluster has them.
 
     Raises:
@@ -103,7 +103,7 @@ def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[TopicSta
         TopicsNotCreated: the cluster refuses (its reason is in the message), or takes longer than ``timeout``
             seconds.
     """
-    check_reachable(settings.kafka, timeout=min(timeout, 10.0))
+    check_reachable(settings.kafka, timeout=min(timeout, REACH_SECONDS))
     from confluent_kafka.admin import AdminClient
 
     by = time.monotonic() + timeout
