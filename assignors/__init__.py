@@ -13,9 +13,11 @@ to nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # type checkers take it for true; loading typing would cost more than all the rest
 if TYPE_CHECKING:
+    from typing import Any
+
     from assignors.errors import BadInput, MonitorError
     from assignors.invariants import check
     from assignors.java_random import JavaRandom

