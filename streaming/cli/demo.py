@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli.options import Verbose
+from streaming.cli.options import Config, LogFormat, TopicPrefix, Verbose
 
 if TYPE_CHECKING:
     from streaming.demo.runner import Summary
@@ -28,15 +28,31 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option("--keep", metavar="DIR", help="Keep logs and consumers' reports there.")
     ] = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-servers",
+            metavar="HOST:PORT",
+            help="Play on this cluster, in topics and groups of its own.",
+            show_default="a broker of its own",
+        ),
+    ] = None,
+    config: Config = None,
+    topic_prefix: TopicPrefix = None,
+    log_format: LogFormat = "text",
     verbose: Verbose = False,
 ) -> None:
     """A broker, an eager and a cooperative group, collector and Spark job; each diff shows as it lands."""
-    del verbose  # main looks at it for tracebacks
-    from streaming.cli.live import JsonView, TerminalView
     from streaming.cli.signals import stop_on_signals
+
+    stop = stop_on_signals()  # before the slow imports: a signal meanwhile is an order too
+    from streaming import log
+    from streaming.cli.live import JsonView, TerminalView
+    from streaming.config import load
     from streaming.demo.runner import play
 
-    stop = stop_on_signals()
+    log.configure(log_format, verbose=verbose)
+    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     with ExitStack() as stack:
         if keep is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rebalance-demo-")))
@@ -45,7 +61,14 @@ def demo(
             folder.mkdir(parents=True, exist_ok=True)
         view: JsonView | TerminalView = JsonView() if as_json else TerminalView()
         stack.enter_context(view)
-        summary = play(duration=duration, folder=folder, view=view, stop=stop)
+        summary = play(
+            duration=duration,
+            folder=folder,
+            view=view,
+            stop=stop,
+            settings=settings,
+            embedded=bootstrap_servers is None,
+        )
     _report(summary, as_json)
 
 

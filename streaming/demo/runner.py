@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Protocol
+from uuid import uuid4
 
 import msgspec
 
-from streaming.config import Settings, load
+from assignors.errors import BadInput
+from streaming.config import Settings
+from streaming.connection import KafkaSettings
 from streaming.demo import traffic
 from streaming.demo.agreement import Agreement, ReportLine, after, compare
-from streaming.demo.story import ACTORS, SESSION_TIMEOUT_MS, TOPICS, Actor, steps
+from streaming.demo.story import SESSION_TIMEOUT_MS, TOPICS, Actor, cast, steps
 from streaming.events import Diff
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
@@ -34,6 +39,10 @@ BROKER_PROPERTIES = {
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "4",
 }
+
+
+class SecuredCluster(BadInput):
+    """kafka.security_protocol: the demo's consumers speak PLAINTEXT only; leave it out, and --bootstrap-servers."""
 
 
 class View(Protocol):
@@ -71,9 +80,10 @@ class Summary:
 class Cast:
     """The consumers on stage: starts, stops and kills them, and keeps what they report."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(self, settings: Settings, folder: Path, actors: Mapping[str, Actor]) -> None:
         self._settings = settings
         self._folder = folder
+        self._actors = actors
         self._numbers = count(1)
         self._children: dict[str, Child] = {}
         self._leaving: list[Child] = []
@@ -97,7 +107,7 @@ class Cast:
         """Do one step of the story; a consumer that is already where the step wants it is left alone."""
         child = self._children.get(name)
         if action == "start" and (child is None or not child.running):
-            self._start(ACTORS[name])
+            self._start(self._actors[name])
         elif action == "leave" and child is not None:
             child.terminate()
             self._leaving.append(self._children.pop(name))
@@ -132,13 +142,16 @@ def _page_port() -> int:
     return PAGE_PORT
 
 
-def _pipeline(settings: Settings, folder: Path, coordinator_log: Path, page_port: int) -> list[Child]:
+def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: int) -> list[Child]:
     """The collector, the Spark job and the feed, as anybody would start them."""
-    common = ["--bootstrap-servers", settings.kafka.bootstrap_servers]
+    common = [
+        *("--bootstrap-servers", settings.kafka.bootstrap_servers),
+        *("--topic-prefix", settings.topics.prefix),
+    ]
     return [
         Child(
             "collector",
-            ["streaming", "collect", *common, "--coordinator-log", str(coordinator_log)],
+            ["streaming", "collect", *common, *collect],
             log=folder / "collect.log",
         ),
         Child(
@@ -165,8 +178,16 @@ def _pipeline(settings: Settings, folder: Path, coordinator_log: Path, page_port
 class Play:
     """One performance: the clock, the cast, the diffs."""
 
-    def __init__(self, settings: Settings, folder: Path, view: View, stop: threading.Event) -> None:
-        self._cast = Cast(settings, folder)
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        view: View,
+        stop: threading.Event,
+        actors: Mapping[str, Actor],
+    ) -> None:
+        self._cast = Cast(settings, folder, actors)
+        self._eager = {actor.group: actor.protocol == "eager" for actor in actors.values()}
         self._settings = settings
         self._view = view
         self._stop = stop
@@ -190,12 +211,11 @@ class Play:
         finally:
             self._cast.exit()
         self._settle(reader, children)
-        eager = {actor.group: actor.protocol == "eager" for actor in ACTORS.values()}
-        self.summary.agreement = compare(self._diffs, self._cast.reports(), eager)
+        self.summary.agreement = compare(self._diffs, self._cast.reports(), self._eager)
 
     def _take(self, reader: DiffReader) -> None:
         record = reader.poll(0.1)
-        if record is not None:
+        if record is not None and record.diff.group_id in self._eager:
             self._diffs.append(record.diff)
             self._latest[record.diff.group_id] = record.diff
             self.summary.add(record.diff)
@@ -203,7 +223,7 @@ class Play:
 
     def _settle(self, reader: DiffReader, children: Children) -> None:
         """Read on until every group is empty in its latest diff."""
-        groups = {actor.group for actor in ACTORS.values()}
+        groups = self._eager.keys()
         deadline = time.monotonic() + SETTLE_SECONDS
         while not self._stop.is_set() and time.monotonic() < deadline:
             if groups <= self._latest.keys() and not any(
@@ -214,27 +234,47 @@ class Play:
             self._take(reader)
 
 
-def play(*, duration: float, folder: Path, view: View, stop: threading.Event) -> Summary:
+def play(
+    *,
+    duration: float,
+    folder: Path,
+    view: View,
+    stop: threading.Event,
+    settings: Settings,
+    embedded: bool = True,
+) -> Summary:
     """Run the whole demo in ``folder``; ``stop`` ends it early, with everything it started.
 
+    ``embedded``: on a broker of its own, with the topics of ``settings``; otherwise on the cluster of ``settings``,
+    in topics and groups of its own, behind the topic prefix.
+
     Raises:
+        SecuredCluster: the demo's consumers can't speak with it.
         OutsideFailure: no Java, no broker, a part of the monitor ended by itself.
     """
     with ExitStack() as stack:
-        view.stage("starting a Kafka broker")
-        broker = stack.enter_context(EmbeddedBroker(properties=BROKER_PROPERTIES))
-        settings = load(bootstrap_servers=broker.bootstrap_servers)
+        if embedded:
+            view.stage("starting a Kafka broker")
+            broker = stack.enter_context(EmbeddedBroker(properties=BROKER_PROPERTIES))
+            settings.kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+            prefix, collect = "", ["--coordinator-log", str(broker.log_path)]
+        elif settings.kafka.security_protocol == "PLAINTEXT":
+            prefix = settings.topics.prefix = settings.topics.prefix or f"demo-{uuid4().hex[:8]}."
+            collect = ["--include-group", f"{re.escape(prefix)}.*"]
+        else:
+            raise SecuredCluster
         ensure_topics(settings)
-        traffic.create_topics(settings, TOPICS)
+        actors, topics = cast(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}
+        traffic.create_topics(settings, topics)
         view.stage("starting the collector, the Spark job and the page")
         children = stack.enter_context(Children())
         port = _page_port()
-        for child in _pipeline(settings, folder, broker.log_path, port):
+        for child in _pipeline(settings, folder, collect, port):
             children.add(child)
         view.page(f"http://127.0.0.1:{port}/")
-        stack.enter_context(traffic.Traffic(settings, TOPICS))
-        reader = stack.enter_context(DiffReader(settings, from_beginning=True))
-        performance = Play(settings, folder, view, stop)
+        stack.enter_context(traffic.Traffic(settings, topics))
+        reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
+        performance = Play(settings, folder, view, stop, actors)
         performance.perform(duration, reader, children)
         view.stage("ending")
         return performance.summary

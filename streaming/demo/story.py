@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Action = Literal["start", "leave", "crash"]
@@ -42,6 +42,15 @@ ACTORS: dict[str, Actor] = {
         Actor("payments-3", "payments-cooperative", "payments", "confluent", "cooperative"),
     )
 }
+
+
+def cast(prefix: str = "") -> dict[str, Actor]:
+    """The consumers, by name; on a cluster that others use their groups and topics get a prefix."""
+    return {
+        name: replace(actor, group=f"{prefix}{actor.group}", topic=f"{prefix}{actor.topic}")
+        for name, actor in ACTORS.items()
+    }
+
 
 #: Short enough to see a crash found within the demo; Kafka's own default is 45 s.
 SESSION_TIMEOUT_MS = 6000

@@ -9,19 +9,26 @@ from typing import Self
 
 from streaming.config import Settings
 from streaming.kafka.clients import confluent_config
+from streaming.kafka.topics import TopicsNotCreated
 
 #: Records a second and topic.
 RATE = 20
 
 
 def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
-    """Create the topics and wait until they are there."""
+    """Create the topics, unless they are there, and wait until they are."""
+    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient(confluent_config(settings.kafka))
-    wanted = [NewTopic(name, num_partitions=n, replication_factor=1) for name, n in topics.items()]
-    for future in admin.create_topics(wanted, operation_timeout=10).values():
-        future.result()
+    copies = settings.topics.replication_factor
+    wanted = [NewTopic(name, num_partitions=n, replication_factor=copies) for name, n in topics.items()]
+    for name, future in admin.create_topics(wanted, operation_timeout=10).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error
 
 
 class Traffic:

@@ -1,4 +1,4 @@
-from streaming.demo.story import ACTORS, steps
+from streaming.demo.story import ACTORS, cast, steps
 
 
 def test_a_minute_has_a_join_a_leave_a_crash_and_a_return_in_both_groups() -> None:
@@ -23,3 +23,11 @@ def test_nobody_leaves_or_crashes_who_is_not_there_and_nobody_starts_twice() -> 
     for step in steps(240):
         assert (step.name in present) == (step.action != "start"), step
         (present.add if step.action == "start" else present.discard)(step.name)
+
+
+def test_on_a_cluster_of_others_groups_and_topics_have_a_prefix() -> None:
+    assert cast() == ACTORS
+    assert {(actor.group, actor.topic) for actor in cast("demo-1.").values()} == {
+        ("demo-1.orders-eager", "demo-1.orders"),
+        ("demo-1.payments-cooperative", "demo-1.payments"),
+    }
