@@ -12,6 +12,7 @@ from msgspec import structs
 
 from streaming.protocols import vote
 from streaming.protocols.classic_state import (
+    LIVE,
     InitialDelayOver,
     JoinGroup,
     JoinTimeout,
@@ -26,7 +27,7 @@ from streaming.protocols.classic_state import (
 )
 from streaming.protocols.classic_step import Step, forget
 from streaming.protocols.shares import tidy
-from streaming.protocols.vocabulary import NOTHING, Handover, Round, Setup, next_beat
+from streaming.protocols.vocabulary import NOTHING, Ended, Handover, Round, Setup, next_beat
 
 
 def join_group(step: Step, event: JoinGroup) -> None:
@@ -119,6 +120,8 @@ def _instance(step: Step, name: str, member: Member) -> str | None:
         step.quiet([other])
         step.consume({other: NOTHING})
         del step.members[other]
+        if record.stage in (*LIVE, Stage.FROZEN):
+            step.out.append(Ended((other,)))  # FENCED_INSTANCE_ID
         step.subscriptions()
         return other
     return None

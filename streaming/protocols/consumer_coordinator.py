@@ -26,11 +26,13 @@ from streaming.protocols.consumer_state import (
     MetadataChanged,
 )
 from streaming.protocols.consumer_step import Step
+from streaming.protocols.migration import downgrade
 from streaming.protocols.reconcile import Current, MemberState, advance, first_round
 from streaming.protocols.shares import common, minus, only, tidy, union
 from streaming.protocols.vocabulary import (
     NOTHING,
     Cause,
+    Ended,
     Handover,
     Round,
     next_beat,
@@ -120,7 +122,13 @@ def _join(step: Step, name: str) -> bool:
             if other == name or not record.known or record.client.instance_id != instance:
                 continue
             if record.current.epoch != AWAY_EPOCH:
-                # UNRELEASED_INSTANCE_ID: the one before it is not known to be gone; its session decides.
+                # UNRELEASED_INSTANCE_ID ends a client. Where the one before it is gone without a word, whoever
+                # runs the process starts it again and again, until that one's session is over.
+                if record.stage in LIVE:
+                    del step.members[name]
+                    step.out.append(Ended((name,)))
+                    step.subscriptions()
+                    return False
                 step.later(Heartbeat(step.at + step.every(member), step.calls([name]), full=True))
                 step.update(name, stage=Stage.JOINING)
                 return False
@@ -319,7 +327,7 @@ def remove(step: Step, names: Sequence[str], kind: str) -> None:
             )
         else:
             del step.members[name]
-    if not known:
+    if not known or downgrade(step, kind, known):
         return
     for name in known:
         step.caused(kind, [name])

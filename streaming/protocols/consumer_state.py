@@ -87,6 +87,8 @@ class State(Struct, frozen=True):
     #: Members counted in so far, and how many there have been at once: Java's tables never shrink.
     places: int = 0
     most: int = 0
+    #: Rebalances begun while the group was classic; timers of earlier ones are void.
+    attempt: int = 0
     #: The group while all its members are classic.
     classic: ClassicState | None = None
 

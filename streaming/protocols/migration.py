@@ -2,20 +2,27 @@
 
 While all members are classic the group is a classic group. The first consumer member's heartbeat converts it:
 the generation becomes the group epoch, each share the member's target and current assignment. Classic members
-then speak JoinGroup and SyncGroup to a consumer group. A group that has become consumer stays one here also
-when only classic members are left; the broker would convert it back, with the same shares.
+then speak JoinGroup and SyncGroup to a consumer group. When its last consumer member leaves or is fenced, the group
+is converted back: the group epoch becomes the generation, and everyone joins again. (A static member that comes
+back as a classic one in the place of the last consumer member does not convert it here.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from msgspec import structs
 
+from assignors.model import Share
 from streaming.protocols import classic_state, cooperative
 from streaming.protocols.classic import Classic
-from streaming.protocols.classic_state import LIVE, Stage
+from streaming.protocols.classic_coordinator import prepare
+from streaming.protocols.classic_state import LIVE, JoinGroup, Stage
 from streaming.protocols.classic_state import Member as ClassicMember
+from streaming.protocols.classic_state import Phase as ClassicPhase
+from streaming.protocols.classic_state import State as ClassicState
+from streaming.protocols.classic_step import Step as ClassicStep
 from streaming.protocols.classic_step import in_table
 from streaming.protocols.consumer_state import (
     Answer,
@@ -29,6 +36,7 @@ from streaming.protocols.consumer_state import (
 from streaming.protocols.consumer_step import Step
 from streaming.protocols.reconcile import Current, MemberState
 from streaming.protocols.vocabulary import (
+    NOTHING,
     Event,
     MemberEvent,
     Output,
@@ -118,7 +126,9 @@ def upgrade(step: Step, event: Heartbeat) -> None:
         incarnations={**classic.incarnations, **step.get("incarnations")},
         places=len(places),
         most=len(places),
+        attempt=classic.attempt,
     )
+    step.subscriptions()
     step.watch(silent)
     joining = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if joining:
@@ -143,4 +153,90 @@ def _member(member: ClassicMember, generation: int, step: Step) -> Member:
         heard=max(member.heard, member.beat_from or 0),
         said=member.said,
         current=Current(MemberState.STABLE, generation, member.assigned),
+    )
+
+
+def downgrade(step: Step, kind: str, gone: Sequence[str]) -> bool:
+    """``convertToClassicGroup``, when all that are left are classic; they rebalance for those that are ``gone``."""
+    left = {name: member for name, member in step.members.items() if member.known}
+    if not left or not all(member.classic for member in left.values()):
+        return False
+    inner = classic_machine(step.setup)
+    epoch = step.get("group_epoch")
+    members = {
+        name: _classic(member, epoch, step.get("targets").get(name, NOTHING))
+        for name, member in step.members.items()
+        if member.classic and (member.known or member.stage is not Stage.CRASHED)
+    }
+    topics = step.get("topics")
+    before = ClassicState(
+        phase=ClassicPhase.STABLE,
+        generation=epoch,
+        members=members,
+        topics=topics,
+        assigned_with=topics,
+        attempt=step.get("attempt"),
+        announced=epoch,
+        incarnations=step.get("incarnations"),
+        places=step.get("places"),
+        most=len(left),
+    )
+    within = ClassicStep(before, step.at, inner.setup, inner.rules)
+    for name, member in members.items():
+        if member.known:
+            within.members[name] = structs.replace(member, assignors=inner.rules.assignors(member))
+    within.set(leader=within.order(within.known())[0])
+    within.caused(kind, gone)
+    within.watch([name for name, member in members.items() if member.stage not in LIVE])
+    starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
+    if starting:
+        within.later(JoinGroup(step.network(), within.calls(starting)))
+    prepare(within)
+    within.subscriptions()
+    classic, outputs = within.done()
+    step.members = {name: member for name, member in step.members.items() if name not in members}
+    step.set(
+        classic=classic,
+        targets={},
+        held={},
+        first=None,
+        second=False,
+        outdated=False,
+        causes=(),
+        target_epoch=epoch,
+        wanted=frozenset(),
+    )
+    step.out.extend(outputs)
+    return True
+
+
+def _classic(member: Member, epoch: int, target: Share) -> ClassicMember:
+    """The same member in a classic group; one that the coordinator does not know begins again."""
+    if not member.known:
+        stage = member.stage if member.stage is Stage.FROZEN else Stage.STARTING
+        return ClassicMember(
+            member.client,
+            stage=stage,
+            call=member.call + 1,
+            incarnation=member.incarnation,
+            owned=member.owned,
+        )
+    return ClassicMember(
+        member.client,
+        stage=Stage.STABLE if member.stage in LIVE else member.stage,
+        call=member.call + 1,
+        incarnation=member.incarnation,
+        member_id=member.member_id,
+        owned=member.owned,
+        generation=member.current.epoch,
+        last=member.owned,
+        beat_from=member.beat_from,
+        known=True,
+        heard=max(member.heard, member.beat_from or 0),
+        said=member.said,
+        claim=member.owned,
+        claim_generation=member.current.epoch,
+        assigned=target,
+        place=member.place,
+        part=epoch,
     )

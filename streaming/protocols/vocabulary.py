@@ -225,7 +225,13 @@ class Handover(NamedTuple):
     after: str
 
 
-Output = After | Sent | Owns | Wants | Round | Handover
+class Ended(NamedTuple):
+    """These processes met an error that their client does not survive (a duplicate instance id)."""
+
+    names: Names
+
+
+Output = After | Sent | Owns | Wants | Round | Handover | Ended
 
 
 def beats(since: int | None, until: int, every: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from random import Random
 
@@ -13,8 +13,11 @@ from assignors.errors import BadInput
 from streaming.protocols.families import Machine, carried, machine
 from streaming.protocols.vocabulary import (
     After,
+    Ended,
     Event,
+    MemberEvent,
     Setup,
+    Start,
     Timing,
     TopicsChanged,
     UndefinedTransition,
@@ -107,6 +110,17 @@ def forecast(
     return found
 
 
+def _about_others(event: Event, ended: set[str]) -> Event | None:
+    """An event from outside without the processes that have ended by themselves; None when none is left."""
+    if isinstance(event, Start):
+        ended.difference_update(client.name for client in event.clients)
+        return event
+    if not isinstance(event, MemberEvent):
+        return event
+    names = tuple(name for name in event.names if name not in ended)
+    return replace(event, names=names) if names else None
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """No garbage collection: a run makes no cycles, and looking for them among its records takes a third of it."""
@@ -127,8 +141,12 @@ def _play(model: Machine, scenario: Scenario, ledger: Ledger) -> int:
     number = len(queue)
     state = model.initial(scenario.topics)
     end = 0
+    ended: set[str] = set()
     while queue:
-        at, _, event, planned = heappop(queue)
+        at, _, found, planned = heappop(queue)
+        event = found if planned is None or not ended else _about_others(found, ended)
+        if event is None:
+            continue
         if at > last + _PATIENCE_MS:
             raise NeverSettles(
                 f"{model.name}: the group is not at rest {_PATIENCE_MS} ms after the last event"
@@ -148,6 +166,8 @@ def _play(model: Machine, scenario: Scenario, ledger: Ledger) -> int:
             if isinstance(output, After):
                 heappush(queue, (output.event.at, number, output.event, None))
                 number += 1
+            elif isinstance(output, Ended):
+                ended.update(output.names)
             else:
                 ledger.take(output, at)
     for sent in model.heartbeats(state, end):

@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.kafka import unique
 from tests.support.real_groups import Group
 
-#: What a case may be: protocol, assignor, static members, which clients.
+#: What a case may be: protocol, assignor, static members, which clients; "both": classic and consumer members.
 KINDS = (
     ("eager", "range", False, "java"),
     ("cooperative", "cooperative-sticky", False, "java"),
@@ -20,13 +20,17 @@ KINDS = (
     ("eager", "roundrobin", False, "kafka-python"),
     ("consumer", "uniform", False, "confluent"),
     ("eager", "sticky", False, "java"),
+    ("both", "uniform", False, "java"),
+    ("both", "range", False, "java"),
 )
 
 
 def case(seed: int) -> tuple[Group, dict[str, Any]]:
-    """The group and the scenario of a seed; kinds come round every ten seeds."""
+    """The group and the scenario of a seed; kinds come round every twelve seeds."""
     protocol, assignor, static, client = KINDS[seed % len(KINDS)]
     random = Random(seed)
+    both = protocol == "both"
+    protocol = "consumer" if both else protocol
     topics = {unique("play"): random.randint(1, 7) for _ in range(random.randint(1, 2))}
     names = [f"m{number}" for number in range(1, 5)]
     # The first member is a Java client that stays, so that the leader runs Kafka's own assignor.
@@ -49,6 +53,8 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
         # A classic leader with other topics than its own fetches metadata first, and may be too late with that.
         live[name] = sorted(topics) if name == names[0] and protocol != "consumer" else chosen()
         more = {"instance_id": f"i-{name}"} if static else {}
+        if both:
+            more["group_protocol"] = "classic" if len(live) < 2 else random.choice(("classic", "consumer"))
         happens(join=name, topics=live[name], **more)
 
     for name in names[: random.randint(2, 3)]:
@@ -56,7 +62,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
     for _ in range(random.randint(3, 5)):
         others = [name for name in live if name != names[0]]
         away = [name for name in names if name not in live]
-        kinds = ["join"] * bool(away) + ["leave", "crash", "bounce"] * bool(others)
+        kinds = ["join"] * bool(away) + ["leave", "crash", *["bounce"] * (3 if both else 1)] * bool(others)
         if client == "java":
             # A classic leader that adds topics fetches metadata first, and may be too late with that.
             kinds += ["subscribe"] * (protocol == "consumer" or bool(others)) + ["partitions"]
@@ -68,7 +74,8 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
             del live[name]
             happens(**{kind: name})
         elif kind == "bounce":
-            happens(bounce=random.choice(others), down_ms=1000 if static else 30_000)
+            more = {"group_protocol": random.choice(("classic", "consumer"))} if both else {}
+            happens(bounce=random.choice(others), down_ms=1000 if static else 30_000, **more)
         elif kind == "partitions":
             name = random.choice(sorted(topics))
             topics[name] += random.randint(1, 2)
@@ -83,14 +90,18 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
             if other:
                 live[name] = random.choice(other)
                 happens(subscribe=name, topics=live[name])
-    first = dict(topics)
-    for event in reversed(events):
-        for name, count in event.get("partitions", {}).items():
-            grown = [one["partitions"][name] for one in events if name in one.get("partitions", {})]
-            first[name] = min(grown) - 1
-            del count
     return Group(protocol, assignor, clients), {
-        "topics": first,
+        "topics": _at_first(topics, events),
         "session_timeout_ms": 2000,
         "events": events,
     }
+
+
+def _at_first(topics: dict[str, int], events: list[dict[str, Any]]) -> dict[str, int]:
+    """Partition counts before any event gave a topic more."""
+    first = dict(topics)
+    for name in topics:
+        grown = [one["partitions"][name] for one in events if name in one.get("partitions", {})]
+        if grown:
+            first[name] = min(grown) - 1
+    return first

@@ -55,6 +55,7 @@ class Log:
     current: dict[str, log.Current] = field(default_factory=dict)
     group_epoch: int = 0
     target_epoch: int = 0
+    epochs: set[int] = field(default_factory=set)
     last: float = 0.0
 
     def read(self) -> None:
@@ -119,6 +120,8 @@ class Log:
             assigned = ConsumerProtocolAssignment.decode(member.assignment) if member.assignment else None
             shares[member.client_id] = _partitions(assigned.assigned_partitions if assigned else ())
         self.said = said
+        if value.generation in self.epochs:
+            return  # a consumer group that is converted to a classic one: its last epoch over again
         self.generations[value.generation] = shares
         self.owned[value.generation] = owned
 
@@ -130,6 +133,7 @@ class Log:
     def _epoch(self) -> None:
         """Targets are written before their epoch; an epoch written first is completed by what follows."""
         if self.target_epoch:
+            self.epochs.add(self.target_epoch)
             self.generations[self.target_epoch] = self.targets_by_name()
 
     def targets_by_name(self) -> dict[str, Share]:
@@ -162,6 +166,7 @@ class Play:
         self.counts = {name: topic.partitions for name, topic in self.scenario.topics.items()}
         self.live: dict[str, tuple[str, ...]] = {}
         self.instances: dict[str, str] = {}
+        self.speaks: dict[str, str] = {}
         self.python: dict[str, PythonPuppet] = {}
         self.log = self._follow()
 
@@ -237,6 +242,8 @@ class Play:
         if one.instance_id:
             self.instances[one.member] = one.instance_id
         self.live[one.member] = topics
+        usual = "consumer" if self.group.protocol == "consumer" else "classic"
+        self.speaks[one.member] = one.group_protocol or self.speaks.get(one.member, usual)
         if self.group.clients[one.member] == "java":
             self.java.start(one.member, self._java_config(one.member), list(topics))
         else:
@@ -254,13 +261,13 @@ class Play:
         }
         if name in self.instances:
             config["group.instance.id"] = self.instances[name]
-        if self.group.protocol == "consumer":
+        if self.speaks[name] == "consumer":
             config |= {"group.protocol": "consumer", "group.remote.assignor": self.group.assignor}
         else:
             config |= {
                 "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": 200,
-                "partition.assignment.strategy": _JAVA[self.group.assignor],
+                "partition.assignment.strategy": _JAVA.get(self.group.assignor, _JAVA["range"]),
             }
         return config
 
@@ -323,8 +330,7 @@ class Play:
         self.log.read()
         if monotonic() < self.log.last + QUIET_SECONDS:
             return False
-        consumer = self.group.protocol == "consumer"
-        if consumer:
+        if any(self.speaks[name] == "consumer" for name in self.live):
             now = self.log.targets_by_name()
             if now != self.log.generations.get(self.log.target_epoch, {}) and self.log.target_epoch:
                 self.log.generations[self.log.target_epoch] = now

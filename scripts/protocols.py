@@ -1,0 +1,155 @@
+"""Writes the diagrams and figures of docs/explanation/protocols.md from the code, or checks them with ``--check``.
+
+``python scripts/protocols.py`` after a change of a machine; a test runs
+``--check``. The words around are the page's own.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from streaming.protocols import classic, consumer, zookeeper
+from streaming.protocols.classic_state import Phase, Stage
+from streaming.protocols.consumer_state import Phase as ConsumerPhase
+from streaming.protocols.families import FAMILIES
+from streaming.protocols.reconcile import MemberState
+from streaming.protocols.table import Table
+from streaming.protocols.zookeeper_state import Phase as ZooKeeperPhase
+from streaming.simulate.parse import scenario
+from streaming.simulate.ready import READY, load
+from streaming.simulate.results import summary
+from streaming.simulate.run import forecast
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "protocols.md"
+_COMPARED = ("rolling-restart", "deploy-static", "scale-out", "crash", "flapping", "partition-growth")
+_AFTER = 60_000
+
+
+def diagram(table: Table, first: StrEnum) -> str:
+    """A table as a Mermaid state diagram: an arrow a change of state, with the events that lead there."""
+    arrows: dict[tuple[str, str], dict[str, None]] = {}
+    for (phase, event), row in table.items():
+        for to in row.to:
+            if to is not phase:
+                text = event.__name__ + (f" ({row.label})" if row.label else "")
+                arrows.setdefault((phase.value, to.value), {})[text] = None
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {first.value}"]
+    # A colon or semicolon would end the label.
+    lines += [
+        f"    {source} --> {to}: {', '.join(texts).replace(':', ' –').replace(';', ',')}"
+        for (source, to), texts in arrows.items()
+    ]
+    return "\n".join([*lines, "```"])
+
+
+def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    ruler = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, tuple(ruler), *rows))
+
+
+#: ``(what happens, events after a minute)`` to c1 (the leader), c2 and c3, all static.
+_STATIC: tuple[tuple[str, list[dict[str, Any]]], ...] = (
+    ("a follower restarts within the session timeout", [{"bounce": "c2", "down_ms": 40_000}]),
+    ("the leader restarts within the session timeout", [{"bounce": "c1", "down_ms": 40_000}]),
+    ("a member stays away past it and comes back: out, then in", [{"bounce": "c2", "down_ms": 120_000}]),
+    ("a member crashes and does not come back", [{"crash": "c2"}]),
+    ("a member is told to leave (LeaveGroup, epoch −1)", [{"leave": "c2"}]),
+    ("a new member joins", [{"join": "c4", "instance_id": "i-4"}]),
+    ("a second process with the instance id of a member", [{"join": "c4", "instance_id": "i-2"}]),
+    ("a follower subscribes to other topics", [{"subscribe": "c2", "topics": ["orders"]}]),
+    ("a topic gets more partitions: the leader rejoins", [{"partitions": {"orders": 12}}]),
+    ("a pause shorter than the session timeout", [{"pause": "c2", "down_ms": 30_000}]),
+    ("a pause longer than the session timeout: out, then in", [{"pause": "c2", "down_ms": 70_000}]),
+)
+
+
+def static() -> str:
+    """What rebalances a static group, counted."""
+    protocols = ("eager", "cooperative", "consumer")
+    rows = []
+    for says, events in _STATIC:
+        document = {
+            "topics": {"orders": 9, "refunds": 3},
+            "events": [
+                *({"at": 0, "join": f"c{n}", "instance_id": f"i-{n}"} for n in (1, 2, 3)),
+                *({"at": _AFTER, **event} for event in events),
+            ],
+        }
+        counts = []
+        for protocol in protocols:
+            records = forecast(scenario(document), protocol).ledger.rounds
+            counts.append(str(sum(one.round == 1 and one.at > _AFTER for one in records)))
+        rows.append((says, *counts))
+    return _grid(("rebalances when", *protocols), rows)
+
+
+def comparison() -> str:
+    """Ready scenarios under all protocols."""
+    parts = []
+    for name in _COMPARED:
+        rows = []
+        for protocol in FAMILIES:
+            one = summary(forecast(load(name), protocol))
+            rows.append(
+                (
+                    f"{one.protocol} ({one.assignor})",
+                    *map(str, (one.rebalances, one.rounds, one.requests, one.moved)),
+                    f"{one.unavailable_s:.1f}",
+                    f"{one.longest_gap_s:.1f}",
+                )
+            )
+        ready = READY[name]
+        head = (name, "rebalances", "rounds", "requests", "moved", "down p·s", "gap s")
+        parts.append(
+            f"`simulate {name}`: {ready.says} ({ready.members} members, {ready.partitions} partitions)\n\n"
+            + _grid(head, rows)
+        )
+    return "\n\n".join(parts)
+
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "process": lambda: diagram({**classic.PROCESS, **classic.PROCESS_ANSWERS}, Stage.STARTING),
+    "zookeeper": lambda: diagram(zookeeper.GROUP, ZooKeeperPhase.EMPTY),
+    "eager-v1": lambda: diagram(classic.COORDINATOR_V1, Phase.EMPTY),
+    "eager": lambda: diagram(classic.COORDINATOR, Phase.EMPTY),
+    "static": static,
+    "consumer": lambda: (
+        "The group:\n\n"
+        + diagram(consumer.COORDINATOR, ConsumerPhase.EMPTY)
+        + "\n\nEach member, in the coordinator's eyes:\n\n"
+        + diagram(consumer.RECONCILIATION, MemberState.STABLE)
+    ),
+    "comparison": comparison,
+}
+
+
+def written(page: str) -> str:
+    """The page with every block as the code has it."""
+    for name, block in BLOCKS.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        if begin not in page or end not in page:
+            sys.exit(f"{PAGE.name}: {begin} … {end} is missing")
+        text = f"{begin}\n{block()}\n{end}"
+        page = re.sub(
+            f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, text=text: text, page, flags=re.DOTALL
+        )
+    return page
+
+
+def main() -> None:
+    """Write, or with ``--check`` exit 1 when the page is not current."""
+    page = PAGE.read_text(encoding="utf-8")
+    now = written(page)
+    if "--check" not in sys.argv:
+        PAGE.write_text(now, encoding="utf-8")
+    elif page != now:
+        sys.exit("docs/explanation/protocols.md: not what the code says; run python scripts/protocols.py")
+
+
+if __name__ == "__main__":
+    main()
