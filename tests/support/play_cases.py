@@ -31,6 +31,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
     random = Random(seed)
     both = protocol == "both"
     protocol = "consumer" if both else protocol
+    led = protocol != "consumer" or both
     topics = {unique("play"): random.randint(1, 7) for _ in range(random.randint(1, 2))}
     names = [f"m{number}" for number in range(1, 5)]
     # The first member is a Java client that stays, so that the leader runs Kafka's own assignor.
@@ -51,7 +52,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
 
     def join(name: str) -> None:
         # A classic leader with other topics than its own fetches metadata first, and may be too late with that.
-        live[name] = sorted(topics) if name == names[0] and protocol != "consumer" else chosen()
+        live[name] = sorted(topics) if name == names[0] and led else chosen()
         more = {"instance_id": f"i-{name}"} if static else {}
         if both:
             more["group_protocol"] = "classic" if len(live) < 2 else random.choice(("classic", "consumer"))
@@ -65,7 +66,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
         kinds = ["join"] * bool(away) + ["leave", "crash", *["bounce"] * (3 if both else 1)] * bool(others)
         if client == "java":
             # A classic leader that adds topics fetches metadata first, and may be too late with that.
-            kinds += ["subscribe"] * (protocol == "consumer" or bool(others)) + ["partitions"]
+            kinds += ["subscribe"] * (not led or bool(others)) + ["partitions"]
         kind = random.choice(kinds)
         if kind == "join":
             join(random.choice(away))
@@ -81,7 +82,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
             topics[name] += random.randint(1, 2)
             happens(partitions={name: topics[name]})
         else:
-            name = random.choice(list(live) if protocol == "consumer" else others)
+            name = random.choice(others if led else list(live))
             other = [
                 one
                 for one in (sorted(topics), sorted(topics)[:1], sorted(topics)[1:])
