@@ -27,6 +27,9 @@ TRIES = 3
 #: Seconds for consumers to settle, for what a busy machine takes to start them.
 PATIENCE = 240.0
 
+#: Groups that are there for the pictures alone.
+NEIGHBOURS = "pipeline"
+
 ROUNDS_SHOWN = "() => [...document.querySelectorAll('.round')].map((round) => round.dataset.seq)"
 
 
@@ -63,25 +66,19 @@ class Stage:
     folder: Path
     arrivals: Arrivals
     children: Children
+    others: Children
     consumers: dict[str, Child] = field(default_factory=dict)
 
     def join(self, name: str) -> None:
-        self.consumers[name] = Child(
+        self.consumers[name] = self.consumer(self.group, name, "cooperative")
+
+    def consumer(self, group: str, name: str, protocol: str) -> Child:
+        servers = self.serve.settings.kafka.bootstrap_servers
+        return Child(
             name,
             [
-                "streaming.demo.consumer",
-                *("--bootstrap-servers", self.serve.settings.kafka.bootstrap_servers, "--group", self.group),
-                *(
-                    "--topics",
-                    self.topic,
-                    "--name",
-                    name,
-                    "--client",
-                    "confluent",
-                    "--protocol",
-                    "cooperative",
-                ),
-                *("--session-timeout-ms", "6000"),
+                *("streaming.demo.consumer", "--bootstrap-servers", servers, "--group", group),
+                *("--topics", self.topic, "--name", name, "--protocol", protocol),
             ],
             log=self.folder / f"{name}.log",
             output=self.folder / f"{name}.jsonl",
@@ -111,20 +108,28 @@ def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     topic, group = unique("orders"), unique("checkout")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 12, 1)])[topic].result(20)
-    with Serve(broker.bootstrap_servers, f"{unique('page')}.", folder) as serve, Children() as children:
+    with (
+        Serve(broker.bootstrap_servers, f"{unique('page')}.", folder) as serve,
+        Children() as children,
+        Children() as others,
+    ):
         ensure_topics(serve.settings)
         common = [
             *("--bootstrap-servers", broker.bootstrap_servers),
             *("--topic-prefix", serve.settings.topics.prefix),
         ]
         log = getattr(getattr(broker, "broker", None), "log_path", None)
-        options = ["--include-group", "checkout-.*", *(("--coordinator-log", str(log)) if log else ())]
+        options = [
+            "--include-group",
+            rf"({group}|{NEIGHBOURS}-\d)",
+            *(("--coordinator-log", str(log)) if log else ()),
+        ]
         children.add(
             Child("collector", ["streaming", "collect", *common, *options], log=folder / "collect.log")
         )
         job = ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
         children.add(Child("job", job, log=folder / "stream.log"))
-        stage = Stage(serve.start(), group, topic, folder, Arrivals(serve, group), children)
+        stage = Stage(serve.start(), group, topic, folder, Arrivals(serve, group), children, others)
         for name in ("c1", "c2", "c3"):
             stage.join(name)
         stage.settle()
@@ -199,8 +204,25 @@ def test_a_crash_shows_within_two_seconds_and_a_restart_is_survived(
         picture(watched.page, "page-crash.png", tmp_path)
 
 
+def neighbours(stage: Stage) -> None:
+    """Other groups of other protocols, each with a member that leaves."""
+    for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
+        group = f"{NEIGHBOURS}-{number}"
+        pair = [stage.others.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
+        eventually(lambda group=group: members(stage, group) == 2, timeout=PATIENCE)  # type: ignore[misc]
+        if number % 2:
+            pair[0].terminate()
+            eventually(lambda group=group: members(stage, group) == 1, timeout=PATIENCE)  # type: ignore[misc]
+
+
+def members(stage: Stage, group: str) -> int:
+    found = {one["groupId"]: one["members"] for one in stage.serve.ask("/api/groups")[1]["groups"]}
+    return found.get(group, 0)
+
+
 def churn(stage: Stage) -> None:
     """Some more life, for pictures that are worth looking at."""
+    neighbours(stage)
     for index in range(5):
         stage.join(f"n{index}")
         stage.settle()

@@ -45,7 +45,7 @@ const uuid = /^(.*?)[-.]?([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 export function member(id) {
   const match = uuid.exec(id);
   if (match) return `${match[1] ? `${match[1]}·` : ""}${match[2].slice(0, 4)}`;
-  return /^[A-Za-z0-9_-]{22}$/.test(id) ? id.slice(0, 6) : id;
+  return /^[A-Za-z0-9+/_-]{22}$/.test(id) ? id.slice(0, 6) : id;
 }
 
 // [0, 1, 2, 5] → "0–2, 5"

@@ -37,8 +37,9 @@ const columns = [
   {
     key: "protocol", title: "Protocol", value: (group) => `${group.protocol} ${group.assignor ?? ""}`,
     render(cell, group) {
-      const text = group.assignor && !group.assignor.startsWith(group.protocol) ? `${group.protocol} · ${group.assignor}` : (group.assignor ?? group.protocol);
-      setText(cell, text);
+      const { protocol, assignor } = group;
+      const told = assignor && (protocol === "classic" || assignor.startsWith(protocol)); // the assignor tells both
+      setText(cell, told ? assignor : [protocol, assignor].filter(Boolean).join(" · "));
       setAttribute(cell, "title", `${group.protocol}, ${group.assignor ?? "no assignor"}`);
     },
   },
