@@ -64,12 +64,14 @@ def assign_with_racks(
 
 
 def _in_all(in_racks: Sequence[Sequence[tuple[str, ...]]]) -> Iterator[Collection[str]]:
-    """The racks that hold a partition in every topic, partition by partition."""
+    """The racks that hold a partition in every topic, partition by partition; equal ones are one object."""
     known: dict[tuple[tuple[str, ...], ...], Collection[str]] = {}
+    same: dict[Collection[str], Collection[str]] = {}
     for at in zip(*in_racks, strict=True):
         common = known.get(at)
         if common is None:
-            common = known[at] = frozenset(at[0]).intersection(*at[1:])
+            common = frozenset(at[0]).intersection(*at[1:])
+            common = known[at] = same.setdefault(common, common)
         yield common
 
 
@@ -99,23 +101,35 @@ class _Division:
 
     def match_together(self, common: Iterable[Collection[str]]) -> None:
         """Each partition to the first member whose rack holds it in every topic, while that member has room."""
-        # Room never comes back, so each rack's queue only ever loses its first member.
-        queues = {rack: iter(members) for rack, members in self._by_rack.items()}
-        first = {rack: next(queue) for rack, queue in queues.items()}
         given = self.given
         nobody = len(given)
+        sizes = [0] * nobody + [-1]  # nobody has room for ever
+        # Room never comes back, so each rack's queue only ever loses its first member: the last of its list.
+        queues = {rack: [nobody, *reversed(members)] for rack, members in self._by_rack.items()}
+        queues_of: dict[int, list[list[int]]] = {}
+        base, extra = self._base, self._extra
+        room = base + (extra > 0)
+        rest: list[int] = []
         for partition, racks in enumerate(common):
-            room = self._base + (self._extra > 0)
+            near = queues_of.get(id(racks))  # all of them live as long as the generator
+            if near is None:
+                near = queues_of[id(racks)] = [queues[rack] for rack in (None, *racks) if rack in queues]
             best = nobody
-            for rack in (None, *racks):
-                if rack not in first:
-                    continue
-                member = first[rack]
-                while member < nobody and len(given[member]) >= room:
-                    member = first[rack] = next(queues[rack], nobody)
-                best = min(best, member)
-            if best < nobody:
-                self._give(best, (partition,))
+            for queue in near:
+                while sizes[queue[-1]] >= room:
+                    queue.pop()
+                if queue[-1] < best:  # noqa: PLR1730 - a call would double the loop
+                    best = queue[-1]
+            if best == nobody:
+                rest.append(partition)
+                continue
+            given[best].append(partition)
+            sizes[best] += 1
+            if sizes[best] > base:
+                extra -= 1
+                room = base + (extra > 0)
+        self._extra = extra
+        self._free = dict.fromkeys(rest)
 
     def match_alone(self, racks: Sequence[Collection[str]]) -> None:
         """Each member, in order, as many partitions in its rack as it has room for."""
