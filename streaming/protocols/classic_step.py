@@ -195,8 +195,8 @@ class Step:
             if member.stage in LIVE
             for topic in member.client.topics
         )
-        if not self.rules.subscribes:
-            wanted = frozenset(self.topics) if wanted else wanted
+        if not self.rules.subscribes and any(member.stage in LIVE for member in self.members.values()):
+            wanted = frozenset(self.topics)
         if wanted != self.get("wanted"):
             self.set(wanted=wanted)
             self.out.append(Wants(wanted))

@@ -108,6 +108,8 @@ class Gaps:
                     self._begun.update({(topic, partition): (name, at) for partition in partitions})
 
     def _gained(self, topic: str, partitions: Sequence[int], at: int) -> None:
+        if topic not in self._since:  # given without being asked for, as ``sticky`` may
+            self.want((topic,), at)
         since, total, longest = self._since[topic], self.total[topic], self.longest
         for partition in partitions:
             begun = since[partition]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Any, get_args
 
-import yaml
-
 from assignors.model import Topic
+from streaming.protocols.families import FAMILIES
+from streaming.simulate.document import document, once
 from streaming.simulate.lives import check
 from streaming.simulate.scenario import Happening, InvalidScenario, Kind, Scenario
 
@@ -50,24 +49,7 @@ def loads(text: str) -> Scenario:
     Raises:
         InvalidScenario: it is neither, or it can't be played; one line that names the event and the field.
     """
-    try:
-        value = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
-    except json.JSONDecodeError:
-        value = _yaml(text)
-    except yaml.YAMLError as error:
-        raise InvalidScenario(f"scenario: neither YAML nor JSON: {_one_line(error)}") from error
-    return scenario(value)
-
-
-def _yaml(text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidScenario(f"scenario: neither YAML nor JSON: {_one_line(error)}") from error
-
-
-def _one_line(error: yaml.YAMLError) -> str:
-    return " ".join(str(error).split())
+    return scenario(document(text))
 
 
 def scenario(value: Any) -> Scenario:
@@ -99,6 +81,7 @@ def scenario(value: Any) -> Scenario:
 def _topics(value: Any) -> dict[str, Topic]:
     if not isinstance(value, dict) or not value:
         raise InvalidScenario("scenario: topics: a mapping of names to partition counts is needed")
+    once(value, "scenario: topics")
     topics = {}
     for name, told in value.items():
         where = f"scenario: topics.{name}"
@@ -131,6 +114,7 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> Happening:
     where = f"event {number}"
     if not isinstance(value, dict):
         raise InvalidScenario(f"{where}: a mapping such as {{at: 0, join: c1}} is needed, not {_name(value)}")
+    once(value, where)
     kind = _kind(value, where)
     told = value[kind]
     where = f"{where} ({kind}{f' {told}' if isinstance(told, str) else ''})"
@@ -144,9 +128,9 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> Happening:
     elif kind == "coordinator_fails":
         if told is not True:
             raise InvalidScenario(f"{where}: coordinator_fails: true is all that it can be, not {told!r}")
-    elif not isinstance(told, str) or not told or "~" in told:
+    elif not isinstance(told, str) or not told or "~" in told or not told.isprintable():
         raise InvalidScenario(
-            f"{where}: {kind}: a member's name is needed, text without ~, not {_name(told)}"
+            f"event {number} ({kind}): {kind}: a member's name is needed, text without ~, not {_name(told)}"
         )
     else:
         fields["member"] = told
@@ -172,6 +156,7 @@ def _kind(value: Mapping[Any, Any], where: str) -> Kind:
 def _counts(value: Any, topics: Mapping[str, Topic], where: str) -> dict[str, int]:
     if not isinstance(value, dict) or not value:
         raise InvalidScenario(f"{where}: partitions: a mapping of topics to their new counts is needed")
+    once(value, f"{where}: partitions")
     for name in value:
         if name not in topics:
             raise InvalidScenario(
@@ -193,6 +178,15 @@ def _texts(value: Any, where: str, topics: Mapping[str, Topic]) -> tuple[str, ..
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise InvalidScenario(f"{where}: a list of names is needed, not {_name(value)}")
     return tuple(value)
+
+
+def _assignors(value: Any, where: str, topics: Mapping[str, Topic]) -> tuple[str, ...]:
+    known = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
+    found = _texts(value, where, topics)
+    for name in found:
+        if name not in known:
+            raise InvalidScenario(f"{where}: {name!r} is none of {', '.join(known)}{_meant(name, known)}")
+    return found
 
 
 def _text(value: Any, where: str, topics: Mapping[str, Topic]) -> str:
@@ -218,13 +212,14 @@ _READERS: dict[str, Callable[[Any, str, Mapping[str, Topic]], Any]] = {
     "topics": _names,
     "instance_id": _text,
     "rack_id": _text,
-    "assignors": _texts,
+    "assignors": _assignors,
     "group_protocol": _protocol,
     "down_ms": _down,
 }
 
 
 def _known(value: Mapping[Any, Any], known: tuple[str, ...], where: str) -> None:
+    once(value, where)
     for key in value:
         if key not in known:
             raise InvalidScenario(

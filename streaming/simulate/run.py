@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from random import Random
+from typing import Any
 
 from assignors.errors import BadInput
 from streaming.protocols.families import Machine, carried, machine
@@ -16,6 +17,8 @@ from streaming.protocols.vocabulary import (
     Ended,
     Event,
     MemberEvent,
+    NoCommonAssignor,
+    Output,
     Setup,
     Start,
     Timing,
@@ -25,7 +28,7 @@ from streaming.protocols.vocabulary import (
 )
 from streaming.simulate.ledger import Ledger
 from streaming.simulate.plan import Planned, plan
-from streaming.simulate.scenario import InvalidScenario, Scenario
+from streaming.simulate.scenario import Happening, InvalidScenario, Scenario
 
 #: A group that is not at rest a day after the last event never will be.
 _PATIENCE_MS = 24 * 3600 * 1000
@@ -110,6 +113,20 @@ def forecast(
     return found
 
 
+def _applied(
+    model: Machine, state: Any, event: Event, because: Happening | None, *, outside: bool
+) -> tuple[Any, tuple[Output, ...]]:
+    """One step; what can't be is put down to the event of the scenario that brought it about."""
+    try:
+        return model.apply(state, event)
+    except NoCommonAssignor as error:
+        raise InvalidScenario(f"{because}: {error}") from error
+    except UndefinedTransition as error:
+        if not outside or because is None:
+            raise
+        raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
+
+
 def _about_others(event: Event, ended: set[str]) -> Event | None:
     """An event from outside without the processes that have ended by themselves; None when none is left."""
     if isinstance(event, Start):
@@ -142,6 +159,7 @@ def _play(model: Machine, scenario: Scenario, ledger: Ledger) -> int:
     state = model.initial(scenario.topics)
     end = 0
     ended: set[str] = set()
+    because: Happening | None = None
     while queue:
         at, _, found, planned = heappop(queue)
         event = found if planned is None or not ended else _about_others(found, ended)
@@ -153,12 +171,8 @@ def _play(model: Machine, scenario: Scenario, ledger: Ledger) -> int:
             )
         if isinstance(event, TopicsChanged):
             ledger.topics(event.topics, at)
-        try:
-            after, outputs = model.apply(state, event)
-        except UndefinedTransition as error:
-            if planned is None:
-                raise
-            raise InvalidScenario(f"{planned.because}: {planned.because.kind}: {error}") from error
+        because = planned.because if planned is not None else because
+        after, outputs = _applied(model, state, event, because, outside=planned is not None)
         if planned is not None or outputs:
             end = at
         state = after

@@ -51,6 +51,17 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
         (f"{JOIN}, {{at: 5, partitions: {{u: 3}}}}", "event 2 (partitions): partitions: 'u' is no topic"),
         (f"{JOIN}, {{at: 5, partitions: 3}}", "event 2 (partitions): partitions: a mapping"),
         ("7", "event 1: a mapping such as"),
+        ("{at: 0, join: c1, at: 5}", "event 1: at: stands there twice"),
+        (
+            f"{JOIN}, {{at: 5, partitions: {{t: 5, t: 6}}}}",
+            "event 2 (partitions): partitions: t: stands there twice",
+        ),
+        (
+            "{at: 0, join: c1, assignors: [rnage]}",
+            "event 1 (join c1): assignors: 'rnage' is none of range, roundrobin",
+        ),
+        ('{at: 0, join: ""}', "event 1 (join): join: a member's name is needed"),
+        ('{at: 0, join: "a\\u0000"}', "event 1 (join): join: a member's name is needed"),
     ],
 )
 def test_a_bad_event(events: str, message: str) -> None:
@@ -66,6 +77,12 @@ def test_a_bad_event(events: str, message: str) -> None:
         ("", "scenario: a mapping with topics and events is needed, not nothing"),
         ("[1]", "scenario: a mapping"),
         ("{topics: {t: 1}", "scenario: neither YAML nor JSON"),
+        ("{topics: {t: 1, t: 2}, events: []}", "scenario: topics: t: stands there twice"),
+        ('{"topics": {"t": 1}, "topics": {"t": 2}, "events": []}', "scenario: topics: stands there twice"),
+        ("{topics: {t: 1}, ? [a] : b}", "scenario: neither YAML nor JSON: a key is not plain text"),
+        ("!!python/object:os.system {}", "scenario: neither YAML nor JSON"),
+        ("topics: {t: 2020-99-99}\nevents: []", "scenario: neither YAML nor JSON"),
+        ("[" * 5000, "scenario: n"),
         ("topics: {t: 1}", "scenario: events: missing"),
         ("events: []", "scenario: topics: missing"),
         ("{topics: [t], events: []}", "scenario: topics: a mapping"),

@@ -13,6 +13,7 @@ from streaming.simulate.ready import READY, load
 from streaming.simulate.results import document
 from streaming.simulate.results import protocol as as_json
 from streaming.simulate.run import forecast
+from streaming.simulate.scenario import InvalidScenario
 from tests.support.machines import after, told
 
 CONTRACT = """
@@ -171,3 +172,39 @@ def test_a_document_holds_a_part_a_protocol() -> None:
     value = document([forecast(scenario, "eager"), forecast(scenario, "consumer")])
     assert list(value) == ["protocols"]
     assert list(value["protocols"]) == ["eager", "consumer"]
+
+
+def test_members_without_topics_are_members_all_the_same() -> None:
+    text = "topics: {t: 4}\nevents: [{at: 0, join: a, topics: []}]"
+    for protocol in FAMILIES:
+        rounds = as_json(forecast(loads(text), protocol))["rounds"]
+        given = {"t": [0, 1, 2, 3]} if protocol == "connect" else {}  # workers run every connector
+        assert [after(one) for one in rounds] == [{"a": given}], protocol
+
+
+def test_nothing_in_common_names_the_event() -> None:
+    text = """
+topics: {t: 4}
+events:
+  - {at: 0, join: a, assignors: [range]}
+  - {at: 9000, join: b, assignors: [sticky]}
+"""
+    with pytest.raises(
+        InvalidScenario, match=r"^event 2 \(join b\): assignors: the members have none in common"
+    ):
+        forecast(loads(text), "eager")
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_a_process_that_a_duplicate_instance_id_ended_can_do_no_more(protocol: str) -> None:
+    text = """
+topics: {t: 4}
+events:
+  - {at: 0, join: a, instance_id: i}
+  - {at: 60000, join: b, instance_id: i}
+  - {at: 90000, subscribe: a, topics: [t]}
+  - {at: 91000, leave: b}
+  - {at: 99000, leave: a}
+"""
+    last = as_json(forecast(loads(text), protocol))["rounds"][-1]
+    assert {share for one in after(last).values() for share in one} == set()
