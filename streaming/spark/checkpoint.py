@@ -73,7 +73,8 @@ def ends(settings: Settings, partitions: int) -> dict[int, int]:
 
     topic = settings.topics.membership
     asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-    found = AdminClient(confluent_config(settings.kafka)).list_offsets(
+    admin = AdminClient(confluent_config(settings.kafka))  # held: answers come only while it lives
+    found = admin.list_offsets(
         asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
     )
     try:

@@ -72,10 +72,16 @@ class Job:
             *("--topic-prefix", self.settings.topics.prefix, *options),
         ]
 
-    def start(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run the job to its end."""
+    def start(self, *options: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the job to its end; ``path``: a folder that all its Python processes import from first."""
+        ours = {} if path is None else {"PYTHONPATH": str(path)}
         return subprocess.run(
-            self.command(*options), capture_output=True, text=True, timeout=300, check=False
+            self.command(*options),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**os.environ, **ours},
         )
 
     def drain(self, *options: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,173 @@
+"""What a year of operation brings: a broker that is away, a burst, a topic that grows, a release that goes back.
+
+``STREAM_OUTAGE=120 STREAM_BURST=200000`` are the full sizes; ``STREAM_GROW=1`` grows the topic under a running job.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.broker import EmbeddedBroker
+from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
+from tests.support.load import rss
+from tests.support.logs import Log, as_topic, membership_log
+from tests.support.stream_job import Job, compacted, expected, once, processes_of
+
+logger = logging.getLogger(__name__)
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+OUTAGE_SECONDS = float(os.environ.get("STREAM_OUTAGE", "5"))
+BURST = int(os.environ.get("STREAM_BURST", "3000"))
+#: Resident memory of driver, JVM and Python workers together, whatever the backlog is.
+MOST_MB = 2500
+
+
+class Memory(threading.Thread):
+    """The most memory that a job's processes had together, MB."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.most = 0.0
+        self._pid = pid
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(0.5):
+            try:
+                pids = {pid for part in processes_of(self._pid).values() for pid in part}
+                self.most = max(self.most, sum(map(rss, pids)))
+            except (OSError, StopIteration):  # a worker ended between two looks
+                continue
+
+    def stop(self) -> float:
+        self._over.set()
+        self.join()
+        return self.most
+
+
+@pytest.mark.timeout(1800)
+def test_a_broker_that_is_away_is_waited_for_and_the_burst_behind_it_is_bounded(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path / "kafka", properties=PROPERTIES) as broker:
+        job = Job(Embedded(broker), tmp_path / "job")
+        log = as_topic(membership_log(BURST, max(11, BURST // 200), seed=9), 4)
+        diffs = job.settings.topics.diffs
+        first = Log([rows[:20] for rows in log.partitions])
+        job.feed(first)
+        with job.running() as child:
+            memory = Memory(child.pid)
+            memory.start()
+            eventually(lambda: job.count(diffs) > 0, timeout=180)
+            broker.stop()
+            time.sleep(OUTAGE_SECONDS)  # the outage itself
+            assert child.poll() is None
+            broker.start()
+            begin = time.monotonic()
+            job.feed(Log([rows[20:] for rows in log.partitions]))
+            wanted = expected(job, log)
+            number = sum(map(len, wanted[diffs].values()))
+            eventually(lambda: job.count(diffs) >= number, timeout=900, every=0.5)
+            taken = time.monotonic() - begin
+            most = memory.stop()
+        logger.info(
+            "%d events after %.0f s away: %.0f s, at most %.0f MB", BURST, OUTAGE_SECONDS, taken, most
+        )
+        assert once(job.rows(diffs)) == wanted[diffs]
+        assert most < MOST_MB
+
+
+def grow(job: Job, partitions: int) -> None:
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    topic = job.settings.topics.membership
+    admin = AdminClient({"bootstrap.servers": job.settings.kafka.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+    eventually(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == partitions)
+
+
+def test_a_topic_that_grew_is_read_in_each_groups_order(broker: Kafka, tmp_path: Path) -> None:
+    job = Job(broker, tmp_path)
+    events = list(membership_log(1200, 24, seed=13))
+    job.feed(as_topic(iter(events[:20]), 4))
+    job.drain()  # the checkpoint knows four partitions
+    job.feed(as_topic(iter(events[20:900]), 4))
+    grow(job, 8)
+    job.feed(as_topic(iter(events[900:]), 8))
+    # Bounded batches take from every partition that they may read: unordered, they would mix old and new.
+    done = job.drain("--max-offsets-per-trigger", "100")
+    assert "has 8 partitions, 4 are read" in done.stderr
+    wanted = expected(job, as_topic(iter(events), 1))[job.settings.topics.diffs]
+    assert once(job.rows(job.settings.topics.diffs)) == wanted
+
+
+@pytest.mark.skipif("STREAM_GROW" not in os.environ, reason="takes producers' time to notice; STREAM_GROW=1")
+def test_a_topic_that_grows_under_load_loses_and_mixes_nothing(broker: Kafka, tmp_path: Path) -> None:
+    job = Job(broker, tmp_path)
+    events = list(membership_log(6000, 40, seed=14))
+    diffs = job.settings.topics.diffs
+    with job.running("--max-offsets-per-trigger", "200"):
+        for start in range(0, 3000, 100):
+            job.feed(as_topic(iter(events[start : start + 100]), 4))
+            time.sleep(0.5)  # a load, not a wait
+        grow(job, 8)
+        for start in range(3000, 6000, 100):
+            job.feed(as_topic(iter(events[start : start + 100]), 8))
+            time.sleep(0.5)
+        wanted = expected(job, as_topic(iter(events), 1))[job.settings.topics.diffs]
+        number = sum(map(len, wanted.values()))
+        eventually(lambda: job.count(diffs) >= number, timeout=300, every=0.5)
+    assert once(job.rows(diffs)) == wanted
+
+
+#: Makes every Python process of a command an older release, which knows no blob of version 1.
+OLDER = "import streaming.monitor.blob\nstreaming.monitor.blob.VERSION = 0\n"
+
+
+def test_a_checkpoint_is_shown_offline_and_refused_by_an_older_release(broker: Kafka, tmp_path: Path) -> None:
+    job = Job(broker, tmp_path)
+    log = as_topic(membership_log(200, 11, seed=3), 4)
+    job.feed(log)
+    job.drain()
+    inspect = [
+        sys.executable,
+        "-m",
+        "streaming",
+        "stream",
+        "inspect-state",
+        "--checkpoint",
+        str(job.checkpoint),
+    ]
+    shown = subprocess.run([*inspect, "--json"], capture_output=True, text=True, timeout=120, check=True)
+    found = {one["groupId"]: one for one in map(json.loads, shown.stdout.splitlines())}
+    latest = compacted(job.rows(job.settings.topics.assignments))
+    held = {
+        key.decode(): json.loads(rows[0][0])["members"]
+        for key, rows in latest.items()
+        if key is not None and rows[0][0] is not None
+    }
+    state = {
+        name: {member["memberId"]: member["owned"] for member in one["state"]["members"]}
+        for name, one in found.items()
+        if one["state"]["members"]
+    }
+    assert state == {name: members for name, members in held.items() if members}
+    assert all(one["bytes"] > 0 for one in found.values())
+
+    site = tmp_path / "older"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(OLDER)
+    job.feed(log)
+    refused = job.start("--available-now", path=site)
+    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1), refused.stderr
+    assert (
+        "state: version 1, this release reads up to 0; run the release that wrote the checkpoint"
+        in refused.stderr
+    )
