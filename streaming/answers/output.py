@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
+from assignors.errors import OutsideFailure
+
+
+class NoOutput(OutsideFailure):
+    """Standard output is closed; give it a file or a pipe."""
+
+
 Shape = Literal["assigned", "compared", "placed", "checked"]
+
+
+def standard_output() -> BinaryIO:
+    """Standard output as bytes.
+
+    Raises:
+        NoOutput: it is closed (``>&-``).
+    """
+    if sys.stdout is None:
+        raise NoOutput
+    return sys.stdout.buffer
 
 
 def writer(shape: Shape, *, as_json: bool, as_table: bool) -> Callable[[Any], None]:
@@ -16,6 +34,7 @@ def writer(shape: Shape, *, as_json: bool, as_table: bool) -> Callable[[Any], No
 
     Everywhere else, and with ``as_json``, as JSON Lines.
     """
+    standard_output()
     if as_json or not (as_table or sys.stdout.isatty()):
         return json_lines()
     from streaming.answers import tables  # rich takes longer to load than most answers
@@ -32,7 +51,7 @@ def writer(shape: Shape, *, as_json: bool, as_table: bool) -> Callable[[Any], No
 def json_lines() -> Callable[[Any], None]:
     """Writes one JSON value a line to standard output."""
     encode = msgspec.json.Encoder().encode
-    out = sys.stdout.buffer
+    out = standard_output()
 
     def write(value: Any) -> None:
         out.write(encode(value) + b"\n")

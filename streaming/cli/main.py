@@ -86,6 +86,13 @@ def _said_of(called: str | None, message: str) -> str:
     return f"Unexpected argument {word}: `{called}` takes options only; see rebalance-monitor {called} --help"
 
 
+def _unforeseen(error: Exception) -> str:
+    """The system's own words, such as of a full disk; anything else is a mistake of ours."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"unexpected {type(error).__name__}: {error}; please report it, with what --verbose adds"
+
+
 def _leave_the_pipe() -> NoReturn:
     """The reader of our output is gone (`| head`): not an error; keep Python from flushing into the void."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -133,8 +140,5 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001 - the last resort: a person never meets a traceback
         if "--verbose" in arguments:
             traceback.print_exc()
-        print(
-            f"error: unexpected {type(error).__name__}: {error}; please report it, with what --verbose adds",
-            file=sys.stderr,
-        )
+        print(f"error: {_unforeseen(error)}", file=sys.stderr)
         sys.exit(3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
@@ -38,6 +37,7 @@ def partition(
     del verbose  # main looks at it for tracebacks
     from streaming.answers.keys import chooser, partition_lines
     from streaming.answers.lines import standard_input
+    from streaming.answers.output import standard_output
 
     chosen = chooser(
         partitioner, partitions, start=start, batch_size=batch_size, record_size=record_size, seed=seed
@@ -45,7 +45,7 @@ def partition(
     raise typer.Exit(
         partition_lines(
             standard_input(),
-            sys.stdout.buffer,
+            standard_output(),
             chosen,
             keys=keys,
             partitions=partitions,

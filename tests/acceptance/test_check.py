@@ -104,6 +104,25 @@ def test_closed_standard_input_is_one_line(command: list[str]) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
+PLACE = ["place", "--brokers", "0", "--partitions", "1", "--replication-factor", "1"]
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (">&-", "error: Standard output is closed; give it a file or a pipe.\n"),
+        ("> /dev/full", "error: No space left on device\n"),
+    ],
+)
+@pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"], PLACE])
+def test_output_that_goes_nowhere_is_one_line(command: list[str], end: str, message: str) -> None:
+    asked = shlex.join([sys.executable, "-m", "streaming", *command])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{asked} {end}"], input="{}\n", capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (3, message)
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     asked = shlex.join([sys.executable, "-m", "streaming", "partition", "--partitions", "3"])
     done = subprocess.run(
