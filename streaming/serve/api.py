@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
 from typing import Final, ParamSpec, TypeVar
+from urllib.parse import unquote
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -60,7 +61,7 @@ class Api:
             Route("/api/stream", self.stream, name="stream"),
             Route("/api/groups", self.groups, name="groups"),
             Route("/api/groups/{group:path}/rounds", self.rounds, name="rounds"),
-            Route("/api/groups/{group:path}/rounds/{seq:int}", self.round, name="round"),
+            Route("/api/groups/{group:path}/rounds/{seq}", self.round, name="round"),
             Route("/api/groups/{group:path}/timeline", self.timeline, name="timeline"),
             Route("/api/groups/{group:path}", self.group, name="group"),
             Route("/api/rounds", self.all_rounds, name="all-rounds"),
@@ -77,7 +78,7 @@ class Api:
         return await to_thread.run_sync(call, limiter=self._feed.readers)
 
     def _known(self, request: Request) -> GroupSummary:
-        name = request.path_params["group"]
+        name = unquote(request.path_params["group"])  # what paths.py protected
         group = self._board.groups.get(name)
         if group is None:
             raise Problem(HTTPStatus.NOT_FOUND, "group", f"no group {name!r} is known; /api/groups lists all")
@@ -94,7 +95,7 @@ class Api:
             cause=params.text(request, "cause"),
             min_moved=params.whole(request, "min_moved", 0) or 0,
             before=params.whole(request, "cursor", None),
-            limit=max(1, min(most, params.whole(request, "limit", _DEFAULT_LIMIT) or 1)),
+            limit=min(most, params.whole(request, "limit", _DEFAULT_LIMIT, least=1) or _DEFAULT_LIMIT),
         )
 
     async def groups(self, request: Request) -> Response:
@@ -133,10 +134,12 @@ class Api:
     async def round(self, request: Request) -> Response:
         """One round, whole."""
         params.only(request, ())
-        group, seq = self._known(request).group_id, request.path_params["seq"]
-        found = await self._read(self._archive.round, group, seq) if seq < 2**63 else None
+        group, seq = self._known(request).group_id, params.digits(request.path_params["seq"])
+        found = await self._read(self._archive.round, group, seq) if seq is not None else None
         if found is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no round {seq} any more")
+            raise Problem(
+                HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or not any more"
+            )
         return JsonBytes(found)
 
     async def timeline(self, request: Request) -> Response:
@@ -174,5 +177,5 @@ class Api:
         if not given:
             return None
         epoch, _, seq = given.partition(".")
-        known = epoch == self._board.place.epoch and seq.isascii() and seq.isdigit() and len(seq) < 19  # noqa: PLR2004 - digits of 2^63
-        return int(seq) if known else -1
+        number = params.digits(seq)
+        return number if number is not None and epoch == self._board.place.epoch else -1

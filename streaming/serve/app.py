@@ -22,6 +22,7 @@ from streaming.codec import encode
 from streaming.serve.api import Api, JsonBytes
 from streaming.serve.feed import Feed
 from streaming.serve.metrics import CONTENT_TYPE, Metrics
+from streaming.serve.paths import WholeGroups
 from streaming.serve.problems import Problem, on_failure, on_http, on_problem
 from streaming.serve.security import Guard
 
@@ -120,6 +121,7 @@ def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: in
         middleware=[
             Middleware(Guard, token=token, loopback_only=loopback_only),
             Middleware(_Compressed),
+            Middleware(WholeGroups),
         ],
         exception_handlers={Problem: on_problem, HTTPException: on_http, Exception: on_failure},
     )

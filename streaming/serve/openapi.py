@@ -70,6 +70,7 @@ def _get(
         "200": {"description": "OK", "content": {media_type: {"schema": schema}}},
         "400": {"description": "A parameter is unknown or malformed.", **problem},
         "401": {"description": "No token, or not the right one.", **problem},
+        "default": {"description": "What else can't be answered, and what to do about it.", **problem},
     }
     if missing:
         responses["404"] = {"description": "No such group or round.", **problem}

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import Final
 
 from starlette.requests import Request
 
 from streaming.serve.problems import Problem
+
+#: The largest number that JSON's readers keep exact.
+_MOST: Final = 2**53
+#: Digits of 2^63.
+_DIGITS: Final = 19
+#: Characters of what was asked that an answer repeats.
+_SHOWN: Final = 60
 
 
 def _refuse(name: str, detail: str) -> Problem:
@@ -16,10 +24,15 @@ def _refuse(name: str, detail: str) -> Problem:
 
 
 def only(request: Request, names: Collection[str]) -> None:
-    """Refuse parameters that do not exist: a typo must not widen what is asked for."""
-    for name in request.query_params:
+    """Refuse parameters that do not exist, or stand twice: a typo must not widen what is asked for."""
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
         if name not in names:
-            raise _refuse(name, f"no such parameter; there are {', '.join(sorted(names)) or 'none'}")
+            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+            raise _refuse(shown, f"no such parameter; there are {', '.join(sorted(names)) or 'none'}")
+        if name in seen:
+            raise _refuse(name, "is given twice")
+        seen.add(name)
 
 
 def text(request: Request, name: str) -> str | None:
@@ -27,14 +40,24 @@ def text(request: Request, name: str) -> str | None:
     return request.query_params.get(name) or None
 
 
-def whole(request: Request, name: str, default: int | None, *, most: int = 2**53) -> int | None:
-    """A whole number in 0 … ``most``."""
+def whole(request: Request, name: str, default: int | None, *, least: int = 0) -> int | None:
+    """A whole number in ``least`` … 2^53."""
     value = text(request, name)
     if value is None:
         return default
-    if not (value.isascii() and value.isdigit()) or int(value) > most:
-        raise _refuse(name, f"{value!r} is no whole number in 0…{most}")
-    return int(value)
+    number = digits(value)
+    if number is None or not least <= number <= _MOST:
+        raise _refuse(name, f"{_short(value)} is no whole number in {least}…{_MOST}")
+    return number
+
+
+def digits(text: str) -> int | None:
+    """A number of ASCII digits below 2^63, which is what the history can hold; None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else None
+
+
+def _short(value: str) -> str:
+    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…")
 
 
 def moment(request: Request, name: str) -> int | None:
@@ -49,7 +72,7 @@ def moment(request: Request, name: str) -> int | None:
         found = datetime.fromisoformat(value.replace(" ", "+"))
     except ValueError as error:
         raise _refuse(
-            name, f"{value!r} is neither RFC 3339 (2026-01-31T12:00:00Z) nor milliseconds"
+            name, f"{_short(value)} is neither RFC 3339 (2026-01-31T12:00:00Z) nor milliseconds"
         ) from error
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
@@ -58,5 +81,5 @@ def one_of(request: Request, name: str, values: Collection[str], default: str) -
     """One of a few words."""
     value = text(request, name) or default
     if value not in values:
-        raise _refuse(name, f"{value!r} is none of {', '.join(values)}")
+        raise _refuse(name, f"{_short(value)} is none of {', '.join(values)}")
     return value

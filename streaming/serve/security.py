@@ -31,6 +31,9 @@ _HEADERS: Final = {
 }
 
 
+_METHODS: Final = ("GET", "HEAD")
+
+
 class UnusableToken(BadInput):
     """The token file can't be used."""
 
@@ -100,6 +103,13 @@ class Guard:
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "host",
                 "this server listens on loopback and answers to localhost only",
+            )
+        if request.method not in _METHODS:
+            return Problem(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                "this service is read-only: GET and HEAD",
+                {"Allow": ", ".join(_METHODS)},
             )
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body", "requests have no body here")

@@ -76,7 +76,16 @@ def test_time_ranges_take_both_forms(app: Starlette) -> None:
     ("target", "status", "kind", "says"),
     [
         ("/api/groups/nobody", 404, "group", "no group 'nobody'"),
-        ("/api/groups/orders/rounds/999", 404, "round", "no round 999"),
+        ("/api/groups/orders/rounds/999", 404, "round", "no such round"),
+        ("/api/groups/orders/rounds/x", 404, "round", "no such round"),
+        (f"/api/groups/orders/rounds/{'9' * 5000}", 404, "round", "no such round"),
+        (f"/api/rounds?cursor={'9' * 5000}", 400, "parameter", "…' is no whole number in 0…9007199254740992"),
+        ("/api/rounds?limit=0", 400, "parameter", "limit: '0' is no whole number in 1…"),
+        ("/api/rounds?limit=1&limit=2", 400, "parameter", "limit: is given twice"),
+        (f"/api/rounds?{'a' * 9000}", 400, "parameter", f"{'a' * 60}…: no such parameter"),
+        ("/api/groups/a%2Frounds", 404, "group", "no group 'a/rounds'"),
+        ("/api/groups/100%25%2Fb", 404, "group", "no group '100%/b'"),
+        ("/api/groups/gr%C3%BC%C3%9Fe", 404, "group", "no group 'grüße'"),
         ("/api/groups/orders/rounds?limit=many", 400, "parameter", "limit: 'many' is no whole number"),
         ("/api/groups/orders/rounds?limt=1", 400, "parameter", "limt: no such parameter"),
         ("/api/groups/orders/rounds?from=tomorrow", 400, "parameter", "from: 'tomorrow' is neither RFC 3339"),
@@ -97,7 +106,19 @@ def test_what_cannot_be_answered_is_a_problem_document(
     assert says in answer.json["detail"]
 
 
+def test_a_group_may_be_called_what_a_route_is(history: History) -> None:
+    history.append(records(diffs(Group("team/rounds", {"t": 6}, 2), 5)))
+    history.append(records(diffs(Group("50%/rounds/1", {"t": 6}, 2), 3), partition=1))
+    app = service(history)
+    assert ask(app, "/api/groups/team%2Frounds").json["group"]["rounds"] == 5
+    assert len(ask(app, "/api/groups/team%2Frounds/rounds").json["rounds"]) == 5
+    assert ask(app, "/api/groups/50%25%2Frounds%2F1").json["group"]["rounds"] == 3
+    assert ask(app, "/api/groups/50%25%2Frounds%2F1/rounds/7").json["seq"] == 7
+    assert ask(app, "/api/groups/team/rounds").status == 404
+
+
 def test_only_reading(app: Starlette) -> None:
+    assert ask(app, "/api/groups", {"content-length": "3"}, method="POST").status == 405
     answer = ask(app, "/api/groups", method="POST")
     assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
     assert ask(app, "/api/groups", {"content-length": "3"}).status == 413
