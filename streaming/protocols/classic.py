@@ -153,7 +153,7 @@ class Classic:
 
         Raises:
             UndefinedTransition: the protocol defines nothing for this event in this state; nothing changed.
-            NoCommonAssignor: the members have no assignor in common.
+            InconsistentGroupProtocol: the members have no assignor in common.
             InvalidGroup: an assignor refuses the group.
         """
         self._check(state, event)

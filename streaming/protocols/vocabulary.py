@@ -24,8 +24,8 @@ class UndefinedTransition(BadInput):
     """The protocol defines nothing for this event in this state."""
 
 
-class NoCommonAssignor(BadInput):
-    """The members have no assignor in common: Kafka refuses such a JoinGroup (INCONSISTENT_GROUP_PROTOCOL)."""
+class InconsistentGroupProtocol(BadInput):
+    """The members have no assignor in common; Kafka refuses such a JoinGroup (INCONSISTENT_GROUP_PROTOCOL)."""
 
 
 class ImpossiblePair(BadInput):

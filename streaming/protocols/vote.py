@@ -6,13 +6,13 @@ Sources: ``ClassicGroup.selectProtocol``, ``ClassicGroupMember.vote``, ``Consume
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from assignors import registry
 from assignors.errors import UnknownAssignor
 from assignors.java import in_hash_order
-from streaming.protocols.vocabulary import NoCommonAssignor
+from streaming.protocols.vocabulary import InconsistentGroupProtocol
 
 
 def select(lists: Mapping[str, Sequence[str]]) -> str:
@@ -22,7 +22,7 @@ def select(lists: Mapping[str, Sequence[str]]) -> str:
     several the first in HashMap order.
 
     Raises:
-        NoCommonAssignor: there is no candidate; the message shows who supports what.
+        InconsistentGroupProtocol: there is no candidate; the message shows who supports what.
     """
     first = next(iter(lists.values()))
     if all(names == first for names in lists.values()):
@@ -30,10 +30,18 @@ def select(lists: Mapping[str, Sequence[str]]) -> str:
     candidates = set(first).intersection(*lists.values())
     if not candidates:
         named = "; ".join(f"{member}: {', '.join(names)}" for member, names in lists.items())
-        raise NoCommonAssignor(f"assignors: the members have none in common ({named})")
-    votes = Counter(next(name for name in names if name in candidates) for names in lists.values())
-    most = max(votes.values())
-    return next(name for name in in_hash_order(list(votes)) if votes[name] == most)
+        raise InconsistentGroupProtocol(f"assignors: the members have none in common ({named})")
+    return most_votes(next(name for name in names if name in candidates) for names in lists.values())
+
+
+def most_votes(votes: Iterable[str]) -> str:
+    """``Stream.max`` over a HashMap's entries: of several the first in HashMap order."""
+    counted = Counter(votes)
+    most = max(counted.values())
+    tied = [name for name, count in counted.items() if count == most]
+    if len(tied) == 1:
+        return tied[0]
+    return next(name for name in in_hash_order(list(counted)) if name in tied)
 
 
 @cache

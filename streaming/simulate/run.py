@@ -16,8 +16,8 @@ from streaming.protocols.vocabulary import (
     After,
     Ended,
     Event,
+    InconsistentGroupProtocol,
     MemberEvent,
-    NoCommonAssignor,
     Output,
     Setup,
     Start,
@@ -119,7 +119,7 @@ def _applied(
     """One step; what can't be is put down to the event of the scenario that brought it about."""
     try:
         return model.apply(state, event)
-    except NoCommonAssignor as error:
+    except InconsistentGroupProtocol as error:
         raise InvalidScenario(f"{because}: {error}") from error
     except UndefinedTransition as error:
         if not outside or because is None:

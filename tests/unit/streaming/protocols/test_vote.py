@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.protocols import vote
-from streaming.protocols.vocabulary import NoCommonAssignor
+from streaming.protocols.vocabulary import InconsistentGroupProtocol
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_tie_goes_by_hash_map_order() -> None:
 
 
 def test_nothing_in_common_is_refused_with_who_has_what() -> None:
-    with pytest.raises(NoCommonAssignor, match="a: range; b: sticky"):
+    with pytest.raises(InconsistentGroupProtocol, match="a: range; b: sticky"):
         vote.select({"a": ["range"], "b": ["sticky"]})
 
 
@@ -44,4 +44,4 @@ def test_nothing_in_common_is_refused_with_who_has_what() -> None:
     ],
 )
 def test_a_client_cooperates_when_all_its_assignors_do(assignors: list[str], keeps: bool) -> None:
-    assert vote.cooperative(assignors) is keeps
+    assert vote.cooperative(tuple(assignors)) is keeps
