@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.events import EVENT_TYPES, Event, EventData
+from streaming.events import EVENT_TYPES, Event, EventData, MemberHeartbeat
 
 #: ``[(name, value)]`` as Kafka clients take and give them.
 Headers = list[tuple[str, bytes]]
@@ -24,6 +24,7 @@ CONTENT_TYPE = b"application/json"
 MAX_RECORD_BYTES = 10 * 2**20
 
 _encoder = msgspec.json.Encoder()
+_heartbeats = msgspec.json.Decoder(MemberHeartbeat)
 
 
 class UnknownEventType(BadInput):
@@ -128,6 +129,17 @@ def record_bytes(
     for name, data in record_headers:
         total += 10 + len(name.encode()) + len(data or b"")
     return total
+
+
+def decode_heartbeat(key: bytes | None, value: bytes | None) -> MemberHeartbeat | None:
+    """The data of a heartbeat, nine of ten records; None when :func:`decode_event` has something to say of it."""
+    if key is None or value is None:
+        return None
+    try:
+        data = _heartbeats.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return data if data.group_id.encode() == key else None
 
 
 def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> dict[str, str]:

@@ -49,12 +49,60 @@ class Heard(Struct, array_like=True):
     timeout: int
 
 
-class Tracked(Struct, array_like=True):
-    """One group in its bucket: its state, and the members that send heartbeats."""
+class Tracked:
+    """One group in its bucket: its state, and the members that send heartbeats.
 
-    state: GroupState | None = None
+    The state stays packed until it is asked for: a heartbeat moves a deadline and needs nothing of it.
+
+    Attributes:
+        heard: by member id.
+        forget_at: when an empty group is forgotten, ms on the clock of the job; 0: it is not empty.
+    """
+
+    __slots__ = ("_raw", "_state", "forget_at", "heard")
+
+    def __init__(
+        self, raw: Raw | None = None, heard: dict[str, Heard] | None = None, forget_at: int = 0
+    ) -> None:
+        self._raw = raw
+        self._state: GroupState | None = None
+        self.heard = {} if heard is None else heard
+        self.forget_at = forget_at
+
+    @property
+    def state(self) -> GroupState | None:
+        """What the log says of the group; None: nothing."""
+        if self._raw is not None:
+            self._state, self._raw = _state.decode(self._raw), None
+        return self._state
+
+    @state.setter
+    def state(self, state: GroupState | None) -> None:
+        self._state, self._raw = state, None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known of the group."""
+        return self._raw is None and self._state is None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tracked) and (self.state, self.heard, self.forget_at) == (
+            other.state,
+            other.heard,
+            other.forget_at,
+        )
+
+    __hash__ = None  # type: ignore[assignment] # it is changed in place
+
+    def pack(self) -> Raw:
+        """Its bytes."""
+        state = self._state if self._raw is None else self._raw
+        return Raw(_encoder.encode((state, self.heard, self.forget_at)))
+
+
+class _PackedGroup(Struct, array_like=True):
+    state: Raw
     heard: dict[str, Heard] = field(default_factory=dict)
-    #: When an empty group is forgotten, ms on the clock of the job; 0: it is not empty.
     forget_at: int = 0
 
 
@@ -65,7 +113,8 @@ class _Packed(Struct, array_like=True):
 
 
 _packed = msgspec.msgpack.Decoder(_Packed)
-_tracked = msgspec.msgpack.Decoder(Tracked)
+_group = msgspec.msgpack.Decoder(_PackedGroup)
+_state = msgspec.msgpack.Decoder(GroupState | None)
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -93,7 +142,11 @@ class Bucket:
         tracked = self._open.get(group_id)
         if tracked is None:
             raw = self._groups.get(group_id)
-            tracked = Tracked() if raw is None else _tracked.decode(raw)
+            if raw is None:
+                tracked = Tracked()
+            else:
+                packed = _group.decode(raw)
+                tracked = Tracked(packed.state, packed.heard, packed.forget_at)
             self._open[group_id] = tracked
         return tracked
 
@@ -110,11 +163,11 @@ class Bucket:
         """The bytes of all groups; a group without state is dropped."""
         for group_id in sorted(self._changed):
             tracked = self._open[group_id]
-            if tracked.state is None:
+            if tracked.empty:
                 self._groups.pop(group_id, None)
                 self.due.pop(group_id, None)
                 continue
-            self._groups[group_id] = Raw(_encoder.encode(tracked))
+            self._groups[group_id] = tracked.pack()
             deadlines = [heard.deadline for heard in tracked.heard.values()]
             if tracked.forget_at:
                 deadlines.append(tracked.forget_at)

@@ -83,7 +83,11 @@ class _Group:
             return self._topics()
         if roll < 0.125:
             self.members, self.owned, self.generation = {}, {}, 0
-            return self.emit(GroupDeleted, forget=self.rng.random() < 0.1)
+            forget = self.rng.random() < 0.1
+            deleted = self.emit(GroupDeleted, forget=forget)
+            if forget:  # with the group goes the memory of its events: nobody repeats those of a week ago
+                self.history = []
+            return deleted
         if roll < 0.14:
             return self.emit(AssignmentAcknowledged, member_id=self._someone(), owned={"orders": [0]})
         return self._observe() if "observed" in self.flavour else self._member_event(roll)

@@ -57,3 +57,15 @@ def test_the_version_before_is_migrated_on_read(monkeypatch: pytest.MonkeyPatch)
     assert migrated.get("g") == bucket.get("g")
     migrated.put("g")
     assert migrated.pack() == data
+
+
+def test_a_deadline_moves_without_the_state_being_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, data = packed()
+    again = Bucket(data)
+    monkeypatch.setattr(blob, "_state", None)
+    again.get("g").heard["c1"].deadline = 120
+    again.put("g")
+    moved = again.pack()
+    monkeypatch.undo()
+    assert Bucket(moved).get("g").state == Bucket(data).get("g").state
+    assert Bucket(moved).due == {"g": 120}
