@@ -5,12 +5,13 @@ One event at a time: the next one waits until the group has settled, so that rou
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
@@ -167,6 +168,7 @@ class Play:
         self.live: dict[str, tuple[str, ...]] = {}
         self.instances: dict[str, str] = {}
         self.speaks: dict[str, str] = {}
+        self.starts: Counter[str] = Counter()
         self.python: dict[str, PythonPuppet] = {}
         self.log = self._follow()
 
@@ -185,10 +187,17 @@ class Play:
         return replace(scenario, topics=known)
 
     def _described(self, name: str) -> str:
-        from confluent_kafka import TopicCollection
+        def described() -> str:
+            try:
+                return str(self.admin.describe_topics(TopicCollection([name]))[name].result(30).topic_id)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    return ""  # the broker has not heard of it yet
+                raise
 
-        found = self.admin.describe_topics(TopicCollection([name]))[name].result(30)
-        return str(found.topic_id).rstrip("=").replace("+", "-").replace("/", "_")  # as Kafka prints it
+        return (
+            str(eventually(described)).rstrip("=").replace("+", "-").replace("/", "_")
+        )  # as Kafka prints it
 
     def _reader(self, **more: str) -> Consumer:
         return Consumer(
@@ -242,6 +251,7 @@ class Play:
         if one.instance_id:
             self.instances[one.member] = one.instance_id
         self.live[one.member] = topics
+        self.starts[one.member] += 1
         usual = "consumer" if self.group.protocol == "consumer" else "classic"
         self.speaks[one.member] = one.group_protocol or self.speaks.get(one.member, usual)
         if self.group.clients[one.member] == "java":
@@ -330,6 +340,8 @@ class Play:
         self.log.read()
         if monotonic() < self.log.last + QUIET_SECONDS:
             return False
+        if any(len(self.log.ids.get(name, ())) < self.starts[name] for name in self.live):
+            return False  # a static member that is back may change nothing but its member id
         if any(self.speaks[name] == "consumer" for name in self.live):
             now = self.log.targets_by_name()
             if now != self.log.generations.get(self.log.target_epoch, {}) and self.log.target_epoch:
