@@ -66,12 +66,15 @@ def compare(
 ) -> Agreement:
     """Compare every member of every diff with its own reports.
 
-    A generation without a callback of its own (cooperative: nothing changed) counts with what the member held
+    A generation that arrives while the consumer closes may show in its last callbacks. A generation without a callback of its own (cooperative: nothing changed) counts with what the member held
     before. A member is compared from the first generation it reported on; ``eager_groups`` says by group whether
     its members run eagerly.
     """
     lines = list(reports)
-    closed = {line.member_id for line in lines if line.closing}
+    closing: dict[str, dict[int, list[Partitions]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        if line.closing:
+            closing[line.member_id][line.generation].append(line.owned)
     held = {eager: _reported(lines, eager) for eager in (True, False)}
     latest_seen: dict[str, int] = {}
     for line in lines:
@@ -84,11 +87,12 @@ def compare(
         for member_id, member in diff.members.items():
             known = held[eager_groups[diff.group_id]].get(member_id, {})
             told = [g for g in known if g <= generation]
-            gone = generation > latest_seen[member_id] and (member_id in closed or not after(member))
+            gone = generation > latest_seen[member_id] and (member_id in closing or not after(member))
             if not told or gone:
                 continue  # not in yet, or leaving, or crashed: a consumer has no callback for that
             compared += 1
-            if known[max(told)] != after(member):
+            last_words = closing[member_id][generation] if member_id in closing else []
+            if after(member) not in (known[max(told)], *last_words):
                 differences.append(
                     f"{diff.group_id} generation {generation}, {member_id}: the diff says {after(member)}, "
                     f"the consumer reported {known[max(told)]}"

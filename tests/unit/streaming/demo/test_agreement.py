@@ -70,3 +70,15 @@ def test_what_a_consumer_is_given_while_it_closes_is_not_compared() -> None:
     reports = [line(1, "assigned", {"t": [0]}), line(1, "revoked", {}, closing=True)]
     answer = compare([diff(1, c1={"t": [0]}), diff(2, c1={"t": [0, 1]})], reports, {"g": False})
     assert answer == Agreement(1, ())
+
+
+def test_a_round_that_comes_while_a_consumer_closes_may_show_in_its_last_callbacks() -> None:
+    reports = [
+        line(1, "assigned", {"t": [0, 1, 2]}),
+        line(2, "revoked", {"t": [1, 2]}, closing=True),
+        line(2, "revoked", {}, closing=True),
+    ]
+    diffs = [diff(1, c1={"t": [0, 1, 2]}), diff(2, c1={"t": [1, 2]})]
+    assert compare(diffs, reports, {"g": False}) == Agreement(2, ())
+    wrong = compare([diff(2, c1={"t": [1]})], reports, {"g": False})
+    assert len(wrong.differences) == 1
