@@ -151,6 +151,11 @@ def _threads(members: Sequence[Member]) -> list[Member]:
 
 def valid(found: Group) -> list[Violation]:
     """Every partition of a subscribed topic has one owner, a subscriber; nothing else is given out."""
+    return sound(found) + _left_over(found)
+
+
+def sound(found: Group) -> list[Violation]:
+    """What is given has one owner, a subscriber, and exists: this holds at any moment, settled or not."""
     problems = [
         Violation(VALID, f"{member} holds partitions but is no member", (member,))
         for member, share in found.assignment.items()
@@ -172,7 +177,7 @@ def valid(found: Group) -> list[Violation]:
             placed = min(partitions) >= 0 and max(partitions) < counts.get(name, 0)
             if not placed or wanted is None or name not in wanted:
                 problems += _misplaced(found, member, name, partitions)
-    return problems + _left_over(found, owners)
+    return problems
 
 
 def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
@@ -207,8 +212,9 @@ def _misplaced(found: Group, member: str, name: str, partitions: Sequence[int]) 
     return problems
 
 
-def _left_over(found: Group, owners: Mapping[str, Mapping[int, str]]) -> list[Violation]:
+def _left_over(found: Group) -> list[Violation]:
     problems = []
+    owners = found.owners
     for name in found.subscribers:
         given = owners.get(name, {})
         before = found.claims.get(name, {}) if found.withholds else {}

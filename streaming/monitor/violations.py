@@ -1,40 +1,53 @@
-"""What a round's result breaks, as lines for people: only what holds under every protocol and assignor."""
+"""What a round's result breaks, as lines for people: the rule of :mod:`assignors.invariants` that always holds.
+
+Balance and stickiness are an assignor's promises and not looked at here: a group that moves between two rounds, or
+that a client of its own kind leads, breaks them rightly.
+"""
 
 from __future__ import annotations
 
-from streaming.monitor.state import GroupState
+from assignors import invariants
+from assignors.model import Member, Topic
+from streaming.monitor.state import GroupState, MemberState
 
 
 def found(state: GroupState) -> list[str]:
     """Partitions with two owners, owned without a subscription, or beyond the partition count."""
-    lines: list[str] = []
+    if _sound(state):
+        return []
+    topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
+    for member in state.members:
+        for name, partitions in member.owned.items():
+            if not _count(state, name):  # never announced: its partitions are not held against anyone
+                beyond = topics[name].partitions if name in topics else 0
+                topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
+    members = [Member(member.member_id, tuple(_topics(member))) for member in state.members]
+    owned = {member.member_id: member.owned for member in state.members}
+    group = invariants.group(state.protocol, state.assignor or "", topics, members, owned)
+    return [violation.message for violation in invariants.sound(group)]
+
+
+def _count(state: GroupState, topic: str) -> int:
+    """Partitions of a topic as announced, 0 when it was not or has no metadata."""
+    known = state.topics.get(topic)
+    return known.partitions if known is not None else 0
+
+
+def _topics(member: MemberState) -> list[str]:
+    """A collector that could not decode a subscription gives none: nothing to hold against the member."""
+    return member.topics or list(member.owned)
+
+
+def _sound(state: GroupState) -> bool:
+    """Whether nothing can be wrong, at a fraction of the cost: every round is looked at."""
     owned: dict[str, int] = {}
     distinct: dict[str, set[int]] = {}
     for member in state.members:
         for topic, partitions in member.owned.items():
+            if partitions[-1] >= _count(state, topic) > 0:
+                return False
+            if topic not in member.topics and member.topics:
+                return False
             owned[topic] = owned.get(topic, 0) + len(partitions)
             distinct.setdefault(topic, set()).update(partitions)
-            # A collector that could not decode a subscription gives none: nothing to hold against it.
-            if topic not in member.topics and member.topics:
-                lines.append(f"{member.member_id} owns {topic}, to which it does not subscribe")
-            known = state.topics.get(topic)
-            if known is not None and partitions[-1] >= known.partitions > 0:
-                lines.append(
-                    f"{member.member_id} owns {topic}-{partitions[-1]}, "
-                    f"but {topic} has {known.partitions} partitions"
-                )
-    if any(count != len(distinct[topic]) for topic, count in owned.items()):
-        lines += _twice(state)
-    return lines
-
-
-def _twice(state: GroupState) -> list[str]:
-    owners: dict[tuple[str, int], str] = {}
-    lines: list[str] = []
-    for member in state.members:
-        for topic, partitions in member.owned.items():
-            for partition in partitions:
-                first = owners.setdefault((topic, partition), member.member_id)
-                if first != member.member_id:
-                    lines.append(f"{topic}-{partition} is owned by {first} and by {member.member_id}")
-    return lines
+    return all(count == len(distinct[topic]) for topic, count in owned.items())

@@ -147,6 +147,14 @@ def test_a_classic_group_becomes_a_consumer_group_with_its_first_consumer_member
     assert [(diff.protocol, diff.generation) for diff in diffs(back)] == [("classic", 3)]
 
 
+def test_a_consumer_group_is_classic_again_without_its_last_consumer_member() -> None:
+    log = Log()
+    joins = [log.topics(t=4), log.join("a"), log.join("b", group_protocol="consumer", assignors=["uniform"])]
+    _, given = play([*joins, log.leave("b")])
+    last = diffs(given)[-1]
+    assert (last.protocol, last.assignor, last.generation, last.group_epoch) == ("classic", "range", 3, None)
+
+
 @pytest.mark.parametrize(
     ("lists", "chosen"),
     [

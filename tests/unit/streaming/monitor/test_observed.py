@@ -202,8 +202,8 @@ def test_a_violation_is_named() -> None:
     log = Log()
     _, outputs = play([log.topics(t=2), log.observe(1, {"c1": {"t": [0, 1]}, "c2": {"t": [1], "u": [0]}})])
     assert diffs(outputs)[0].violations == [
-        "c2 owns u, to which it does not subscribe",
-        "t-1 is owned by c1 and by c2",
+        "t-1 given to c1 and to c2",
+        "c2 is given u-0 without subscribing to u",
     ]
 
 
