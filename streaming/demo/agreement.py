@@ -66,9 +66,9 @@ def compare(
 ) -> Agreement:
     """Compare every member of every diff with its own reports.
 
-    A generation that arrives while the consumer closes may show in its last callbacks. A generation without a callback of its own (cooperative: nothing changed) counts with what the member held
-    before. A member is compared from the first generation it reported on; ``eager_groups`` says by group whether
-    its members run eagerly.
+    A generation that arrives while the consumer closes may show in its last callbacks. A generation without a
+    callback of its own (cooperative: nothing changed) counts with what the member held before. A member is compared
+    from the first generation it reported on; ``eager_groups`` says by group whether its members run eagerly.
     """
     lines = list(reports)
     closing: dict[str, dict[int, list[Partitions]]] = defaultdict(lambda: defaultdict(list))

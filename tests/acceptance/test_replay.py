@@ -1,0 +1,275 @@
+"""A membership log as another program writes it: kafka-python and plain JSON in, every byte against the contract.
+
+Nothing of this project produces or partitions here; the topics are made with the broker's own defaults. What comes
+out is compared with values worked out by hand, then with what ``replay`` and ``watch`` print of the same topics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaProducer
+from kafka.partitioner.default import murmur2
+
+from tests.support.command import run
+from tests.support.kafka import Kafka, unique
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+PARTITIONS = {"membership": 5, "diffs": 3, "assignments": 4, "membership-dlt": 2}
+HEADERS = ["ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type"]
+SAMPLE = {
+    "clientId": "c",
+    "clientHost": "/10.0.0.1",
+    "rackId": None,
+    "groupInstanceId": None,
+    "protocolType": "consumer",
+    "groupProtocol": "classic",
+    "sessionTimeoutMs": 45000,
+    "rebalanceTimeoutMs": 300000,
+    "aFieldOfTomorrow": [1],
+}
+
+Value = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """A record as a reader has it."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+class Outside:
+    """Another program: it has a cluster, topic names from the contract, and JSON."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self.prefix = f"{unique('outside')}."
+        self.options = ("--bootstrap-servers", servers, "--topic-prefix", self.prefix)
+        self.ids = count()
+        made = [
+            NewTopic(
+                self.topic(name), n, 1, config={"cleanup.policy": "compact"} if name == "assignments" else {}
+            )
+            for name, n in PARTITIONS.items()
+        ]
+        admin = AdminClient({"bootstrap.servers": servers})
+        for future in admin.create_topics(made).values():
+            future.result()
+        self._producer = KafkaProducer(bootstrap_servers=servers, max_request_size=2 * 2**20)
+
+    def topic(self, name: str) -> str:
+        return f"{self.prefix}rebalance.{name}"
+
+    def event(self, kind: str, group: str, at: int, **fields: Any) -> None:
+        self.record(group.encode(), kind, json.dumps({"groupId": group, "timestamp": at, **fields}).encode())
+
+    def record(self, key: bytes | None, kind: str | None, value: bytes | None) -> None:
+        attributes = {
+            "ce_specversion": "1.0",
+            "ce_type": kind,
+            "ce_id": f"e{next(self.ids)}",
+            "ce_source": "/outside",
+            "ce_time": "2023-11-14T22:13:20Z",
+            "content-type": "application/json",
+        }
+        headers = [(name, text.encode()) for name, text in attributes.items() if text is not None]
+        self._producer.send(self.topic("membership"), key=key, value=value, headers=headers).get(30)
+
+    def rows(self, name: str) -> list[Row]:
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": unique("reader")})
+        found = []
+        for partition in range(PARTITIONS[name]):
+            place = TopicPartition(self.topic(name), partition, 0)
+            _, end = consumer.get_watermark_offsets(place, timeout=10)
+            consumer.assign([place])
+            for _ in range(end):
+                message = consumer.poll(20)
+                assert message is not None
+                assert message.error() is None
+                found.append(Row(partition, message.key(), message.value(), message.headers() or []))
+        consumer.close()
+        return found
+
+
+def diff(before: Value, after: Value) -> Value:
+    """``{member: {owned, revoked, assigned, kept}}`` of one topic, from what each owned and owns."""
+    members = {}
+    for member in {*before, *after}:
+        old, new = set(before.get(member, ())), set(after.get(member, ()))
+        parts = {"owned": old, "revoked": old - new, "assigned": new - old, "kept": old & new}
+        members[member] = {name: {"t": sorted(part)} if part else {} for name, part in parts.items()}
+    return members
+
+
+#: Group → (generation, round, cause, members, before, after) of each of its diffs, worked out by hand.
+EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
+    "ränge": [
+        (1, 1, "member.joined", ["c1"], {}, {"c1": [0, 1, 2, 3, 4]}),
+        (2, 1, "member.joined", ["c2"], {"c1": [0, 1, 2, 3, 4]}, {"c1": [0, 1, 2], "c2": [3, 4]}),
+        (3, 1, "topic.partitions_changed", [], {"c1": [0, 1, 2], "c2": [3, 4]}, {"c1": [0], "c2": [1]}),
+        (4, 1, "member.left", ["c1"], {"c1": [0], "c2": [1]}, {"c2": [0, 1]}),
+        (5, 1, "member.fenced", ["c2"], {"c2": [0, 1]}, {}),
+    ],
+    # The walkthrough: 3 joins 1 and 2, which hold three each.
+    "cooperative": [
+        (1, 1, "member.joined", ["c1"], {}, {"c1": [0, 1, 2, 3, 4, 5]}),
+        (2, 1, "member.joined", ["c2"], {"c1": [0, 1, 2, 3, 4, 5]}, {"c1": [0, 1, 2], "c2": []}),
+        (3, 2, "member.joined", ["c2"], {"c1": [0, 1, 2]}, {"c1": [0, 1, 2], "c2": [3, 4, 5]}),
+        (4, 1, "member.joined", ["c3"], {"c1": [0, 1, 2], "c2": [3, 4, 5]}, {"c1": [0, 1], "c2": [3, 4], "c3": []}),
+        (5, 2, "member.joined", ["c3"], {"c1": [0, 1], "c2": [3, 4]}, {"c1": [0, 1], "c2": [3, 4], "c3": [2, 5]}),
+    ],
+    "static": [
+        (1, 1, "member.joined", ["i-a"], {}, {"i-a": [0, 1]}),
+        # i-b took the place of i-a without a diff.
+        (2, 1, "member.subscription_changed", ["i-b"], {"i-b": [0, 1]}, {"i-b": []}),
+        (3, 1, "group.deleted", ["i-b"], {}, {"i-b": []}),
+    ],
+    "seen": [
+        (7, 1, "group.observed", [], {}, {}),
+        (8, 1, "member.joined", ["m1"], {}, {"m1": [0, 1]}),
+        (9, 1, "member.left", ["m1"], {"m1": [0, 1]}, {}),
+    ],
+}  # fmt: skip
+
+
+def write_log(outside: Outside) -> None:
+    def topics(group: str, count: int) -> None:
+        outside.event(
+            "topic.partitions_changed", group, 1000, topics={"t": {"partitions": count, "racks": None}}
+        )
+
+    def joined(group: str, member: str, at: int = 2000, **fields: Any) -> None:
+        outside.event("member.joined", group, at, memberId=member, topics=["t"], **fields)
+
+    topics("ränge", 5)
+    joined("ränge", "c1", **SAMPLE)
+    joined("ränge", "c1", 9000, **SAMPLE)  # a repeated join with the same metadata
+    joined("ränge", "c2", 1)  # a time that goes back decides nothing
+    outside.event("member.heartbeat", "ränge", 2500, memberId="c2", generation=2)
+    outside.event("member.assignment_acknowledged", "ränge", 2500, memberId="c2", owned={"t": [3, 4]})
+    topics("ränge", 2)
+    outside.event("member.left", "ränge", 3000, memberId="nobody")
+    outside.event("member.left", "ränge", 3000, memberId="c1", reason="leave")
+    outside.event("member.fenced", "ränge", 3100, memberId="c2", reason="session timeout")
+    topics("cooperative", 6)
+    for member in ("c1", "c2", "c3"):
+        joined("cooperative", member, assignors=["cooperative-sticky"])
+    topics("static", 2)
+    joined("static", "i-a", groupInstanceId="i")
+    joined("static", "i-b", groupInstanceId="i")
+    outside.event("member.subscription_changed", "static", 4000, memberId="i-b", topics=["u"])
+    outside.event("group.deleted", "static", 5000)
+    member = {"memberId": "m1", "topics": ["t"], "assigned": {"t": [1, 0]}}
+    for generation, members in ((7, []), (8, [member]), (8, [member]), (6, []), (9, [])):
+        outside.event(
+            "group.observed", "seen", 6000, generation=generation, protocol="range", members=members
+        )
+
+
+BEAT = b'{"groupId":"p","timestamp":1,"memberId":"c","generation":%d}' % 2**70
+RACKS = b'{"groupId":"p","timestamp":1,"topics":{"t":{"partitions":2,"racks":[[]]}}}'
+POISON: list[tuple[str, bytes | None, str | None, bytes | None]] = [
+    ("UnknownEventType", b"p", "member.exploded", b"{}"),
+    ("MalformedEvent", b"p", None, b"{}"),
+    ("MalformedEvent", b"p", "member.left", b'{"groupId":"p",'),
+    ("MalformedEvent", b"p", "member.left", b'{"groupId":"p","timestamp":1}'),
+    ("MalformedEvent", b"p", "member.left", b'{"groupId":"other","timestamp":1,"memberId":"c"}'),
+    ("MalformedEvent", b"p", "member.left", b'{"groupId":"p","timestamp":"1","memberId":"c"}'),
+    ("MalformedEvent", b"p", "member.heartbeat", BEAT),
+    ("MalformedEvent", b"p", "member.left", None),
+    ("MalformedEvent", b"\xff", "member.left", b"\xff"),
+    ("MalformedEvent", b"p", "member.left", b"{" + b"x" * 1_048_200),  # with its reason longer than the topic takes
+    ("MissingKey", None, "member.left", b'{"groupId":"p","timestamp":1,"memberId":"c"}'),
+    ("ContradictoryTopic", b"p", "topic.partitions_changed", RACKS),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
+    """The log, written twice (the same ids), poison between, processed."""
+    program = Outside(broker.bootstrap_servers)
+    write_log(program)
+    for _, key, kind, value in POISON:
+        program.record(key, kind, value)
+    program.ids = count()  # the same ids again
+    write_log(program)
+    folder: Path = tmp_path_factory.mktemp("checkpoint")
+    done = run("stream", "--available-now", "--checkpoint", str(folder), *program.options, timeout=300)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    return program
+
+
+def placed(row: Row, name: str) -> bool:
+    """Whether a record stands where kafka-python's murmur2 puts its key."""
+    return row.key is None or row.partition == (murmur2(row.key) & 0x7FFFFFFF) % PARTITIONS[name]
+
+
+def values(rows: list[Row]) -> Iterator[Value]:
+    return (json.loads(row.value or b"null") for row in rows)
+
+
+def test_diffs_are_those_worked_out_by_hand(outside: Outside) -> None:
+    rows = outside.rows("diffs")
+    found = defaultdict(list)
+    for row, value in zip(rows, values(rows), strict=True):
+        assert placed(row, "diffs")
+        assert [name for name, _ in row.headers] == HEADERS
+        headers = dict(row.headers)
+        assert (headers["ce_specversion"], headers["content-type"]) == (b"1.0", b"application/json")
+        assert (row.key or b"").decode() == value["groupId"]
+        assert (value["groupEpoch"], value["violations"]) == (None, [])
+        found[value["groupId"]].append(value)
+    assert len({dict(row.headers)["ce_id"] for row in rows}) == len(rows)
+    assert found.keys() == EXPECTED.keys()
+    for group, expected in EXPECTED.items():
+        seen = [
+            (d["generation"], d["round"], d["cause"]["kind"], d["cause"]["memberIds"], d["members"])
+            for d in found[group]
+        ]
+        assert seen == [(*head, diff(before, after)) for *head, before, after in expected]
+
+
+def test_the_latest_assignments_are_the_last_diffs_and_tombstones(outside: Outside) -> None:
+    rows = outside.rows("assignments")
+    assert all(placed(row, "assignments") for row in rows)
+    latest = {row.key: value for row, value in zip(rows, values(rows), strict=True)}
+    after = {group: rounds[-1][5] for group, rounds in EXPECTED.items()}
+    assert latest.pop(b"static") is None
+    assert {key.decode(): value["members"] for key, value in latest.items() if key and value} == {
+        group: {member: {"t": share} if share else {} for member, share in after[group].items()}
+        for group in after.keys() - {"static"}
+    }
+
+
+def test_dead_letters_are_the_records_as_they_were_with_the_reason(outside: Outside) -> None:
+    rows = outside.rows("membership-dlt")
+    assert all(placed(row, "membership-dlt") for row in rows)
+    found = [((dict(row.headers)["dlt_exception"] or b"").decode(), row.key) for row in rows]
+    assert sorted(found, key=repr) == sorted(((kind, key) for kind, key, _, _ in POISON), key=repr)
+    cut = [row for row in rows if "dlt_truncated" in dict(row.headers)]
+    assert [len(row.value or b"") > 1_000_000 for row in cut] == [True]
+    whole = {row.value for row in rows if row not in cut}
+    assert whole == {value for *_, value in POISON if value is None or len(value) < 1_000_000}
+
+
+def test_watch_and_replay_print_the_same_bytes_as_json_lines(outside: Outside) -> None:
+    written = sorted(row.value.decode() for row in outside.rows("diffs") if row.value)
+    for command in (["watch", "--from-beginning", "--exit-at-end"], ["replay"]):
+        done = run(*command, "--json", *outside.options)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert sorted(done.stdout.splitlines()) == written
+    compared = run("replay", "--check", *outside.options)
+    assert (compared.returncode, compared.stdout) == (0, "")
