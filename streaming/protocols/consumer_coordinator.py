@@ -223,8 +223,9 @@ def assign(step: Step, joins: str | None = None) -> None:
     after = {}
     for member_id, share in answer.items():
         before = targets.get(names[member_id])
-        tidied = tidy(share)
-        after[names[member_id]] = before if before == tidied else tidied
+        # Topics stay in the assignor's order: Java's map of the next assignment is filled in it.
+        now = {topic: list(partitions) for topic, partitions in share.items() if partitions}
+        after[names[member_id]] = before if before == now else now
     first = first_round(step.get("held"), after, after)
     step.set(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
 
