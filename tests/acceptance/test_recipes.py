@@ -1,0 +1,114 @@
+"""The programs of docs/how-to/read-the-feed.md, run as they are printed there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streaming.config import load
+from streaming.kafka.jars import fetch, kafka_coordinates, spark_connector
+from streaming.kafka.runtime import DEFAULT_VERSION
+from streaming.kafka.topics import ensure_topics
+from streaming.spark.session import connector_jars
+from tests.support.diffs import Group, diffs, message
+from tests.support.kafka import Kafka, unique
+
+pytestmark = pytest.mark.broker
+
+QUIET = "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-the-feed.md"
+
+
+def program(language: str, mark: str) -> str:
+    """The one block of this language that holds ``mark``."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (found,) = [block for block in blocks if mark in block]
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(broker: Kafka) -> dict[str, int]:
+    """Two groups' diffs in the topic, each twice, as after a batch that was written again: group → moved."""
+    from confluent_kafka import Producer
+
+    settings = load(bootstrap_servers=broker.bootstrap_servers)
+    ensure_topics(settings)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    moved = {}
+    for seed in range(2):
+        found = diffs(Group(unique("recipe"), {"t": 6}, seed), 8)
+        moved[found[0].group_id] = sum(diff.moved for diff in found)
+        for diff in (*found, *found):
+            producer.produce(settings.topics.diffs, **message(diff))
+    producer.flush(20)
+    return moved
+
+
+def run(command: list[str], **environment: str) -> list[str]:
+    answer = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout.splitlines()
+
+
+def test_python(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
+    path = tmp_path / "recipe.py"
+    path.write_text(program("python", "read_diffs"))
+    lines = run(
+        [sys.executable, str(path)], REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS=broker.bootstrap_servers
+    )
+    moved = dict.fromkeys(written, 0)
+    for group, _, count in (line.split() for line in lines):
+        if group in moved:
+            moved[group] += int(count)
+    assert moved == written
+
+
+@pytest.mark.spark
+def test_spark(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
+    path = tmp_path / "recipe.py"
+    path.write_text(program("python", "SparkSession"))
+    jars = ",".join(map(str, connector_jars(fetch([spark_connector(version("pyspark"))]))))
+    lines = run(
+        [sys.executable, str(path), broker.bootstrap_servers],
+        PYSPARK_SUBMIT_ARGS=f"--jars {jars} {QUIET} pyspark-shell",
+        SPARK_LOCAL_IP="127.0.0.1",
+    )
+    moved = dict.fromkeys(written, 0)
+    for group, _, count in (line.strip("|").split("|") for line in lines if line.startswith("|recipe")):
+        if group.strip() in moved:
+            moved[group.strip()] += int(count)
+    assert moved == written
+
+
+def test_java(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
+    path = tmp_path / "Diffs.java"
+    path.write_text(program("java", "class Diffs"))
+    jars = ":".join(map(str, fetch(kafka_coordinates(DEFAULT_VERSION))))
+    command = [
+        "java",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-cp",
+        jars,
+        str(path),
+        broker.bootstrap_servers,
+    ]
+    with subprocess.Popen([*command, broker.bootstrap_servers], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        moved = dict.fromkeys(written, 0)
+        for line in process.stdout:
+            group, _, value = line.partition(" ")
+            if group in moved:
+                moved[group] += msgspec.json.decode(value)["moved"]
+            if moved == written:
+                break
+        process.kill()
+    assert moved == written
