@@ -30,7 +30,7 @@ SETTINGS = KafkaSettings.model_validate(
         (
             (
                 "sasl_ssl://b1:9093/1: SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: "
-                "broker's supported mechanisms: SCRAM-SHA-512"
+                "broker's supported mechanisms: SCRAM-SHA-512 (after 301ms in state AUTH_HANDSHAKE)"
             ),
             "AuthenticationRefused",
             "does not offer kafka.sasl_mechanism PLAIN; set one it offers (SCRAM-SHA-512)",
