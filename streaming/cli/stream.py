@@ -58,8 +58,11 @@ def stream(
         bool, typer.Option("--available-now", help="Process what is there, then exit 0.")
     ] = False,
     max_offsets_per_trigger: Annotated[
-        int | None, typer.Option("--max-offsets-per-trigger", metavar="N", help="Events a batch at most.")
-    ] = None,
+        int,
+        typer.Option(
+            "--max-offsets-per-trigger", metavar="N", help="Events a batch at most: it bounds memory."
+        ),
+    ] = 50_000,
     trigger_interval: Annotated[
         str | None,
         typer.Option(

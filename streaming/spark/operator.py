@@ -87,6 +87,9 @@ def records(frames: Iterable[pd.DataFrame]) -> tuple[Iterator[Record], bool]:
 def _record(row: tuple[Any, ...]) -> Record:
     partition, offset, key, value, ce_type, ce_id, ce_source, ce_time, other = row
     headers = partial(original_headers, ce_type, ce_id, ce_source, ce_time, other)
+    if other is not None:
+        found = dict(headers())  # the last of several counts, as in codec.ce_attributes
+        ce_type, ce_id, ce_source = (found.get(name) for name in ("ce_type", "ce_id", "ce_source"))
     return Record(partition, offset, key, value, ce_type, ce_id, ce_source, headers)
 
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -106,12 +107,12 @@ class Job:
         assert producer.flush(60) == 0
 
     @contextmanager
-    def running(self, *options: str) -> Iterator[subprocess.Popen[str]]:
-        """The job as a child; gone afterwards in any case."""
+    def running(self, *options: str, log: IO[str] | None = None) -> Iterator[subprocess.Popen[str]]:
+        """The job as a child, its standard error in ``log`` or a pipe; gone afterwards in any case."""
         child = subprocess.Popen(
             self.command(*options),
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.PIPE if log is None else log,
             text=True,
             start_new_session=True,
         )

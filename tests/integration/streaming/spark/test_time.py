@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import time
 
 import pytest
 
-from streaming.events import Event, MemberHeartbeat, MemberJoined, PartitionsChanged, TopicMetadata
+from streaming.events import Event, PartitionsChanged, TopicMetadata
 from streaming.kafka.producer import EventProducer
 from tests.support.kafka import Kafka, eventually
 from tests.support.stream_job import Job, once
 
+logger = logging.getLogger(__name__)
+#: Longer than a batch of a busy machine takes.
+SESSION_TIMEOUT_MS = 6000
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-def test_a_member_that_falls_silent_is_fenced_by_an_event_that_a_replay_applies_alike(
+@contextmanager
+def reporter(job: Job, member_id: str) -> Iterator[subprocess.Popen[bytes]]:
+    settings = job.settings
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tests.support.reporter", settings.kafka.bootstrap_servers),
+            *(settings.topics.prefix, "g", member_id, str(SESSION_TIMEOUT_MS)),
+        ]
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_member_whose_process_is_killed_is_fenced_by_an_event_that_a_replay_applies_alike(
     broker: Kafka, tmp_path: Path
 ) -> None:
     job = Job(broker, tmp_path / "first")
-    sent = 0
-
-    def send(producer: EventProducer, data: MemberHeartbeat | MemberJoined | PartitionsChanged) -> None:
-        nonlocal sent
-        sent += 1
-        producer.send(Event("app", str(sent), data))
-
-    def now() -> int:
-        return int(time() * 1000)
-
     topics = job.settings.topics
-    with job.running(), EventProducer(job.settings) as producer:
-        counts = {"t": TopicMetadata(partitions=2)}
-        send(producer, PartitionsChanged(group_id="g", timestamp=now(), topics=counts))
-        for member_id in ("alive", "dead"):
-            send(
-                producer,
-                MemberJoined(
-                    group_id="g",
-                    timestamp=now(),
-                    member_id=member_id,
-                    topics=["t"],
-                    # Longer than the job takes to start: what was sent before its first batch has been waiting.
-                    session_timeout_ms=6000,
-                ),
-            )
-            send(producer, MemberHeartbeat(group_id="g", timestamp=now(), member_id=member_id))
-
-        def fenced() -> bool:
-            send(producer, MemberHeartbeat(group_id="g", timestamp=now(), member_id="alive"))
-            producer.flush()
-            return job.count(topics.diffs) > 2
-
-        eventually(fenced, timeout=90, every=1.0)
+    counts = {"t": TopicMetadata(partitions=2)}
+    with EventProducer(job.settings) as producer:
+        producer.send(Event("app", "0", PartitionsChanged(group_id="g", timestamp=1, topics=counts)))
+    log = (tmp_path / "log").open("w")
+    with log, job.running("--log-format", "json", log=log), reporter(job, "alive"):
+        eventually(lambda: job.count(topics.diffs) == 1, timeout=180)
+        with reporter(job, "dead") as dead:
+            eventually(lambda: job.count(topics.diffs) == 2, timeout=60)
+            dead.kill()
+            killed = time()
+            eventually(lambda: job.count(topics.diffs) > 2, timeout=120)
+            taken = time() - killed
+    batches = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if '"batch"' in line]
+    slowest = sorted(one["seconds"] for one in batches[1:])[-2:]
+    logger.info(
+        "killed to diff %.1f s: session timeout %.0f s, two slowest batches %.1f s",
+        taken,
+        SESSION_TIMEOUT_MS / 1000,
+        sum(slowest),
+    )
     live = once(job.rows(topics.diffs))
     value, _ = live[b"g"][-1]
     assert value is not None

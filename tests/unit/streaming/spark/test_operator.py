@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from types import SimpleNamespace
 from typing import Any
 
@@ -97,3 +98,15 @@ def test_headers_come_back_byte_for_byte() -> None:
         ("ü", b"\xff"),
     ]
     assert original_headers(b"", b"", b"", b"", "") == []
+
+
+def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> None:
+    packed = ",".join(
+        f"{b64encode(name.encode()).decode()}:{b64encode(value).decode()}"
+        for name, value in (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
+    )
+    (record,), _ = records(
+        [pd.DataFrame([(0, 0, b"k", b"v", None, None, None, None, packed)], columns=list(INPUT))]
+    )
+    assert (record.type, record.id, record.source) == (b"t", b"2", None)
+    assert [name for name, _ in record.headers()] == ["ce_id", "ce_type", "x", "ce_id"]
