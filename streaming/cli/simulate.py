@@ -91,7 +91,7 @@ def simulate(
         return
     from streaming.cli.simulate_view import show_forecasts
 
-    show_forecasts(forecasts, rows)
+    show_forecasts(plan, forecasts, rows)
 
 
 def _text(name: str) -> str | None:
@@ -160,7 +160,10 @@ def _list(*, as_json: bool) -> None:
     table = Table("scenario", "what happens", "members", "partitions", box=None, pad_edge=False)
     for name, one in READY.items():
         table.add_row(name, one.says, str(one.members), str(one.partitions))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 110)  # a pipe has no width of its own
+    console.print(table)
 
 
 def _write(path: Path, text: str) -> None:

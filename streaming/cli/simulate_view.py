@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +11,8 @@ from rich.text import Text
 
 from streaming.simulate.results import summary
 from streaming.simulate.run import Forecast
-from streaming.simulate.timeline import Cell, Timeline, draw, members
+from streaming.simulate.scenario import Happening, Scenario
+from streaming.simulate.timeline import Cell, Timeline, draw, members, tick_ms
 
 _COLOURS = (
     "blue",
@@ -32,22 +34,36 @@ _FIGURES = (
 )
 
 
-def show_forecasts(forecasts: Sequence[Forecast], rows: int) -> None:
-    """Prints the comparison, then the timelines."""
+#: What happens, as one character on the line of events.
+_EVENTS: Mapping[str, str] = {
+    "join": "+",
+    "leave": "-",
+    "crash": "x",
+    "bounce": "o",
+    "pause": "z",
+    "subscribe": "s",
+    "partitions": "#",
+    "coordinator_fails": "!",
+}
+
+
+def show_forecasts(plan: Scenario, forecasts: Sequence[Forecast], rows: int) -> None:
+    """Prints the comparison, then the timelines, all on one scale."""
     console = Console(highlight=False)
     console.print(_comparison(forecasts))
     console.print(Text(_FIGURES, "dim"))
     names = members(forecasts)
     width = max(min(console.width - 24, 120), 20)
+    end = max((forecast.shown_until for forecast in forecasts), default=1)
     for forecast in forecasts:
-        timeline = draw(forecast, names, width, rows)
+        timeline = draw(forecast, names, width, rows, end)
         if timeline.rows:
             console.print()
             console.print(Text(f"{forecast.protocol} ({forecast.assignor})", "bold"))
-            for line in _lines(timeline, width):
+            for line in _lines(timeline, plan.events, width):
                 console.print(line, no_wrap=True, overflow="crop")
     if names and rows:
-        console.print(_legend(names))
+        console.print(_legend(names, {happening.kind for happening in plan.events}))
 
 
 def _comparison(forecasts: Sequence[Forecast]) -> Table:
@@ -72,21 +88,46 @@ def _comparison(forecasts: Sequence[Forecast]) -> Table:
     return table
 
 
-def _lines(timeline: Timeline, width: int) -> list[Text]:
-    label = max((len(row.label) for row in timeline.rows), default=0)
+def _lines(timeline: Timeline, events: Sequence[Happening], width: int) -> list[Text]:
+    label = max([*(len(row.label) for row in timeline.rows), len("events")])
     lines = []
     for row in timeline.rows:
-        line = Text(f"{row.label:>{label}} ", "dim")
-        for cell in row.cells:
-            line.append(*_glyph(cell))
+        line = Text().append(f"{row.label:>{label}} ", "dim")
+        for (glyph, style), run in groupby(map(_glyph, row.cells)):
+            line.append(glyph * sum(1 for _ in run), style)
         lines.append(line)
+    lines.append(_marked("events", label, _happenings(events, timeline.end, width)))
     marks = "".join("┆" if column in timeline.marks else " " for column in range(width))
-    lines.append(Text(f"{'rounds':>{label}} ", "dim").append(marks, "bold"))
-    axis = f"0 s{f'{timeline.end / 1000:.1f} s':>{width - 3}}"
-    lines.append(Text(f"{'':>{label}} {axis}", "dim"))
+    lines.append(_marked("rounds", label, marks))
+    lines.append(Text(f"{'':>{label}} {_axis(timeline.end, width)}", "dim"))
     if timeline.hidden:
         lines.append(Text(f"{'':>{label}} {timeline.hidden} more partitions (--rows)", "dim"))
     return lines
+
+
+def _marked(name: str, label: int, marks: str) -> Text:
+    return Text().append(f"{name:>{label}} ", "dim").append(marks.rstrip(), "bold")
+
+
+def _happenings(events: Sequence[Happening], end: int, width: int) -> str:
+    """One character an event; several in one column show the last but joins, which are many."""
+    marks = [" "] * width
+    for event in events:
+        column = min(event.at * width // end, width - 1)
+        if event.kind != "join" or marks[column] == " ":
+            marks[column] = _EVENTS[event.kind]
+    return "".join(marks)
+
+
+def _axis(end: int, width: int) -> str:
+    """Seconds at round numbers."""
+    line = [" "] * (width + 8)
+    for at in range(0, end, tick_ms(end)):
+        text = f"{at // 1000} s"
+        column = at * width // end
+        if column + len(text) <= width:
+            line[column : column + len(text)] = text
+    return "".join(line).rstrip()
 
 
 def _glyph(cell: Cell) -> tuple[str, str]:
@@ -97,11 +138,12 @@ def _glyph(cell: Cell) -> tuple[str, str]:
     return ("░", colour) if cell.gap else (letter, f"black on {colour}")
 
 
-def _legend(names: Sequence[str]) -> Text:
+def _legend(names: Sequence[str], kinds: set[str]) -> Text:
     line = Text("\n")
     for number, name in enumerate(names[:_LEGEND]):
         line.append(_LETTERS[number % len(_LETTERS)], f"black on {_COLOURS[number % len(_COLOURS)]}")
         line.append(f" {name}  ")
     if len(names) > _LEGEND:
         line.append(f"and {len(names) - _LEGEND} more  ", "dim")
-    return line.append("░ partly nobody  · nobody  ┆ round", "dim")
+    happened = "  ".join(f"{mark} {kind}" for kind, mark in _EVENTS.items() if kind in kinds)
+    return line.append(f"\n· nobody  ░ nobody for a part of it  ┆ round known  {happened}", "dim")

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from streaming.simulate.results import summary
 from streaming.simulate.run import Forecast
-from streaming.simulate.timeline import by_partition, members, partitions
+from streaming.simulate.timeline import by_partition, members, partitions, tick_ms
 
 #: Distinguishable in print and for most colour-blind readers (Okabe and Ito, then lighter and darker).
 PALETTE = (
@@ -61,23 +61,24 @@ def _panel(forecast: Forecast, colours: dict[str, str], top: int, end: int) -> t
     parts = [f'<text x="16" y="{top + 20}" font-size="13" font-weight="bold">{name}</text>']
     parts.append(_text(16, top + 36, _figures(forecast, len(partitions(forecast)) - len(shown)), grey=True))
     parts.append(f'<rect x="{_LEFT}" y="{base}" width="{_WIDTH}" height="{height}" fill="#eeeeee"/>')
-    parts += _bars(forecast, shown, colours, base, scale)
+    parts += _bars(forecast, shown, colours, base, end)
     for record in forecast.ledger.rounds:
         x = round(_LEFT + record.at * scale, 2)
         parts.append(
             f'<line x1="{x}" x2="{x}" y1="{base - 4}" y2="{base + height}" stroke="#333333" stroke-width="0.6"'
             f' stroke-dasharray="2 2"><title>{record.number}: {escape(record.cause.kind)}</title></line>'
         )
-    for tick in range(0, end + 1, _tick(end)):
+    for tick in range(0, end + 1, tick_ms(end)):
         x = round(_LEFT + tick * scale, 2)
         parts.append(_text(x, base + height + 14, f"{tick // 1000} s", "middle", grey=True))
     return parts, _HEAD + height + _FOOT
 
 
 def _bars(
-    forecast: Forecast, shown: Sequence[tuple[str, int]], colours: dict[str, str], base: int, scale: float
+    forecast: Forecast, shown: Sequence[tuple[str, int]], colours: dict[str, str], base: int, end: int
 ) -> list[str]:
-    stretches = by_partition(forecast)
+    scale = _WIDTH / end
+    stretches = by_partition(forecast, end)
     parts = []
     for row, (topic, partition) in enumerate(shown):
         y = base + row * _ROW
@@ -102,14 +103,6 @@ def _figures(forecast: Forecast, hidden: int) -> str:
         f"{one.rebalances} rebalances · {one.rounds} rounds · {one.requests} requests · {one.moved} moved · "
         f"{one.unavailable_s:.1f} partition-seconds down · longest gap {one.longest_gap_s:.1f} s{more}"
     )
-
-
-def _tick(end: int) -> int:
-    """About eight ticks, at round numbers of seconds."""
-    for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200):
-        if end <= seconds * 9000:
-            return seconds * 1000
-    return (end // 8000 + 1) * 1000
 
 
 def _legend(colours: dict[str, str], top: int) -> tuple[list[str], int]:

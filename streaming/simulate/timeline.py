@@ -52,21 +52,31 @@ def partitions(forecast: Forecast) -> list[tuple[str, int]]:
     ]
 
 
-def by_partition(forecast: Forecast) -> dict[tuple[str, int], list[Stretch]]:
-    """The stretches of each partition, in order of time."""
+def by_partition(forecast: Forecast, end: int) -> dict[tuple[str, int], list[Stretch]]:
+    """The stretches of each partition, in order of time; those of the group at rest last until ``end``."""
     found: dict[tuple[str, int], list[Stretch]] = {}
     for stretch in forecast.ledger.gaps.stretches or ():
-        found.setdefault((stretch.topic, stretch.partition), []).append(stretch)
+        lasts = stretch.end == forecast.shown_until
+        found.setdefault((stretch.topic, stretch.partition), []).append(
+            stretch._replace(end=end) if lasts else stretch
+        )
     for stretches in found.values():
         stretches.sort(key=lambda stretch: stretch.start)
     return found
 
 
-def draw(forecast: Forecast, names: Sequence[str], width: int, most: int) -> Timeline:
-    """The forecast in ``width`` columns and at most ``most`` rows."""
+def tick_ms(end: int) -> int:
+    """About eight ticks up to ``end``, at round numbers of seconds."""
+    for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200):
+        if end <= seconds * 9000:
+            return seconds * 1000
+    return (end // 8000 + 1) * 1000
+
+
+def draw(forecast: Forecast, names: Sequence[str], width: int, most: int, end: int) -> Timeline:
+    """The forecast up to ``end`` (ms) in ``width`` columns and at most ``most`` rows."""
     index = {name: number for number, name in enumerate(names)}
-    end = forecast.shown_until
-    stretches = by_partition(forecast)
+    stretches = by_partition(forecast, end)
     shown = partitions(forecast)[:most]
     rows = tuple(
         Row(f"{topic}-{p}", tuple(_cells(stretches.get((topic, p), []), index, end, width)))

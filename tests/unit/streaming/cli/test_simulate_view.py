@@ -1,0 +1,43 @@
+"""What ``simulate`` prints for people, without colours."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.cli.simulate_view import show_forecasts
+from streaming.simulate.parse import loads
+from streaming.simulate.run import forecast
+
+TEXT = """
+topics: {t: 2}
+events:
+  - {at: 0, join: a}
+  - {at: 60000, crash: a}
+  - {at: 61000, join: b}
+"""
+
+
+def test_figures_then_timelines_with_events_and_rounds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    plan = loads(TEXT)
+    show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 1)
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0].split() == [
+        *("protocol", "assignor", "rebalances", "rounds", "requests", "moved"),
+        *("p·s", "down", "gap", "s", "rest", "s"),
+    ]
+    begin = lines.index("eager (range)")
+    assert lines[begin + 1 : begin + 7] == [
+        "   t-0 ·░AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA░·························░BBB",
+        "events +                                   x+",
+        "rounds  ┆                                                            ┆",
+        "       0 s         20 s        40 s        60 s         80 s        100 s",
+        "       1 more partitions (--rows)",
+        "",
+    ]
+    assert lines[begin + 7 :] == [
+        "A a  B b",
+        "· nobody  ░ nobody for a part of it  ┆ round known  + join  x crash",
+    ]

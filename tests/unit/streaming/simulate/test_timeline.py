@@ -1,0 +1,45 @@
+"""Timelines: what a row shows, that all share one scale, and the picture of them."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from streaming.simulate.parse import loads
+from streaming.simulate.run import forecast
+from streaming.simulate.svg import picture
+from streaming.simulate.timeline import Cell, draw, members, tick_ms
+
+TEXT = """
+topics: {t: 2}
+events:
+  - {at: 0, join: a}
+  - {at: 60000, leave: a}
+  - {at: 80000, join: b}
+"""
+
+
+def test_a_row_shows_owners_and_gaps_up_to_the_common_end() -> None:
+    found = forecast(loads(TEXT), "zookeeper", stretches=True)
+    timeline = draw(found, members([found]), 10, 1, 100_000)
+    assert timeline.members == ("a", "b")
+    first, nobody, second = Cell(0, gap=False), Cell(None, gap=True), Cell(1, gap=False)
+    assert [(row.label, row.cells) for row in timeline.rows] == [
+        ("t-0", (*[first] * 6, nobody, nobody, second, second))
+    ]
+    assert (timeline.hidden, timeline.end) == (1, 100_000)
+
+
+def test_ticks_are_few_and_round() -> None:
+    assert [tick_ms(end) for end in (900, 60_000, 107_400, 3_600_000)] == [1000, 10_000, 20_000, 600_000]
+
+
+def test_the_picture_has_a_panel_a_protocol_and_a_row_a_partition() -> None:
+    found = [forecast(loads(TEXT), one, stretches=True) for one in ("eager", "cooperative")]
+    root = ET.fromstring(picture(found, "a <b>"))  # noqa: S314 - our own
+    texts = ["".join(one.itertext()) for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == "a <b>"
+    assert [text for text in texts if text in ("t-0", "t-1")] == ["t-0", "t-1"] * 2
+    assert [text for text in texts if text.startswith(("eager", "cooperative"))] == [
+        "eager (range)",
+        "cooperative (cooperative-sticky)",
+    ]
