@@ -32,6 +32,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from assignors.partitioner import partition_for_key
 from benchmarks._document import put
 from benchmarks._stream_load import events
+from benchmarks._stream_state import state, state_table
 from streaming import codec
 from streaming.config import KafkaSettings, Settings, TopicSettings
 from streaming.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
@@ -106,8 +107,7 @@ class Bench:
 
         def ours() -> Any:
             self.topic(ticks, 1)
-            sinks = self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
-            return plan.writes(self.source(spark, topic), self.source(spark, ticks), BUCKETS, sinks)
+            return self.ours(spark, topic, ticks, out, BUCKETS)
 
         def passthrough() -> Any:
             return self.source(spark, topic).selectExpr(
@@ -127,12 +127,17 @@ class Bench:
             "(d) JVM aggregation": (aggregation, "update"),
         }
 
-    def start(self, rows: Any, mode: str, *, available_now: bool) -> Any:
+    def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int) -> Any:
+        """The job's rows."""
+        sinks = self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
+        return plan.writes(self.source(spark, topic), self.source(spark, ticks), buckets, sinks)
+
+    def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
         """A running query that writes the rows, with a checkpoint of its own."""
         writer = (
             rows.writeStream.format("kafka")
             .options(includeHeaders="true", **spark_options(self.kafka, {"linger.ms": "0"}))
-            .option("checkpointLocation", str(self.folder / uuid.uuid4().hex))
+            .option("checkpointLocation", str(checkpoint or self.folder / uuid.uuid4().hex))
             .outputMode(mode)
         )
         return (writer.trigger(availableNow=True) if available_now else writer).start()
@@ -310,6 +315,8 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--state-groups", type=int, default=20_000)
+    parser.add_argument("--buckets", type=int, default=256, help="of the state's comparison")
     parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
     sizes = parser.parse_args()
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-stream-") as folder:
@@ -325,8 +332,10 @@ def main() -> None:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
             runs = throughput(bench, spark, jvm)
             waits = latency(bench, spark, sizes.seconds)
+            kept = [state(bench, spark, number, sizes.buckets) for number in (100, sizes.state_groups)]
     runs["(c) plain loop, one process"] = plain
     text = table(sizes.events, sizes.groups, runs, waits, plain.phases["state"] / plain.phases["groups"])
+    text += "\n\n" + state_table(kept)
     print(text)
     if sizes.write:
         put("stream", text)

@@ -1,6 +1,7 @@
 """An application's member that reports itself, as a process.
 
-``python -m tests.support.reporter SERVERS PREFIX GROUP MEMBER SESSION_TIMEOUT_MS``: it joins, then sends a heartbeat three times a second until it is killed.
+``python -m tests.support.reporter SERVERS PREFIX GROUP MEMBER SESSION_TIMEOUT_MS``: it joins,
+then sends a heartbeat three times a second until it is killed.
 """
 
 from __future__ import annotations
