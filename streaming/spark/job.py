@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -134,7 +134,8 @@ def run(
         return
     registry = CollectorRegistry()
     serve_metrics(registry, options.metrics_host, options.metrics_port)
-    with session(options.session) as spark:
+    local = "://" not in options.checkpoint or options.checkpoint.startswith("file:")
+    with session(replace(options.session, local_checkpoint=local)) as spark:
         if stop.is_set():
             return
         clock = Clock()

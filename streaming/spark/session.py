@@ -39,6 +39,12 @@ _SHIPPED = (
     "jsr305-",
 )
 _END_SECONDS = 10.0
+#: The default manager forks `chmod` and `ls` for every checkpoint file where Hadoop's native library is not.
+_LOCAL_FILES = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+    )
+}
 
 
 class SparkUnavailable(OutsideFailure):
@@ -59,6 +65,7 @@ class SessionOptions:
         shuffle_partitions: tasks of the stateful stage. Kept in the checkpoint from its first batch on.
         verbose: log level INFO in place of WARN.
         connector: with the jars of Spark's Kafka connector.
+        local_checkpoint: the checkpoint is a folder; behind a URL (HDFS, S3) Spark chooses how its files are written.
         conf: Spark properties that go before this module's.
     """
 
@@ -67,6 +74,7 @@ class SessionOptions:
     shuffle_partitions: int = 2
     verbose: bool = False
     connector: bool = True
+    local_checkpoint: bool = True
     conf: tuple[tuple[str, str], ...] = ()
 
 
@@ -93,16 +101,13 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Whole buckets go to Python; splitting them there only to join them again costs.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-        # The default manager forks `chmod` and `ls` for every checkpoint file where Hadoop's native library is not.
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-        ),
         # Timers run on the ticks of the plan; without this an idle query would run empty batches without pause.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "20",
         "spark.sql.streaming.stopTimeout": "30s",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
+        **(_LOCAL_FILES if options.local_checkpoint else {}),
         **dict(options.conf),
     }
 
