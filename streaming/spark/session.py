@@ -65,7 +65,7 @@ class SessionOptions:
         shuffle_partitions: tasks of the stateful stage. Kept in the checkpoint from its first batch on.
         verbose: log level INFO in place of WARN.
         connector: with the jars of Spark's Kafka connector.
-        local_checkpoint: the checkpoint is a folder; behind a URL (HDFS, S3) Spark chooses how its files are written.
+        local_checkpoint: the checkpoint is a folder; behind a URL Spark chooses how to write its files.
         conf: Spark properties that go before this module's.
     """
 

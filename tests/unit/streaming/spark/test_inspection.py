@@ -1,0 +1,32 @@
+"""What is shown of a checkpoint's group; the checkpoint itself is read in the integration tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streaming.monitor.blob import Bucket, Heard
+from streaming.spark.inspection import Inspected, NoState, inspect
+from tests.support.membership import Log, play
+
+
+def test_a_folder_without_state_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoState, match=f"--checkpoint {tmp_path}: no state there"):
+        list(inspect(str(tmp_path)))
+
+
+def test_fields_have_their_names() -> None:
+    log, bucket = Log(), Bucket()
+    tracked = bucket.get("g")
+    tracked.state, _ = play([log.topics(t=1), log.join("c1")])
+    tracked.heard = {"c1": Heard(1, 99, 10)}
+    found = json.loads(Inspected(3, "g", 120, tracked).as_json())
+    assert (found["groupId"], found["bucket"], found["bytes"], found["forgetAt"]) == ("g", 3, 120, None)
+    assert found["heard"] == {"c1": {"timestamp": 1, "deadline": 99, "timeout": 10}}
+    assert found["state"]["generation"] == 1
+    assert found["state"]["members"][0]["memberId"] == "c1"
+    assert found["state"]["members"][0]["owned"] == {"t": [0]}
+    assert found["state"]["topics"]["t"]["partitions"] == 1
+    assert "applied" not in found["state"]
