@@ -93,7 +93,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
                 happens(subscribe=name, topics=live[name])
     return Group(protocol, assignor, clients), {
         "topics": _at_first(topics, events),
-        "session_timeout_ms": 2000,
+        "session_timeout_ms": 6000,
         "events": events,
     }
 
