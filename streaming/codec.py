@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from typing import Any
 
 import msgspec
 
@@ -89,6 +90,22 @@ def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:
     )
 
 
+def _value(ce_type: str, value: bytes) -> EventData:
+    """The struct of a value. Many programs write null where a field is left out: it counts as left out."""
+    try:
+        return _decoder(ce_type).decode(value)
+    except msgspec.ValidationError:
+        if b"null" not in value:
+            raise
+        return msgspec.convert(_without_nulls(msgspec.json.decode(value)), EVENT_TYPES[ce_type])
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+    return [_without_nulls(part) for part in value] if isinstance(value, list) else value
+
+
 def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) -> Event:
     """The membership event of a record, from its key, value and ``ce_*`` headers (names without ``ce_``).
 
@@ -110,7 +127,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
     if value is None:
         raise MalformedEvent("value: missing (null)")
     try:
-        data = _decoder(ce["type"]).decode(value)
+        data = _value(ce["type"], value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedEvent(f"value of {ce['type']}: {error}") from error
     if data.group_id.encode() != key:
