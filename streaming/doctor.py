@@ -72,7 +72,10 @@ def _topics(settings: Settings) -> Iterator[Finding]:
             yield Finding("topics", False, state.problem)
     if absent:
         yield Finding(
-            "topics", False, f"missing: {', '.join(absent)}; `rebalance-monitor topics --create` makes them"
+            "topics",
+            False,
+            f"missing, or not to be seen by this user: {', '.join(absent)}; "
+            "`rebalance-monitor topics --create` makes them",
         )
     elif all(state.problem is None for state in states):
         yield Finding("topics", True, f"{len(states)} topics with the right cleanup policies")
