@@ -123,7 +123,9 @@ def _silent(step: Step, names: Sequence[str], stage: Stage) -> None:
             del step.members[name]
             continue
         owned = member.owned if stage is Stage.FROZEN else NOTHING
-        step.update(name, stage=stage, call=member.call + 1, owned=owned, busy=False)
+        # One that was at it has nothing yet: it begins again when it goes on.
+        seen = 0 if member.busy else member.seen
+        step.update(name, stage=stage, call=member.call + 1, owned=owned, busy=False, seen=seen)
         silent.append(name)
     _expire(step, [name for name in silent if step.members[name].registered], step.at)
     step.subscriptions()
@@ -146,6 +148,8 @@ def thaw(step: Step, event: Thaw) -> None:
             step.later(Registered(step.network(3), step.calls([name])))
             continue
         step.out.append(Owns({name: member.owned}))
+        if member.said != member.client.topics:
+            step.later(Registered(step.network(), step.calls([name])))
         newest = step.get("views")[-1].number
         if member.seen < newest:
             step.later(Watched(step.network(), step.calls([name]), newest))
