@@ -74,7 +74,8 @@ def records() -> str:
     names |= {"Diff": "Diff (`rebalance.diff`)", "LatestAssignment": "Latest assignment"}
     lines = ["# Records\n", NOTE]
     lines.append(
-        "Values are JSON; the type stands in the header `ce_type`. What is not needed may be left out or null. Times are milliseconds since 1970.\n"
+        "Values are JSON; the type stands in the header `ce_type`. What is not needed may be left out or null. "
+        "Times are milliseconds since 1970.\n"
     )
     for struct in [*names, *sorted(components.keys() - names.keys())]:
         lines.append(f"## {names.get(struct, struct)}\n")
