@@ -181,13 +181,17 @@ def prepare(step: Step) -> None:
     step.set(phase=Phase.PREPARING, attempt=step.get("attempt") + 1, initial=False)
     told: dict[int, list[str]] = {}
     network, every = step.timing.network_ms, step.timing.heartbeat_ms
+    next_beats: dict[int, int] = {}  # members mostly beat in step
     for name, member in step.members.items():
         if not member.known or member.joined:
             continue
         if member.stage is Stage.SYNCING:
             told.setdefault(step.network(), []).append(name)
         elif member.stage is Stage.STABLE and member.beat_from is not None:
-            beat = next_beat(member.beat_from, step.at - network, every)
+            since = member.beat_from
+            if since not in next_beats:
+                next_beats[since] = next_beat(since, step.at - network, every)
+            beat = next_beats[since]
             told.setdefault(beat + 2 * network + step.timing.busy_ms(name), []).append(name)
     for at, names in told.items():
         step.later(Told(at, step.calls(names)))

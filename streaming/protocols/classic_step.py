@@ -6,6 +6,7 @@ handler raises in the middle.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -175,12 +176,9 @@ class Step:
 
     def quiet(self, names: Iterable[str]) -> None:
         """These members stop beating; the heartbeats they sent are counted."""
-        count = 0
-        for name in names:
-            since = self.members[name].beat_from
-            if since is not None:
-                count += beats(since, self.at, self.timing.heartbeat_ms)
-        self.send("Heartbeat", count)
+        since = Counter([self.members[name].beat_from for name in names])
+        every = self.timing.heartbeat_ms
+        self.send("Heartbeat", sum(beats(begun, self.at, every) * many for begun, many in since.items()))
 
     def consume(self, shares: Mapping[str, Share]) -> None:
         """These members consume these shares from now on."""
