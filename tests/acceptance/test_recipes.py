@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,16 +14,18 @@ import msgspec
 import pytest
 
 from streaming.config import load
+from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.jars import fetch, kafka_coordinates, spark_connector
 from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
 from streaming.spark.session import connector_jars
 from tests.support.diffs import Group, diffs, message
-from tests.support.kafka import Kafka, unique
+from tests.support.kafka import unique
 
 pytestmark = pytest.mark.broker
 
 QUIET = "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
+QUICK = "--driver-java-options -XX:TieredStopAtLevel=1"
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-the-feed.md"
 
 
@@ -34,13 +37,20 @@ def program(language: str, mark: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def written(broker: Kafka) -> dict[str, int]:
+def own_broker() -> Iterator[EmbeddedBroker]:
+    """The recipes name the topic without a prefix: a cluster of their own."""
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def written(own_broker: EmbeddedBroker) -> dict[str, int]:
     """Two groups' diffs in the topic, each twice, as after a batch that was written again: group → moved."""
     from confluent_kafka import Producer
 
-    settings = load(bootstrap_servers=broker.bootstrap_servers)
+    settings = load(bootstrap_servers=own_broker.bootstrap_servers)
     ensure_topics(settings)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers})
     moved = {}
     for seed in range(2):
         found = diffs(Group(unique("recipe"), {"t": 6}, seed), 8)
@@ -59,11 +69,11 @@ def run(command: list[str], **environment: str) -> list[str]:
     return answer.stdout.splitlines()
 
 
-def test_python(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
+def test_python(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "recipe.py"
     path.write_text(program("python", "read_diffs"))
     lines = run(
-        [sys.executable, str(path)], REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS=broker.bootstrap_servers
+        [sys.executable, str(path)], REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS=own_broker.bootstrap_servers
     )
     moved = dict.fromkeys(written, 0)
     for group, _, count in (line.split() for line in lines):
@@ -73,13 +83,13 @@ def test_python(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_spark(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
+def test_spark(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "recipe.py"
     path.write_text(program("python", "SparkSession"))
     jars = ",".join(map(str, connector_jars(fetch([spark_connector(version("pyspark"))]))))
     lines = run(
-        [sys.executable, str(path), broker.bootstrap_servers],
-        PYSPARK_SUBMIT_ARGS=f"--jars {jars} {QUIET} pyspark-shell",
+        [sys.executable, str(path), own_broker.bootstrap_servers],
+        PYSPARK_SUBMIT_ARGS=f"--jars {jars} {QUIET} {QUICK} pyspark-shell",
         SPARK_LOCAL_IP="127.0.0.1",
     )
     moved = dict.fromkeys(written, 0)
@@ -89,7 +99,7 @@ def test_spark(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
     assert moved == written
 
 
-def test_java(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
+def test_java(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "Diffs.java"
     path.write_text(program("java", "class Diffs"))
     jars = ":".join(map(str, fetch(kafka_coordinates(DEFAULT_VERSION))))
@@ -99,9 +109,11 @@ def test_java(broker: Kafka, written: dict[str, int], tmp_path: Path) -> None:
         "-cp",
         jars,
         str(path),
-        broker.bootstrap_servers,
+        own_broker.bootstrap_servers,
     ]
-    with subprocess.Popen([*command, broker.bootstrap_servers], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*command, own_broker.bootstrap_servers], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         moved = dict.fromkeys(written, 0)
         for line in process.stdout:
