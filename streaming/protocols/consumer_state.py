@@ -21,6 +21,8 @@ from streaming.protocols.vocabulary import NOTHING, Cause, Client, Event
 #: ``LEAVE_GROUP_STATIC_MEMBER_EPOCH``: a static member is away and will be back.
 AWAY_EPOCH = -2
 
+#: A new group starts at 1 (``ModernGroup``), so that its first member makes it 2.
+NEW_EPOCH = 1
 _NEW = Current(MemberState.STABLE, 0, NOTHING)
 
 
@@ -64,8 +66,7 @@ class Member(Struct, frozen=True, gc=False):
 class State(Struct, frozen=True):
     """A group: epochs, the target of each member, and the members."""
 
-    #: A new group starts at 1 (``ModernGroup``), so that its first member makes it 2.
-    group_epoch: int = 1
+    group_epoch: int = NEW_EPOCH
     target_epoch: int = 0
     targets: Mapping[str, Share] = {}
     #: When the target was computed; None before the first.

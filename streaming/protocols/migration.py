@@ -18,13 +18,14 @@ from assignors.model import Share
 from streaming.protocols import classic_state, cooperative
 from streaming.protocols.classic import Classic
 from streaming.protocols.classic_coordinator import prepare
-from streaming.protocols.classic_state import LIVE, JoinGroup, Stage
+from streaming.protocols.classic_state import LIVE, JoinGroup, LeaveGroup, Stage
 from streaming.protocols.classic_state import Member as ClassicMember
 from streaming.protocols.classic_state import Phase as ClassicPhase
 from streaming.protocols.classic_state import State as ClassicState
 from streaming.protocols.classic_step import Step as ClassicStep
 from streaming.protocols.classic_step import in_table
 from streaming.protocols.consumer_state import (
+    NEW_EPOCH,
     Answer,
     Expired,
     Goodbye,
@@ -118,8 +119,9 @@ def upgrade(step: Step, event: Heartbeat) -> None:
     step.members = {**members, **step.members}
     step.set(
         classic=None,
-        group_epoch=classic.generation,
-        target_epoch=classic.generation,
+        # An empty classic group is deleted, and a new group begins (``maybeDeleteEmptyClassicGroup``).
+        group_epoch=classic.generation if known else NEW_EPOCH,
+        target_epoch=classic.generation if known else 0,
         targets=targets,
         held=targets,
         cause=classic.cause,
@@ -130,6 +132,9 @@ def upgrade(step: Step, event: Heartbeat) -> None:
     )
     step.subscriptions()
     step.watch(silent)
+    leaving = [name for name, member in members.items() if member.stage is Stage.LEAVING]
+    if leaving:
+        step.later(Goodbye(step.network(), step.calls(leaving)))
     joining = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if joining:
         step.later(Heartbeat(step.network(), step.calls(joining), full=True))
@@ -191,6 +196,9 @@ def downgrade(step: Step, kind: str, gone: Sequence[str]) -> bool:
     starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if starting:
         within.later(JoinGroup(step.network(), within.calls(starting)))
+    leaving = [name for name, member in members.items() if member.stage is Stage.LEAVING]
+    if leaving:
+        within.later(LeaveGroup(step.network(), within.calls(leaving)))
     prepare(within)
     within.subscriptions()
     classic, outputs = within.done()
