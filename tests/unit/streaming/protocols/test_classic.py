@@ -1,0 +1,75 @@
+"""The JoinGroup protocols' finer points, each from a scenario: requests by kind, timeouts, who is out when."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.machines import after, played, told
+
+
+@pytest.mark.parametrize(("instance", "joins"), [("", 2), (", instance_id: i", 1)])
+def test_a_dynamic_member_is_told_its_id_first(instance: str, joins: int) -> None:
+    text = f"topics: {{p: 4}}\nevents: [{{at: 0, join: a{instance}}}]"
+    assert played(text, "eager")["requests"] == {"FindCoordinator": 1, "JoinGroup": joins, "SyncGroup": 1}
+    # The first version knows neither member ids in advance nor SyncGroup.
+    assert played(text, "eager-v1")["requests"] == {"FindCoordinator": 1, "JoinGroup": 1}
+
+
+def test_a_member_that_does_not_rejoin_is_out_with_its_session_and_comes_back_with_nothing() -> None:
+    text = """
+topics: {p: 4}
+session_timeout_ms: 10000
+rebalance_timeout_ms: 20000
+events:
+  - {at: 0, join: a}
+  - {at: 0, join: b}
+  - {at: 60000, pause: b, down_ms: 100000}
+  - {at: 61000, join: c}
+"""
+    rounds = played(text, "cooperative")["rounds"]
+    assert [(told(one), after(one)) for one in rounds] == [
+        ((1, 1, "member.joined", ["a", "b"]), {"a": {"p": [0, 2]}, "b": {"p": [1, 3]}}),
+        # The join phase waits for b until its session is over; its partitions are free at once.
+        ((2, 1, "member.joined", ["c"]), {"a": {"p": [0, 2]}, "c": {"p": [1, 3]}, "b": {}}),
+        ((3, 1, "member.joined", ["b"]), {"a": {"p": [0, 2]}, "c": {"p": [1]}, "b": {}}),
+        ((4, 2, "member.joined", ["b"]), {"a": {"p": [0, 2]}, "c": {"p": [1]}, "b": {"p": [3]}}),
+    ]
+    assert 60_000 + 10_000 - 3000 <= rounds[1]["at"] <= 60_000 + 10_000 + 10
+
+
+def test_only_the_first_version_loses_the_group_with_its_coordinator() -> None:
+    text = """
+topics: {p: 4}
+events:
+  - {at: 0, join: a}
+  - {at: 0, join: b}
+  - {at: 60000, coordinator_fails: true}
+"""
+    answers = {
+        protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")
+    }
+    again = {
+        name: [told(one) for one in one["rounds"] if one["at"] >= 60_000] for name, one in answers.items()
+    }
+    assert again == {
+        "eager-v1": [(2, 1, "member.joined", ["a", "b"])],
+        "eager": [],
+        "cooperative": [],
+        "consumer": [],
+    }
+    assert {answer["requests"]["FindCoordinator"] for answer in answers.values()} == {4}
+
+
+def test_stop_the_world_is_counted_per_partition() -> None:
+    text = """
+topics: {p: 4}
+events:
+  - {at: 0, join: a}
+  - {at: 60000, join: b}
+"""
+    eager, cooperative = (
+        played(text, protocol)["unavailableMs"]["p"] for protocol in ("eager", "cooperative")
+    )
+    start = min(cooperative.values())
+    assert all(ms > start for ms in eager.values())
+    assert sorted(ms > start for ms in cooperative.values()) == [False, False, True, True]
