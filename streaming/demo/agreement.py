@@ -66,9 +66,10 @@ def compare(
 ) -> Agreement:
     """Compare every member of every diff with its own reports.
 
-    A generation that arrives while the consumer closes may show in its last callbacks. A generation without a
-    callback of its own (cooperative: nothing changed) counts with what the member held before. A member is compared
-    from the first generation it reported on; ``eager_groups`` says by group whether its members run eagerly.
+    A generation that arrives while the consumer closes may show in its last callbacks, or not at all: a consumer
+    knows its number before its share. A generation without a callback of its own (cooperative: nothing changed)
+    counts with what the member held before. A member is compared from the first generation it reported on;
+    ``eager_groups`` says by group whether its members run eagerly.
     """
     lines = list(reports)
     closing: dict[str, dict[int, list[Partitions]]] = defaultdict(lambda: defaultdict(list))
@@ -90,9 +91,12 @@ def compare(
             gone = generation > latest_seen[member_id] and (member_id in closing or not after(member))
             if not told or gone:
                 continue  # not in yet, or leaving, or crashed: a consumer has no callback for that
+            last_words = closing.get(member_id, {})
+            agrees = after(member) in (known[max(told)], *last_words.get(generation, ()))
+            if not agrees and generation in last_words and generation not in known:
+                continue  # closed after it had joined this round and before it was told its share
             compared += 1
-            last_words = closing[member_id][generation] if member_id in closing else []
-            if after(member) not in (known[max(told)], *last_words):
+            if not agrees:
                 differences.append(
                     f"{diff.group_id} generation {generation}, {member_id}: the diff says {after(member)}, "
                     f"the consumer reported {known[max(told)]}"

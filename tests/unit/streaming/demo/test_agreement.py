@@ -80,5 +80,11 @@ def test_a_round_that_comes_while_a_consumer_closes_may_show_in_its_last_callbac
     ]
     diffs = [diff(1, c1={"t": [0, 1, 2]}), diff(2, c1={"t": [1, 2]})]
     assert compare(diffs, reports, {"g": False}) == Agreement(2, ())
-    wrong = compare([diff(2, c1={"t": [1]})], reports, {"g": False})
-    assert len(wrong.differences) == 1
+
+
+def test_a_consumer_that_closes_before_it_is_told_its_share_of_a_round_is_not_asked() -> None:
+    reports = [line(1, "assigned", {"t": [0, 1, 2]}), line(2, "revoked", {}, closing=True)]
+    diffs = [diff(1, c1={"t": [0, 1, 2]}), diff(2, c1={"t": [1, 2]})]
+    assert compare(diffs, reports, {"g": False}) == Agreement(1, ())
+    told = [*reports[:1], line(2, "revoked", {"t": [0]}), line(2, "revoked", {}, closing=True)]
+    assert len(compare(diffs, told, {"g": False}).differences) == 1
