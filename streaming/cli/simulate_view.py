@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streaming.protocols.families import FAMILIES
 from streaming.simulate.results import summary
 from streaming.simulate.run import Forecast
 from streaming.simulate.scenario import Happening, Scenario
@@ -68,15 +69,18 @@ def show_forecasts(plan: Scenario, forecasts: Sequence[Forecast], rows: int) -> 
 
 def _comparison(forecasts: Sequence[Forecast]) -> Table:
     table = Table(box=None, pad_edge=False)
-    table.add_column("protocol")
-    table.add_column("assignor")
+    table.add_column("protocol", no_wrap=True)
+    # The timelines name the assignors; here only one that was asked for, so that 80 columns are enough.
+    named = any(one.assignor != FAMILIES[one.protocol].default for one in forecasts)
+    if named:
+        table.add_column("assignor", no_wrap=True)
     for heading in ("rebalances", "rounds", "requests", "moved", "p·s down", "gap s", "rest s"):
         table.add_column(heading, justify="right")
     for forecast in forecasts:
         one = summary(forecast)
         table.add_row(
             one.protocol,
-            one.assignor,
+            *([one.assignor] if named else []),
             f"{one.rebalances}",
             f"{one.rounds}",
             f"{one.requests}",

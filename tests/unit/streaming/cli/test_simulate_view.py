@@ -25,7 +25,7 @@ def test_figures_then_timelines_with_events_and_rounds(
     show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 1)
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0].split() == [
-        *("protocol", "assignor", "rebalances", "rounds", "requests", "moved"),
+        *("protocol", "rebalances", "rounds", "requests", "moved"),
         *("p·s", "down", "gap", "s", "rest", "s"),
     ]
     begin = lines.index("eager (range)")
@@ -41,3 +41,11 @@ def test_figures_then_timelines_with_events_and_rounds(
         "A a  B b",
         "· nobody  ░ nobody for a part of it  ┆ round known  + join  x crash",
     ]
+
+
+def test_an_assignor_that_was_asked_for_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = loads(TEXT)
+    show_forecasts(plan, [forecast(plan, "eager", "sticky", stretches=True)], 0)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["protocol", "assignor", "rebalances"]
+    assert lines[1].split()[:2] == ["eager", "sticky"]
