@@ -65,7 +65,7 @@ def test_killed_at_random_under_load_nothing_is_missing_and_no_id_has_two_conten
                 if victim == "driver":
                     child.wait()
                 elif victim == "jvm":
-                    _, errors = child.communicate(timeout=60)
+                    _, errors = child.communicate(timeout=180)
                     assert (child.returncode, "Traceback" in errors) == (3, False), errors
                 else:
                     time.sleep(rng.uniform(0, 2))  # the task is tried again
