@@ -54,6 +54,7 @@ def test_list_and_resubmit(broker: Kafka) -> None:
             "key": "Zw==",
             "value": "/3s=",
             "headers": [["ce_type", "bmV3LnR5cGU="], ["odd", None]],
+            "truncated": False,
         }
     ]
     wrong = subprocess.run(command(settings, "resubmit", "9:9"), capture_output=True, text=True, check=False)
