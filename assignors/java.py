@@ -67,6 +67,7 @@ def string_hash(text: str) -> int:
     return signed(value)
 
 
+@lru_cache(maxsize=1 << 16)
 def string_key(text: str) -> bytes:
     """Sort key of ``String.compareTo``: by UTF-16 units, which puts astral characters before U+E000…U+FFFF."""
     return text.encode("utf-16-be", "surrogatepass")

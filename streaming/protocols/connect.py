@@ -17,7 +17,7 @@ from assignors.model import Share
 from streaming.protocols.classic import Classic
 from streaming.protocols.classic_state import DelayOver, Member
 from streaming.protocols.classic_step import Step
-from streaming.protocols.shares import minus, tidy
+from streaming.protocols.shares import minus
 from streaming.protocols.vocabulary import NOTHING, Setup
 
 
@@ -117,10 +117,7 @@ def _running(work: Work, member: Member) -> Work:
 
 
 def _share(work: Work) -> Share:
-    share: dict[str, list[int]] = {}
-    for name, number in work.tasks:
-        share.setdefault(name, []).append(number)
-    return tidy({name: sorted(numbers) for name, numbers in share.items()})
+    return work.share()
 
 
 def machine(setup: Setup) -> Classic:
