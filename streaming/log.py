@@ -40,7 +40,11 @@ class JsonFormatter(logging.Formatter):
 
 def _not_py4j(record: logging.LogRecord) -> bool:
     """Spark's bridge logs a lost connection with its stack, some of it as root; the error itself is reported."""
-    return record.levelno >= logging.WARNING or "/py4j/" not in record.pathname
+    if "/py4j/" not in record.pathname:
+        return True
+    error = record.exc_info[1] if record.exc_info else None
+    lost = isinstance(error, OSError) or type(error).__module__.startswith("py4j.")
+    return record.levelno >= logging.WARNING and not lost
 
 
 def configure(log_format: str = "text", *, verbose: bool = False) -> None:

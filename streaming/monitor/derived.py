@@ -83,13 +83,14 @@ def _join_and_sync(
     assignor = vote.classic(change.members)
     cooperative = assignor == "cooperative-sticky"
     before, claims = change.before, change.claims
+    topics = _topics(state)
     outputs: list[DiffOutput] = []
     for number in range(1, MAX_ROUNDS + 1):
         members = [
             _member(state, member, before, claims.get(member.member_id), known, cooperative=cooperative)
             for member in change.members
         ]
-        after = registry.find("classic", assignor).assign(_topics(state), members)
+        after = registry.find("classic", assignor).assign(topics, members)
         state = structs.replace(state, assignor=assignor, round=number, members=_own(change.members, after))
         state, output = play(state, event, before)
         outputs.append(output)

@@ -149,10 +149,11 @@ def minus_others(claim: Partitions, member_id: str, held: Ownership) -> Partitio
 
 def existing(owned: Partitions, topics: Mapping[str, TopicState]) -> Partitions:
     """A share without partitions that their topic, made again with fewer, does not have any more."""
-    if all(
-        topic not in topics or max(partitions, default=0) < topics[topic].partitions
-        for topic, partitions in owned.items()
-    ):
+    for topic, partitions in owned.items():
+        known = topics.get(topic)
+        if known is not None and partitions and max(partitions) >= known.partitions:
+            break
+    else:
         return owned
     return {
         topic: [p for p in partitions if topic not in topics or p < topics[topic].partitions]

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -154,18 +155,34 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         except (PySparkException, OSError) as error:
             raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
     AccumulatorServer.handle_error = _accumulators_gone
+    gone = (
+        f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
+        "Start again: the checkpoint has the place and the state"
+    )
+    ended = threading.Event()
+    if gateway.proc is not None:
+        threading.Thread(target=_outlive, args=(gateway.proc, ended, gone), daemon=True).start()
     try:
         try:
             yield SparkSession(context)
         finally:
             context.stop()
     except (Py4JNetworkError, ConnectionError) as error:
-        raise SparkGone(
-            f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
-            "Start again: the checkpoint has the place and the state"
-        ) from error
+        raise SparkGone(gone) from error
     finally:
+        ended.set()
         _end(gateway)
+
+
+def _outlive(jvm: subprocess.Popen[bytes], ended: threading.Event, gone: str) -> None:
+    """A JVM that ends unasked ends this process: py4j may wait for an answer that never comes."""
+    jvm.wait()
+    # The usual way is the error that the next call into the JVM meets; it has this long.
+    time.sleep(_END_SECONDS)
+    if ended.is_set():
+        return
+    logging.getLogger(__name__).critical("%s", gone)
+    os._exit(SparkGone.exit_status)
 
 
 def _accumulators_gone(server: Any, request: Any, client: Any) -> None:
