@@ -160,12 +160,11 @@ def answer(step: Step, event: Answer) -> None:
             step.count([name], step.at)
             step.update(name, owned=share, beat_from=step.at)
     step.consume(shares)
-    # A classic member has nothing to report but that it gave something up.
-    told = [
-        name
-        for name in shares
-        if not step.members[name].classic or step.members[name].current.state is MemberState.UNREVOKED
-    ]
+    # A classic member has nothing to report but that it gave something up. Where the coordinator took back what
+    # it had given before anyone heard of that, nothing changes here, and the coordinator still has to be told.
+    waited_for = [name for name in names if step.members[name].current.state is MemberState.UNREVOKED]
+    changed = [name for name in shares if not step.members[name].classic]
+    told = list(dict.fromkeys((*changed, *waited_for)))
     if told:
         step.later(Heartbeat(step.network(), step.calls(told), full=True))
 
