@@ -7,17 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assignors.diff import Diff, as_lists, diff
+from assignors.diff import Diff, diff
 from assignors.model import Share, Topic
 from streaming.protocols.shares import minus
 from streaming.protocols.vocabulary import NOTHING, Cause, Handover, Owns, Round, Sent, Wants
-
-
-class Member(NamedTuple):
-    """One member in one round: kept = owned − revoked, after = kept + assigned."""
-
-    owned: Share
-    change: Diff
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +25,13 @@ class Record:
     after: Mapping[str, Share]
     changed: Mapping[str, Diff]
 
-    def members(self) -> Iterator[tuple[str, Member]]:
-        """Everyone who was or is in the group."""
-        for name, share in self.after.items():
-            owned = self.before.get(name, NOTHING)
-            yield name, Member(owned, self.changed.get(name) or Diff({}, {}, as_lists(share)))
+    def members(self) -> Iterator[tuple[str, Share, Diff | None]]:
+        """Everyone who was or is in the group: what it owned, and what changed (None: nothing)."""
+        for name in self.after:
+            yield name, self.before.get(name, NOTHING), self.changed.get(name)
         for name, owned in self.before.items():
             if name not in self.after:
-                yield name, Member(owned, self.changed[name])
+                yield name, owned, self.changed[name]
 
 
 class Stretch(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from assignors.diff import as_lists
+from assignors.diff import Diff, as_lists
+from assignors.model import Share
 from streaming.simulate.ledger import Record
 from streaming.simulate.run import Forecast
 
@@ -19,8 +20,9 @@ def protocol(forecast: Forecast) -> dict[str, Any]:
     """One protocol's part of the answer; times in ms since the scenario's start."""
     ledger = forecast.ledger
     number = "groupEpoch" if forecast.protocol == "consumer" else "generation"
+    unchanged: dict[int, dict[str, Any]] = {}
     return {
-        "rounds": [_round(record, number) for record in ledger.rounds],
+        "rounds": [_round(record, number, unchanged) for record in ledger.rounds],
         "requests": dict(sorted(ledger.requests.items())),
         "rebalances": rebalances(forecast),
         "moved": ledger.moved,
@@ -32,22 +34,30 @@ def protocol(forecast: Forecast) -> dict[str, Any]:
     }
 
 
-def _round(record: Record, number: str) -> dict[str, Any]:
+def _round(record: Record, number: str, unchanged: dict[int, dict[str, Any]]) -> dict[str, Any]:
     return {
         "at": record.at,
         number: record.number,
         "round": record.round,
         "cause": {"kind": record.cause.kind, "memberIds": list(record.cause.members)},
-        "members": {
-            name: {
-                "owned": as_lists(member.owned),
-                "revoked": member.change.revoked,
-                "assigned": member.change.assigned,
-                "kept": member.change.kept,
-            }
-            for name, member in record.members()
-        },
+        "members": {name: _member(owned, change, unchanged) for name, owned, change in record.members()},
     }
+
+
+def _member(owned: Share, change: Diff | None, unchanged: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """One member in one round: kept = owned − revoked, after = kept + assigned.
+
+    Most shares stay as they are through most rounds: one value serves them all, by identity (the ledger keeps the
+    shares alive).
+    """
+    if change is not None:
+        lists = as_lists(owned)
+        return {"owned": lists, "revoked": change.revoked, "assigned": change.assigned, "kept": change.kept}
+    known = unchanged.get(id(owned))
+    if known is None:
+        lists = as_lists(owned)
+        known = unchanged[id(owned)] = {"owned": lists, "revoked": {}, "assigned": {}, "kept": lists}
+    return known
 
 
 def rebalances(forecast: Forecast) -> int:
