@@ -6,7 +6,7 @@ with the next heartbeat, though no sooner than ``group.consumer.assignment.inter
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -42,6 +42,7 @@ from streaming.protocols.vocabulary import (
 def heartbeat(step: Step, event: Heartbeat) -> None:
     """Heartbeats: join, report, and be told. One that is no different is not simulated but counted."""
     answered: list[str] = []
+    before = step.get("group_epoch"), step.get("outdated")
     for name in step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE)):
         member = step.members[name]
         known = member.known
@@ -64,7 +65,8 @@ def heartbeat(step: Step, event: Heartbeat) -> None:
     _tell(step, [name for name in answered if step.members[name].classic], 5)
     _tell(step, [name for name in answered if not step.members[name].classic], 1)
     settle(step)
-    beat_on(step)
+    same = before == (step.get("group_epoch"), step.get("outdated"))
+    beat_on(step, [name for name, _ in event.calls] if same else None)
 
 
 def _rejoins(step: Step, member: Member) -> bool:
@@ -273,13 +275,16 @@ def announce(step: Step, after: Mapping[str, Share]) -> None:
     step.out.append(Round(number, bool(causes), cause, after))
 
 
-def beat_on(step: Step) -> None:
-    """Schedules the next heartbeat of each member that has something to hear or to set off."""
+def beat_on(step: Step, names: Iterable[str] | None = None) -> None:
+    """Schedules the next heartbeat of each member (of these) that has something to hear or to set off."""
     epoch, outdated = step.get("group_epoch"), step.get("outdated")
     due: dict[int, list[str]] = {}
     network = step.timing.network_ms
-    for name, member in step.members.items():
-        if member.due or not member.known or member.stage is not Stage.STABLE or member.beat_from is None:
+    for name in step.members if names is None else names:
+        member = step.members.get(name)
+        if member is None or member.due or not member.known:
+            continue
+        if member.stage is not Stage.STABLE or member.beat_from is None:
             continue
         current = member.current
         if outdated or current.epoch != epoch or current.state is not MemberState.STABLE:
@@ -288,10 +293,10 @@ def beat_on(step: Step) -> None:
             if beat + network <= step.at:
                 beat += every
             due.setdefault(beat + network, []).append(name)
-    for at, names in due.items():
-        for name in names:
+    for at, beating in due.items():
+        for name in beating:
             step.update(name, due=True)
-        step.later(Heartbeat(at, step.calls(names)))
+        step.later(Heartbeat(at, step.calls(beating)))
 
 
 def goodbye(step: Step, event: Goodbye) -> None:
