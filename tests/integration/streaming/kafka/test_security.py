@@ -162,11 +162,20 @@ def test_a_missing_acl_is_named_with_the_command_that_grants_it(
 
 
 def _consumer_offsets(secure: Secure) -> None:
-    """The topic comes with the first group that asks for its coordinator."""
-    from confluent_kafka import Consumer, TopicPartition
+    """The topic comes with the first group that asks for its coordinator, who may not know it yet."""
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+    def answered() -> bool:
+        try:
+            consumer.committed([TopicPartition("none", 0)], timeout=20)
+        except KafkaException as refusal:
+            if refusal.args[0].code() != KafkaError.NOT_COORDINATOR:
+                raise
+            return False
+        return True
 
     consumer = Consumer({"bootstrap.servers": secure.clear, "group.id": "first"})
-    consumer.committed([TopicPartition("none", 0)], timeout=20)
+    eventually(answered)
     consumer.close()
 
 
