@@ -6,13 +6,17 @@ a share that did not change costs one comparison a topic, and its list is passed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from assignors.model import Share
 
 #: ``{topic: ascending partitions}`` in lists, ready for JSON. A topic with nothing is left out.
 Lists = dict[str, list[int]]
+
+
+#: From so many partitions on a set is worth making.
+_SET_FROM = 8
 
 
 class Diff(NamedTuple):
@@ -63,16 +67,14 @@ def diff(owned: Share, after: Share) -> Diff:
         if before == now:
             if before:
                 kept[topic] = as_list(before)
-        elif not now:
-            if before:
-                revoked[topic] = as_list(before)
-        elif not before:
-            assigned[topic] = as_list(now)
         else:
             gone, new, stay = _split(before, now)
-            for part, into in ((gone, revoked), (new, assigned), (stay, kept)):
-                if part:
-                    into[topic] = part
+            if gone:
+                revoked[topic] = gone
+            if new:
+                assigned[topic] = new
+            if stay:
+                kept[topic] = stay
     for topic, now in after.items():
         if now and topic not in owned:
             assigned[topic] = as_list(now)
@@ -80,12 +82,26 @@ def diff(owned: Share, after: Share) -> Diff:
 
 
 def _split(before: Sequence[int], now: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """Gone, new and staying partitions of one topic. A ``range`` is its own set; a list needs one."""
-    in_before = before if isinstance(before, range) else frozenset(before)
-    in_now = now if isinstance(now, range) else frozenset(now)
-    gone = [p for p in before if p not in in_now]
-    new = [p for p in now if p not in in_before]
-    return gone, new, [p for p in before if p in in_now] if gone else as_list(before)
+    """Gone, new and staying partitions of one topic."""
+    in_now = _lookup(now)
+    stay = [p for p in before if p in in_now]
+    if not stay:
+        return as_list(before), as_list(now), stay
+    if len(stay) == len(before):
+        gone, stay = [], as_list(before)
+    else:
+        gone = [p for p in before if p not in in_now]
+    if len(stay) == len(now):
+        return gone, [], stay
+    in_before = _lookup(before)
+    return gone, [p for p in now if p not in in_before], stay
+
+
+def _lookup(partitions: Sequence[int]) -> Container[int]:
+    """What answers ``in`` fast: a ``range`` does, and so does a short list; a longer one needs a set."""
+    return (
+        partitions if isinstance(partitions, range) or len(partitions) < _SET_FROM else frozenset(partitions)
+    )
 
 
 def diff_members(before: Mapping[str, Share], after: Mapping[str, Share]) -> dict[str, Diff]:

@@ -198,8 +198,9 @@ def _overflows(spread: Sequence[int], capacity: int, final: int) -> bool:
     """Whether a bin held more than eight keys at any time: the table then grew early, or made it a tree."""
     while capacity <= final:
         mask = capacity - 1
-        held = spread[: threshold(capacity) + 1]
-        if max(Counter([code & mask for code in held]).values()) > TREEIFY_ABOVE:
+        held = [code & mask for code in spread[: threshold(capacity) + 1]]
+        # If every bin that is used has one key, what is left over can't fill one: no need to count.
+        if len(held) - len(set(held)) >= TREEIFY_ABOVE and max(Counter(held).values()) > TREEIFY_ABOVE:
             return True
         capacity <<= 1
     return False

@@ -84,6 +84,8 @@ def read_owned(group: Group, members: Sequence[Member]) -> Owned:
 def _ascending(claimed: Sequence[int]) -> bool:
     if isinstance(claimed, range):
         return claimed.step > 0
+    if len(claimed) == 2:  # noqa: PLR2004 - most shares are small
+        return claimed[0] < claimed[1]
     return all(map(lt, claimed, claimed[1:]))
 
 

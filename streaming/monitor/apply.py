@@ -47,9 +47,10 @@ from streaming.events import (
     SubscriptionChanged,
 )
 from streaming.monitor import applied
-from streaming.monitor.derived import Change, Claim, rebalance
+from streaming.monitor.derived import Change, rebalance
+from streaming.monitor.joining import Claim
 from streaming.monitor.observed import hint, observe, rename
-from streaming.monitor.rounds import latest, minus_others, play, prune, tombstone
+from streaming.monitor.rounds import latest, minus_others, play, prune, subscribed, tombstone
 from streaming.monitor.state import Applied, GroupState, MemberState, TopicState
 
 
@@ -198,11 +199,11 @@ def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged
     state = structs.replace(state, topics=old | announced)
     _check_topics(announced, state.topics)
     state = structs.replace(state, last_owners=prune(state.last_owners, state.topics))
-    subscribed = {topic for member in state.members for topic in member.topics}
+    wanted = subscribed(state.members)
     counts = {
         name: (old[name].partitions if name in old else 0, topic.partitions)
         for name, topic in announced.items()
-        if name in subscribed
+        if name in wanted
     }
     changed = {name: count for name, count in counts.items() if count[0] != count[1]}
     if not changed:

@@ -31,6 +31,8 @@ SOURCE = "rebalance-monitor/stream"
 DIFF_TYPE = "rebalance.diff"
 ASSIGNMENT_TYPE = "rebalance.assignment"
 _HEARTBEAT = b"member.heartbeat"
+#: More than a record of ours takes beside its key and value, bytes.
+_HEADROOM = 1024
 
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 
@@ -161,6 +163,8 @@ def _refuse_too_large(writes: Sequence[Write], outputs: Sequence[Output], sinks:
     if not writes:  # the latest assignment alone; otherwise it is shorter than the diff
         writes = [_assignment(output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
     for write in writes:
+        if len(write.key or b"") + len(write.value or b"") + _HEADROOM < limit:
+            continue
         size = codec.record_bytes(write.key, write.value, write.headers)
         if size > limit:
             raise codec.RecordTooLarge(

@@ -13,29 +13,20 @@ rebalance. Rounds of one rebalance, by protocol:
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
 from msgspec import structs
 
 from assignors import registry
-from assignors.model import Member, Topic
-from streaming.events import Cause, Event, Partitions
+from streaming.events import Cause, Event
 from streaming.monitor import vote
-from streaming.monitor.rounds import NOTHING, Ownership, as_partitions, existing, play
+from streaming.monitor.joining import Claim, joining, metadata
+from streaming.monitor.rounds import NOTHING, Ownership, as_partitions, play
 from streaming.monitor.state import DiffOutput, GroupState, MemberState
 
 #: Cooperative rebalances settle in two or three rounds; this ends one that never would.
 MAX_ROUNDS = 64
-
-
-class Claim(NamedTuple):
-    """What a member that joins says of itself: the assignor gets it as Kafka's would."""
-
-    owned: Partitions
-    generation: int
 
 
 class Change(NamedTuple):
@@ -83,13 +74,10 @@ def _join_and_sync(
     assignor = vote.classic(change.members)
     cooperative = assignor == "cooperative-sticky"
     before, claims = change.before, change.claims
-    topics = _topics(state)
+    topics = metadata(state)
     outputs: list[DiffOutput] = []
     for number in range(1, MAX_ROUNDS + 1):
-        members = [
-            _member(state, member, before, claims.get(member.member_id), known, cooperative=cooperative)
-            for member in change.members
-        ]
+        members = joining(state, change.members, before, claims, known, cooperative=cooperative)
         after = registry.find("classic", assignor).assign(topics, members)
         state = structs.replace(state, assignor=assignor, round=number, members=_own(change.members, after))
         state, output = play(state, event, before)
@@ -117,11 +105,8 @@ def _reconcile(state: GroupState, event: Event, change: Change) -> tuple[GroupSt
     """KIP-848: revoke and hand out what is free, then hand out what was released."""
     assignor = vote.consumer(change.members)
     # The coordinator starts from the target it has: a claim counts where nobody else owns, as `before` has it.
-    members = [
-        _member(state, member, change.before, None, state.generation - 1, cooperative=False)
-        for member in change.members
-    ]
-    target = registry.find("consumer", assignor).assign(_topics(state, ids=True), members)
+    members = joining(state, change.members, change.before, {}, state.generation - 1, cooperative=False)
+    target = registry.find("consumer", assignor).assign(metadata(state, ids=True), members)
     settled = _own(change.members, target)
     first = _held_back(settled, change.before)
     state = structs.replace(state, assignor=assignor, members=first)
@@ -161,58 +146,13 @@ def _held_back(settled: tuple[MemberState, ...], before: Ownership) -> tuple[Mem
 def _own(
     members: Sequence[MemberState], after: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> tuple[MemberState, ...]:
-    owned = {member.member_id: as_partitions(after.get(member.member_id, NOTHING)) for member in members}
-    return tuple(
-        member
-        if member.owned == owned[member.member_id]
-        else structs.replace(member, owned=owned[member.member_id])
-        for member in members
-    )
-
-
-def _member(
-    state: GroupState,
-    member: MemberState,
-    before: Ownership,
-    claim: Claim | None,
-    generation: int,
-    *,
-    cooperative: bool,
-) -> Member:
-    """A member as the JoinGroup response shows it to the assignor.
-
-    ``sticky`` sends what was owned before the join; ``cooperative-sticky`` reads what is owned *at* the join,
-    and a client that rebalances eagerly has given that up already. What a topic does not have any more, made
-    again with fewer partitions, nobody brings to a join.
-    """
-    owned, generation = claim or (before.get(member.member_id, NOTHING), generation)
-    if owned:
-        owned = existing(owned, state.topics)
-    if cooperative and member.group_protocol == "classic" and not vote.cooperative(member):
-        owned = NOTHING
-    return Member(
-        member_id=member.member_id,
-        topics=tuple(member.topics),
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        owned=owned,
-        generation=generation,
-    )
-
-
-def _topics(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
-    """Cluster metadata for the assignor; a topic that was never announced has none."""
-    return {
-        name: Topic(
-            name,
-            topic.partitions,
-            None if topic.racks is None else tuple(tuple(racks) for racks in topic.racks),
-            (topic.topic_id or _stand_in_id(name)) if ids else topic.topic_id,
-        )
-        for name, topic in state.topics.items()
-    }
-
-
-def _stand_in_id(name: str) -> str:
-    """A topic id for a topic whose events carry none: ``uniform`` orders topics by id. Made from the name."""
-    return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
+    """The members with their new shares; one whose share is the same stays the same object."""
+    owning: list[MemberState] = []
+    for member in members:
+        share = after.get(member.member_id, NOTHING)
+        if share != member.owned:
+            owned = as_partitions(share)
+            if owned != member.owned:
+                member = structs.replace(member, owned=owned)  # noqa: PLW2901 - as it is from now on
+        owning.append(member)
+    return tuple(owning)

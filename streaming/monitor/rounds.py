@@ -6,7 +6,7 @@ after = kept + assigned. An eager member stops everything in between; what it ge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from assignors.diff import diff
 from assignors.model import Share
 from streaming.events import Cause, Diff, Event, LatestAssignment, MemberDiff, Partitions
 from streaming.monitor import violations
-from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState, TopicState
+from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState, MemberState, TopicState
 
 NOTHING: Partitions = {}
 #: ``{member: what it owns}``.
@@ -51,10 +51,10 @@ def play(
     members: dict[str, MemberDiff] = {}
     changed = False
     stayed_revoked = False
-    for member_id in dict.fromkeys((*after, *before)):
+    for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
         now = after.get(member_id, NOTHING)
-        if owned is now:  # untouched by this round
+        if owned == now:  # untouched by this round
             members[member_id] = MemberDiff(owned=owned, revoked=NOTHING, assigned=NOTHING, kept=owned)
             continue
         change = diff(owned, now)
@@ -69,6 +69,7 @@ def play(
         last_owners, moved = _owners(last_owners, members)
     state = structs.replace(state, last_owners=last_owners, revoked=stayed_revoked)
     cause = state.cause or Cause(kind=event.type)
+    owned_by_topic = held(state.members)
     consumer = state.protocol == "consumer"
     return state, DiffOutput(
         output_id(event.data.group_id, event, state.round),
@@ -82,9 +83,9 @@ def play(
             cause=cause,
             timestamp=event.data.timestamp,
             members=members,
-            unassigned=unassigned(state),
+            unassigned=unassigned(state, owned_by_topic),
             moved=moved,
-            violations=violations.found(state),
+            violations=violations.found(state, owned_by_topic),
         ),
     )
 
@@ -96,7 +97,11 @@ def _owners(
     freed: dict[str, dict[int, str]] = {topic: dict(owners) for topic, owners in last_owners.items()}
     for member_id, change in members.items():
         for topic, partitions in change.revoked.items():
-            freed.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
+            free = freed.get(topic)
+            if free is None:
+                free = freed[topic] = {}
+            for partition in partitions:
+                free[partition] = member_id
     moved = 0
     for member_id, change in members.items():
         for topic, partitions in change.assigned.items():
@@ -109,28 +114,39 @@ def _owners(
     return {topic: owners for topic, owners in freed.items() if owners}, moved
 
 
-def unassigned(state: GroupState) -> Partitions:
-    """Partitions of subscribed topics with metadata that nobody owns."""
-    counts = {
-        topic: state.topics[topic].partitions
-        for topic in sorted({topic for member in state.members for topic in member.topics})
-        if topic in state.topics
-    }
-    if not counts:
-        return {}
-    owned = dict.fromkeys(counts, 0)
-    for member in state.members:
+def held(members: Iterable[MemberState]) -> dict[str, list[int]]:
+    """Every topic's owned partitions, one after the other: a partition that two members own is there twice."""
+    found: dict[str, list[int]] = {}
+    for member in members:
         for topic, partitions in member.owned.items():
-            if topic in owned:
-                owned[topic] += len(partitions)
+            known = found.get(topic)
+            if known is None:
+                found[topic] = [*partitions]
+            else:
+                known += partitions
+    return found
+
+
+def subscribed(members: Iterable[MemberState]) -> set[str]:
+    """The topics that some member subscribes to."""
+    found: set[str] = set()
+    listed: list[str] | None = None
+    for member in members:
+        if member.topics != listed:  # mostly all subscribe alike
+            listed = member.topics
+            found.update(listed)
+    return found
+
+
+def unassigned(state: GroupState, owned: Mapping[str, Sequence[int]]) -> Partitions:
+    """Partitions of subscribed topics with metadata that are not among those ``owned``."""
     found: Partitions = {}
-    for topic, count in counts.items():
-        if owned[topic] == count:
-            continue  # all owned, unless two own the same one or one is out of range: looked at below
-        held = {p for member in state.members for p in member.owned.get(topic, ())}
-        free = [p for p in range(count) if p not in held]
-        if free:
-            found[topic] = free
+    for topic in sorted(subscribed(state.members)):
+        if topic not in state.topics:
+            continue
+        taken, all_of_it = set(owned.get(topic, ())), range(state.topics[topic].partitions)
+        if not taken.issuperset(all_of_it):
+            found[topic] = [p for p in all_of_it if p not in taken]
     return found
 
 

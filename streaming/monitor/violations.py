@@ -6,14 +6,21 @@ that a client of its own kind leads, breaks them rightly.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from assignors import invariants
 from assignors.model import Member, Topic
 from streaming.monitor.state import GroupState, MemberState
 
 
-def found(state: GroupState) -> list[str]:
-    """Partitions with two owners, owned without a subscription, or beyond the partition count."""
-    if _sound(state):
+def found(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:
+    """Partitions with two owners, owned without a subscription, or beyond the partition count.
+
+    Args:
+        state: a group after a round.
+        owned_by_topic: :func:`streaming.monitor.rounds.held` of its members.
+    """
+    if _sound(state, owned_by_topic):
         return []
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
     for member in state.members:
@@ -38,16 +45,14 @@ def _topics(member: MemberState) -> list[str]:
     return member.topics or list(member.owned)
 
 
-def _sound(state: GroupState) -> bool:
+def _sound(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
     """Whether nothing can be wrong, at a fraction of the cost: every round is looked at."""
-    owned: dict[str, int] = {}
-    distinct: dict[str, set[int]] = {}
+    for topic, partitions in owned.items():
+        if len(set(partitions)) != len(partitions) or max(partitions) >= _count(state, topic) > 0:
+            return False
     for member in state.members:
-        for topic, partitions in member.owned.items():
-            if partitions[-1] >= _count(state, topic) > 0:
+        topics = member.topics
+        for topic in member.owned:
+            if topic not in topics and topics:
                 return False
-            if topic not in member.topics and member.topics:
-                return False
-            owned[topic] = owned.get(topic, 0) + len(partitions)
-            distinct.setdefault(topic, set()).update(partitions)
-    return all(count == len(distinct[topic]) for topic, count in owned.items())
+    return True
