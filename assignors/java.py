@@ -9,11 +9,10 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, repeat
-from operator import mul
+from operator import eq, mul
 
 from assignors.errors import BadInput
 from assignors.java_hash_table import DEFAULT_CAPACITY, TREEIFY_ABOVE, HashTable, threshold
@@ -199,8 +198,10 @@ def _overflows(spread: Sequence[int], capacity: int, final: int) -> bool:
     while capacity <= final:
         mask = capacity - 1
         held = [code & mask for code in spread[: threshold(capacity) + 1]]
-        # If every bin that is used has one key, what is left over can't fill one: no need to count.
-        if len(held) - len(set(held)) >= TREEIFY_ABOVE and max(Counter(held).values()) > TREEIFY_ABOVE:
-            return True
+        # If every bin that is used has one key, what is left over can't fill one: no need to look closer.
+        if len(held) - len(set(held)) >= TREEIFY_ABOVE:
+            held.sort()
+            if any(map(eq, held, held[TREEIFY_ABOVE:])):
+                return True
         capacity <<= 1
     return False

@@ -42,6 +42,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, process
 from streaming.spark import plan
+from streaming.spark.job import PRODUCE
 from streaming.spark.session import SessionOptions, session
 
 PARTITIONS = 4
@@ -136,7 +137,7 @@ class Bench:
         """A running query that writes the rows, with a checkpoint of its own."""
         writer = (
             rows.writeStream.format("kafka")
-            .options(includeHeaders="true", **spark_options(self.kafka, {"linger.ms": "0"}))
+            .options(includeHeaders="true", **spark_options(self.kafka, PRODUCE))
             .option("checkpointLocation", str(checkpoint or self.folder / uuid.uuid4().hex))
             .outputMode(mode)
         )

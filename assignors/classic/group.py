@@ -21,8 +21,8 @@ class Group:
     @property
     def rack_aware(self) -> bool:
         """Whether racks can matter at all: some member and some topic has them."""
-        return any(member.rack_id for member in self.members) and any(
-            self.topics[name].racks for name in self.counts
+        return any(self.topics[name].racks for name in self.counts) and any(
+            member.rack_id for member in self.members
         )
 
 

@@ -7,6 +7,7 @@ This is the whole job without Spark: the Spark operator, the benchmark's plain l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ SOURCE = "rebalance-monitor/stream"
 DIFF_TYPE = "rebalance.diff"
 ASSIGNMENT_TYPE = "rebalance.assignment"
 _HEARTBEAT = b"member.heartbeat"
+#: A worker sees the same groups again and again.
+_partition_for_key = lru_cache(maxsize=1 << 14)(partition_for_key)
 #: More than a record of ours takes beside its key and value, bytes.
 _HEADROOM = 1024
 
@@ -83,7 +86,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
 
     Args:
         bucket: is changed.
-        records: in the order of (partition, offset): Kafka's own order within a group.
+        records: each group's in the order of (partition, offset): Kafka's own.
         now_ms: the batch's time; it moves deadlines and nothing else.
         sinks: where outputs go.
 
@@ -220,5 +223,5 @@ def _dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
 
 
 def _keyed(topic: str, key: bytes | None, value: bytes | None, headers: RecordHeaders, sinks: Sinks) -> Write:
-    partition = None if key is None else partition_for_key(key, sinks.partitions[topic])
+    partition = None if key is None else _partition_for_key(key, sinks.partitions[topic])
     return Write(topic, key, value, headers, partition)

@@ -62,9 +62,10 @@ def drop_gone(tracked: Tracked) -> None:
         present = (
             {member.member_id for member in tracked.state.members} if tracked.state is not None else set()
         )
-        tracked.heard = {
-            member_id: heard for member_id, heard in tracked.heard.items() if member_id in present
-        }
+        if not tracked.heard.keys() <= present:
+            tracked.heard = {
+                member_id: heard for member_id, heard in tracked.heard.items() if member_id in present
+            }
 
 
 def due(group_id: str, tracked: Tracked, now_ms: int) -> list[Event]:

@@ -218,4 +218,7 @@ def tombstone(event: Event) -> AssignmentOutput:
 
 def as_partitions(share: Share) -> Partitions:
     """An assignor's share in lists, topics ascending, without empty topics."""
+    if len(share) == 1:
+        ((topic, partitions),) = share.items()
+        return {topic: list(partitions)} if partitions else {}
     return {topic: list(share[topic]) for topic in sorted(share) if share[topic]}

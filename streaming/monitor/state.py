@@ -67,7 +67,10 @@ class GroupState(Struct, frozen=True, array_like=True):
 
     def member(self, member_id: str) -> MemberState | None:
         """The member of this id."""
-        return next((member for member in self.members if member.member_id == member_id), None)
+        for member in self.members:
+            if member.member_id == member_id:
+                return member
+        return None
 
     def static_member(self, instance_id: str | None) -> MemberState | None:
         """The member of this instance id."""

@@ -22,6 +22,9 @@ def classic(members: Sequence[MemberState]) -> str:
     Raises:
         InconsistentGroupProtocol: there is no candidate.
     """
+    lists = [member.assignors for member in members]
+    if lists.count(lists[0]) == len(lists):  # as nearly always
+        return (lists[0] or DEFAULT_CLASSIC)[0]
     return vote.select({member.member_id: member.assignors or DEFAULT_CLASSIC for member in members})
 
 
@@ -39,7 +42,7 @@ def consumer(members: Sequence[MemberState]) -> str:
 
 def protocol(members: Iterable[MemberState]) -> str:
     """``consumer`` as soon as one member speaks it (KIP-848's online migration), else ``classic``."""
-    return "consumer" if any(member.group_protocol == "consumer" for member in members) else "classic"
+    return "consumer" if "consumer" in [member.group_protocol for member in members] else "classic"
 
 
 def cooperative(member: MemberState) -> bool:

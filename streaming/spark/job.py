@@ -42,6 +42,14 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.2
 _GUARD_SECONDS = 10.0
+#: The sink's producer.
+PRODUCE = {
+    "linger.ms": "0",
+    # What is longer than its topic takes never comes here: the producer's own limit must not be lower.
+    "max.request.size": str(MAX_RECORD_BYTES),
+    # A diff of a large group fills the usual 16 KiB at once: a backlog would be a request a handful of records.
+    "batch.size": str(256 * 1024),
+}
 #: Our own errors in the stack trace of a Python worker.
 _OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
 #: Kafka's retriable errors as they stand in a failed query's text.
@@ -179,12 +187,10 @@ def _query(
         "startingOffsets": "latest",
         "failOnDataLoss": "false",
     }
-    # What is longer than its topic takes never comes here: the producer's own limit must not be lower.
-    produce = {"linger.ms": "0", "max.request.size": str(MAX_RECORD_BYTES)}
     writer = (
         plan.writes(plan.source(spark, membership), plan.source(spark, ticks), options.buckets, sinks)
         .writeStream.format("kafka")
-        .options(includeHeaders="true", **spark_options(settings.kafka, produce))
+        .options(includeHeaders="true", **spark_options(settings.kafka, PRODUCE))
         .option("checkpointLocation", options.checkpoint)
         .queryName("rebalance-monitor")
         .outputMode("append")

@@ -17,10 +17,10 @@ import pandas as pd
 
 from streaming import codec
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import Record, Sinks, Write, expire, process
+from streaming.monitor.bucket import Record, RecordHeaders, Sinks, Write, expire, process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 #: Columns that the operator gets, in this order (:mod:`streaming.spark.plan` makes them).
 INPUT = (
@@ -36,9 +36,12 @@ INPUT = (
 )
 #: The ``topic`` of rows that tell a bucket's next deadline; they reach no topic.
 DUE = "#due"
+#: What :func:`frame` gives: our own headers as the columns of their values, any others as they are.
 OUTPUT_SCHEMA = (
-    "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>, partition int"
+    "topic string, key binary, value binary, ce_type binary, ce_id binary, ce_source binary, ce_time binary, "
+    "other_headers array<struct<key: string, value: binary>>, partition int"
 )
+_OWN = ["ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type"]
 STATE_SCHEMA = "blob binary"
 
 Operator = Callable[[tuple[Any, ...], "Iterator[pd.DataFrame]", Any], "Iterator[pd.DataFrame]"]
@@ -73,7 +76,10 @@ def next_deadline(bucket: Bucket) -> int:
 
 
 def records(frames: Iterable[pd.DataFrame]) -> tuple[Iterator[Record], bool]:
-    """A bucket's records in the order of (partition, offset), and whether a tick is among its rows."""
+    """A bucket's records, and whether a tick is among its rows.
+
+    Group after group, each in the order of (partition, offset): a group's state is then at hand for all its records.
+    """
     columns: list[list[Any]] = [[] for _ in INPUT]
     for part in frames:
         for column, name in zip(columns, INPUT, strict=True):
@@ -97,8 +103,8 @@ def _partition(row: tuple[Any, ...]) -> int:
     return int(row[0])
 
 
-def _place(row: tuple[Any, ...]) -> tuple[int, int]:
-    return row[0], row[1]
+def _place(row: tuple[Any, ...]) -> tuple[bytes, int, int]:
+    return row[2] or b"", row[0], row[1]  # ticks, without a key and in partition −1, come first
 
 
 def original_headers(
@@ -122,15 +128,27 @@ def original_headers(
 
 
 def frame(writes: list[Write]) -> pd.DataFrame:
-    """Rows for the sink."""
+    """Rows for the sink, as :data:`OUTPUT_SCHEMA` has them."""
     topic, key, value, headers, partition = zip(*writes, strict=True)
+    attributes, others = zip(*map(_columns, headers), strict=True)
+    ce_type, ce_id, ce_source, ce_time = zip(*attributes, strict=True)
     return pd.DataFrame(
         {
             "topic": topic,
             "key": key,
             "value": value,
-            "headers": [[{"key": name, "value": data} for name, data in row] for row in headers],
+            "ce_type": ce_type,
+            "ce_id": ce_id,
+            "ce_source": ce_source,
+            "ce_time": ce_time,
+            "other_headers": others,
             # Nullable: a float column would not survive Arrow's conversion to int.
             "partition": pd.array(partition, dtype="Int32"),
         }
     )
+
+
+def _columns(headers: RecordHeaders) -> tuple[Sequence[bytes | None], list[dict[str, Any]] | None]:
+    if [name for name, _ in headers] == _OWN:
+        return [value for _, value in headers[1:5]], None
+    return (None, None, None, None), [{"key": name, "value": value} for name, value in headers]

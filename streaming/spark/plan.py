@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streaming.spark.buckets import bucket_numbers
 from streaming.spark.listener import ARRIVAL, OBSERVATION
 from streaming.spark.operator import DUE, INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
 
@@ -33,11 +34,23 @@ _PACKED = (
     "array_join(transform(headers, h -> concat(base64(encode(h.key, 'UTF-8')), ':',"
     " CASE WHEN h.value IS NULL THEN '-' ELSE base64(h.value) END)), ',')"
 )
+#: Headers of what the operator gives: those that all our records have, around their values.
+_HEADERS = (
+    "CASE WHEN other_headers IS NULL THEN array("
+    "struct('ce_specversion' AS key, encode('1.0', 'UTF-8') AS value), struct('ce_type' AS key, ce_type AS value), "
+    "struct('ce_id' AS key, ce_id AS value), struct('ce_source' AS key, ce_source AS value), "
+    "struct('ce_time' AS key, ce_time AS value), "
+    "struct('content-type' AS key, encode('application/json', 'UTF-8') AS value)) ELSE other_headers END"
+)
 
 
 def _attribute(name: str, place: int) -> str:
     # Of unusual headers the operator finds it: expressions that are hardly ever used cost planning in every batch.
     return f"CASE WHEN usual THEN get(headers, {place}).value END AS ce_{name}"
+
+
+def _numbers(buckets: int) -> str:
+    return f"array({', '.join(map(str, bucket_numbers(buckets)))})"
 
 
 def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
@@ -49,14 +62,14 @@ def ticks(records: DataFrame, buckets: int) -> DataFrame:
     """One row a bucket for a batch with ticks; ``partition`` −1 and nothing else in it."""
     nothing = {"partition": "-1", "offset": "0L", "other_headers": "CAST(NULL AS string)"}
     columns = [f"{nothing.get(name, 'CAST(NULL AS binary)')} AS {name}" for name in INPUT]
-    return records.selectExpr(f"explode(sequence(0, {buckets - 1})) AS bucket", *columns)
+    return records.selectExpr(f"explode({_numbers(buckets)}) AS bucket", *columns)
 
 
 def slim(records: DataFrame, buckets: int) -> DataFrame:
     """``bucket`` and the operator's :data:`~streaming.spark.operator.INPUT`; ``headers`` null counts as none.
 
-    A group's bucket is the CRC-32 of its key: the same in every version of Spark and Python. A record without a
-    key carries no state; it goes to a bucket by its partition, only to be dead-lettered.
+    A group's bucket is decided by the CRC-32 of its key: the same in every version of Spark and Python. A record
+    without a key carries no state; it goes to a bucket by its partition, only to be dead-lettered.
     """
     return (
         records.selectExpr(
@@ -68,7 +81,7 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
             f"({_USUAL}) AS usual",
         )
         .selectExpr(
-            f"CAST(pmod(coalesce(crc32(key), partition), {buckets}) AS int) AS bucket",
+            f"get({_numbers(buckets)}, CAST(pmod(coalesce(crc32(key), partition), {buckets}) AS int)) AS bucket",
             "partition",
             "offset",
             "key",
@@ -108,9 +121,13 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks) -
     )
     topic = f.col("topic")
     due = f.when(topic == DUE, f.concat(f.col("partition"), f.lit(":"), f.col("value").cast("string")))
-    return rows.observe(
-        OBSERVATION,
-        f.count_if(topic == sinks.diffs).alias("diffs"),
-        f.count_if(topic == sinks.dead_letters).alias("deadLetters"),
-        f.collect_list(due).alias("due"),
-    ).where(topic != DUE)
+    return (
+        rows.observe(
+            OBSERVATION,
+            f.count_if(topic == sinks.diffs).alias("diffs"),
+            f.count_if(topic == sinks.dead_letters).alias("deadLetters"),
+            f.collect_list(due).alias("due"),
+        )
+        .where(topic != DUE)
+        .selectExpr("topic", "key", "value", f"{_HEADERS} AS headers", "partition")
+    )
