@@ -34,6 +34,8 @@ INPUT = (
     "ce_time",
     "other_headers",
 )
+#: The batch's time, the same in each of its rows, ms.
+BATCH_MS = "batch_ms"
 #: The ``topic`` of rows that tell a bucket's next deadline; they reach no topic.
 DUE = "#due"
 #: What :func:`frame` gives: our own headers as the columns of their values, any others as they are.
@@ -57,8 +59,7 @@ def _bucket_batch(
 ) -> Iterator[pd.DataFrame]:
     bucket = Bucket(bytes(state.get[0]) if state.exists else None)
     before = next_deadline(bucket)
-    now_ms = state.getCurrentProcessingTimeMs()
-    rows, ticked = records(frames)
+    rows, ticked, now_ms = records(frames)
     writes = process(bucket, rows, now_ms, sinks)
     writes += expire(bucket, now_ms, sinks)
     if bucket.changed:
@@ -75,19 +76,22 @@ def next_deadline(bucket: Bucket) -> int:
     return min(bucket.due.values(), default=0)
 
 
-def records(frames: Iterable[pd.DataFrame]) -> tuple[Iterator[Record], bool]:
-    """A bucket's records, and whether a tick is among its rows.
+def records(frames: Iterable[pd.DataFrame]) -> tuple[Iterator[Record], bool, int]:
+    """A bucket's records, whether a tick is among its rows, and the batch's time (ms).
 
-    Group after group, each in the order of (partition, offset): a group's state is then at hand for all its records.
+    Group after group, so that a group's state is at hand for all its records; each in the order of
+    (partition, offset).
     """
     columns: list[list[Any]] = [[] for _ in INPUT]
+    now_ms = 0
     for part in frames:
+        now_ms = int(part[BATCH_MS].iloc[0])
         for column, name in zip(columns, INPUT, strict=True):
             column.extend(part[name].tolist())
     rows = list(zip(*columns, strict=True))
     rows.sort(key=_place)  # Spark hands them over in any order
     first = bisect_left(rows, 0, key=_partition)
-    return map(_record, rows[first:]), first > 0
+    return map(_record, rows[first:]), first > 0, now_ms
 
 
 def _record(row: tuple[Any, ...]) -> Record:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streaming.spark.buckets import bucket_numbers
 from streaming.spark.listener import ARRIVAL, OBSERVATION
-from streaming.spark.operator import DUE, INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.spark.operator import BATCH_MS, DUE, INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,14 +109,15 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks) -
     rows = (
         slim(arrived, buckets)
         .unionAll(ticks(ticking, buckets))
+        # Spark keeps it in its offset log. Its own timeouts give it as well, but run every task's worker twice.
+        .selectExpr("*", f"unix_millis(current_timestamp()) AS {BATCH_MS}")
         .groupBy("bucket")
         .applyInPandasWithState(
-            # The timeout is never set: it makes Spark give the batch's time, the same when the batch runs again.
             operator(sinks),
             OUTPUT_SCHEMA,
             STATE_SCHEMA,
             "append",
-            "ProcessingTimeTimeout",
+            "NoTimeout",
         )
     )
     topic = f.col("topic")

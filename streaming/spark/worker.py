@@ -1,20 +1,27 @@
 """The daemon that Spark forks its Python workers from (``spark.python.daemon.module``).
 
-Two things make every batch faster, both before the first fork:
+Three things make every batch faster, all before the first fork:
 
 * What the operator needs (pandas, pyarrow, the monitor) is imported once here rather than in each new worker.
 * For every task a worker calls ``importlib.invalidate_caches()``, and before CPython 3.13 ``zipimport`` then reads
   the directory of every zip on the path again: pyspark's, py4j's and Spark's own core jar. Half of a small batch
   went there. Here, as CPython 3.13 does in effect, an archive is read again only if its file has changed.
+* The JVM sends a task's command and then its rows. Nagle's algorithm holds the rows back until the command is
+  acknowledged, and a worker that has answered before puts that off by 40 ms. Here it acknowledges at once.
 """
 
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 import warnings
 import zipimport
+from collections.abc import Callable
 from pathlib import Path
+
+#: ``pyspark.daemon.worker``: a connection and whether it is authenticated → status.
+Serve = Callable[[socket.socket, bool], int]
 
 
 def _stamp(archive: str) -> tuple[int, int] | None:
@@ -42,12 +49,26 @@ def read_changed_archives_only() -> None:
     zipimport.zipimporter.invalidate_caches = invalidate_caches  # type: ignore[method-assign]
 
 
+def acknowledge_at_once(serve: Serve) -> Serve:
+    """What serves one task on a connection to the JVM, with TCP's delayed acknowledgement off while it reads."""
+    quick = getattr(socket, "TCP_QUICKACK", None)
+    if quick is None:  # not Linux
+        return serve
+
+    def served(connection: socket.socket, authenticated: bool) -> int:
+        # Not for good: the kernel goes back to delaying when the worker has answered.
+        connection.setsockopt(socket.IPPROTO_TCP, quick, 1)
+        return serve(connection, authenticated)
+
+    return served
+
+
 def main() -> None:
     """Run pyspark's daemon, warmed up."""
     import pandas as pd  # noqa: F401 - warms the fork
     import pyarrow as pa  # noqa: F401 - same
     import pyspark.worker  # noqa: F401 - same
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
     import streaming.spark.operator  # noqa: F401 - same
 
@@ -58,7 +79,8 @@ def main() -> None:
     gc.freeze()
     # That collection is enough: a batch makes no cycles worth looking for, and looking took a sixth of its time.
     gc.disable()
-    manager()
+    daemon.worker = acknowledge_at_once(daemon.worker)
+    daemon.manager()
 
 
 if __name__ == "__main__":

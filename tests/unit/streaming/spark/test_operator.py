@@ -10,7 +10,7 @@ import pandas as pd
 
 from streaming import codec
 from streaming.monitor.bucket import Sinks
-from streaming.spark.operator import DUE, INPUT, operator, original_headers, records
+from streaming.spark.operator import BATCH_MS, DUE, INPUT, operator, original_headers, records
 from tests.support.membership import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 4) | {"dlt": 4})
@@ -38,12 +38,13 @@ class State:
     def update(self, value: tuple[bytes]) -> None:
         self.value, self.updates = value, self.updates + 1
 
-    def getCurrentProcessingTimeMs(self) -> int:  # noqa: N802 - pyspark's name
-        return 1_000
+
+def table(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(INPUT)).assign(**{BATCH_MS: 1_000})
 
 
 def run(rows: list[tuple[Any, ...]], state: State) -> list[SimpleNamespace]:
-    frames = operator(SINKS)((7,), iter([pd.DataFrame(rows, columns=list(INPUT))]), state)
+    frames = operator(SINKS)((7,), iter([table(rows)]), state)
     return [SimpleNamespace(**found) for frame in frames for found in frame.to_dict("records")]
 
 
@@ -78,8 +79,8 @@ def test_a_tick_and_a_changed_deadline_are_answered_with_the_next_one() -> None:
 
 
 def test_ticks_are_no_records() -> None:
-    found, ticked = records([pd.DataFrame([TICK, row(Log().join("c"), 0, 0)], columns=list(INPUT))])
-    assert ([record.partition for record in found], ticked) == ([0], True)
+    found, ticked, now_ms = records([table([TICK, row(Log().join("c"), 0, 0)])])
+    assert ([record.partition for record in found], ticked, now_ms) == ([0], True, 1_000)
 
 
 def test_headers_come_back_byte_for_byte() -> None:
@@ -105,8 +106,6 @@ def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> Non
         f"{b64encode(name.encode()).decode()}:{b64encode(value).decode()}"
         for name, value in (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
     )
-    (record,), _ = records(
-        [pd.DataFrame([(0, 0, b"k", b"v", None, None, None, None, packed)], columns=list(INPUT))]
-    )
+    (record,), *_ = records([table([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
     assert [name for name, _ in record.headers()] == ["ce_id", "ce_type", "x", "ce_id"]
