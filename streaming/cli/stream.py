@@ -63,6 +63,12 @@ def stream(
             "--max-offsets-per-trigger", metavar="N", help="Events a batch at most: it bounds memory."
         ),
     ] = 50_000,
+    batch_seconds: Annotated[
+        float,
+        typer.Option(
+            "--batch-seconds", metavar="S", help="Batches that take longer get fewer events, and more again."
+        ),
+    ] = 20.0,
     trigger_interval: Annotated[
         str | None,
         typer.Option(
@@ -106,6 +112,7 @@ def stream(
         checkpoint=checkpoint,
         available_now=available_now,
         max_offsets_per_trigger=max_offsets_per_trigger,
+        batch_seconds=batch_seconds,
         trigger_interval=trigger_interval,
         buckets=buckets,
         session=SessionOptions(master=master, log_file=log_file, verbose=verbose),

@@ -28,6 +28,7 @@ from streaming.kafka.clients import ClusterUnavailable, check_reachable, spark_o
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.bucket import Sinks
 from streaming.spark import checkpoint
+from streaming.spark.bound import Bound
 from streaming.spark.checkpoint import Card, OnDataLoss, TopicRecreated
 from streaming.spark.clock import Clock, TickTopic
 from streaming.spark.growth import Growth
@@ -78,7 +79,8 @@ class StreamOptions:
     Attributes:
         checkpoint: folder or URL of Spark's checkpoint: offsets and state.
         available_now: process what is there, then end.
-        max_offsets_per_trigger: bound of one batch; None: no bound.
+        max_offsets_per_trigger: the most events of one batch; None: no bound.
+        batch_seconds: batches that take longer get fewer events (:mod:`streaming.spark.bound`).
         trigger_interval: Spark interval (``500ms``, ``2 seconds``); None: the next batch follows at once.
         buckets: groups share this many state blobs. Frozen into the checkpoint.
         session: how Spark itself runs.
@@ -90,6 +92,7 @@ class StreamOptions:
     checkpoint: str
     available_now: bool = False
     max_offsets_per_trigger: int | None = None
+    batch_seconds: float = 20.0
     trigger_interval: str | None = None
     buckets: int = 16
     session: SessionOptions = field(default_factory=SessionOptions)
@@ -104,6 +107,8 @@ class StreamOptions:
             raise InvalidStreamOptions(
                 f"--max-offsets-per-trigger {self.max_offsets_per_trigger}: at least 1"
             )
+        if not self.batch_seconds > 0:
+            raise InvalidStreamOptions(f"--batch-seconds {self.batch_seconds:g}: more than 0")
 
 
 def run(
@@ -153,22 +158,25 @@ def run(
             clock.heard(progress.get("observedMetrics", {}).get(OBSERVATION, {}).get("due") or ())
             done = batch(progress)
             guard.growth.progress(progress, done.at or 0.0)
+            guard.bound.heard(done.events, done.seconds or 0.0)
             metrics.add(done)
             report(done)
 
         spark.streams.addListener(listener(finished))
-        while _follow(
-            _query(spark, settings, options, sinks, guard.growth.partitions), stop, clock, alarm, guard
-        ):
+        while _follow(_query(spark, settings, options, sinks, guard), stop, clock, alarm, guard):
             _wait_for_cluster(settings, stop)
 
 
 def _query(
-    spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks, partitions: int
+    spark: SparkSession,
+    settings: Settings,
+    options: StreamOptions,
+    sinks: Sinks,
+    guard: Guard,
 ) -> StreamingQuery:
     from streaming.spark import plan
 
-    topic = settings.topics.membership
+    topic, partitions, bound = settings.topics.membership, guard.growth.partitions, guard.bound
     sinks = sinks._replace(partitions=sinks.partitions | {topic: partitions})
 
     # The collector publishes in transactions: what it gave up must not be read.
@@ -178,8 +186,8 @@ def _query(
     membership = {**kafka, "assign": assigned, "startingOffsets": "earliest"}
     if options.on_data_loss != "stop":
         membership["failOnDataLoss"] = "false"
-    if options.max_offsets_per_trigger is not None:
-        membership["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
+    if bound.value is not None:
+        membership["maxOffsetsPerTrigger"] = str(bound.value)
     # Old ticks are worth nothing and soon deleted.
     ticks = {
         **kafka,
@@ -203,9 +211,13 @@ def _query(
 
 
 def _follow(
-    query: StreamingQuery, stop: threading.Event, clock: Clock, alarm: TickTopic, guard: Guard
+    query: StreamingQuery,
+    stop: threading.Event,
+    clock: Clock,
+    alarm: TickTopic,
+    guard: Guard,
 ) -> bool:
-    """Watch the query to its end; True when it is to be started again because the cluster went away."""
+    """Watch the query to its end; True when it is to be started again."""
     from pyspark.errors import StreamingQueryException
 
     try:
@@ -217,6 +229,10 @@ def _follow(
             if guard.growth.ready():
                 query.stop()
                 guard.read_all()
+                return True
+            if guard.bound.moved():
+                log.info("batches have at most %d events from now on", guard.bound.value)
+                query.stop()
                 return True
             if not guard.options.available_now and clock.ticks(time.time()):
                 alarm.tick()
@@ -232,11 +248,15 @@ def _follow(
 
 
 class Guard:
-    """Looks now and then whether the membership topic is still the one that the checkpoint belongs to, and grew."""
+    """Says when the query must not go on as it is.
+
+    The membership topic is another than the checkpoint's, or has more partitions; batches take too long.
+    """
 
     def __init__(self, settings: Settings, options: StreamOptions, card: Card) -> None:
         self.options = options
         self.growth = Growth(card.topic, card.partitions)
+        self.bound = Bound(options.max_offsets_per_trigger, options.batch_seconds)
         self._settings = settings
         self._card = card
         self._next = 0.0

@@ -26,7 +26,11 @@ def poisoned(log: Log) -> Log:
     return log
 
 
-@pytest.mark.parametrize("options", [["--max-offsets-per-trigger", "1"], []])
+@pytest.mark.parametrize(
+    "options",
+    [["--max-offsets-per-trigger", "1"], ["--max-offsets-per-trigger", "16", "--batch-seconds", "0.001"]],
+    ids=["one event a batch", "fewer and fewer"],
+)
 def test_the_same_log_gives_the_same_bytes_in_any_batches(
     broker: Kafka, tmp_path: Path, options: list[str]
 ) -> None:
@@ -36,6 +40,7 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(
     done = job.drain(*options)
     assert "Traceback" not in done.stderr
     assert "\tat " not in done.stderr
+    assert ("batches have at most" in done.stderr) == ("--batch-seconds" in options)
     wanted = expected(job, log)
     topics = job.settings.topics
     assert job.rows(topics.diffs) == wanted[topics.diffs]
