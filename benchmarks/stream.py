@@ -381,8 +381,9 @@ def table(
         "",
         f"State: {state:,.0f} bytes a group of 20 members with 40 partitions.",
         "",
-        "What is aimed at: 0.7 of (a)'s events a second, half of its events per CPU second, 1.3 times (d)'s latency",
-        "and 300 ms, 1.5 times the batch of 100 groups with 100,000. Where the time goes: [design](design/stream.md).",
+        "What is aimed at: 0.7 of (a)'s events a second, half of its events per CPU second, 1.3 times (d)'s",
+        "latency and 300 ms, 1.5 times the batch of 100 groups with 100,000.",
+        "Where the time goes: [design](design/stream.md).",
     ]
     return "\n".join(lines)
 
