@@ -56,8 +56,9 @@ def acknowledge_at_once(serve: Serve) -> Serve:
         return serve
 
     def served(connection: socket.socket, authenticated: bool) -> int:
-        # Not for good: the kernel goes back to delaying when the worker has answered.
-        connection.setsockopt(socket.IPPROTO_TCP, quick, 1)
+        if connection.family != socket.AF_UNIX:  # later Sparks can do without TCP
+            # Not for good: the kernel goes back to delaying when the worker has answered.
+            connection.setsockopt(socket.IPPROTO_TCP, quick, 1)
         return serve(connection, authenticated)
 
     return served
