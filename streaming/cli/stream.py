@@ -84,6 +84,10 @@ def stream(
             "--buckets", metavar="N", help="State blobs that groups share; frozen in the checkpoint."
         ),
     ] = 16,
+    forget_after_days: Annotated[
+        float,
+        typer.Option("--forget-after-days", metavar="D", help="State keeps a group that is empty this long."),
+    ] = 7.0,
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
     on_data_loss: Annotated[
         OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
@@ -115,6 +119,7 @@ def stream(
         batch_seconds=batch_seconds,
         trigger_interval=trigger_interval,
         buckets=buckets,
+        forget_after_days=forget_after_days,
         session=SessionOptions(master=master, log_file=log_file, verbose=verbose),
         metrics_host=metrics_host,
         metrics_port=metrics_port,

@@ -67,7 +67,10 @@ class Write(NamedTuple):
 
 
 class Sinks(NamedTuple):
-    """Where outputs go: topic names, their partition counts, and their longest records where not the usual."""
+    """Where outputs go: topic names, their partition counts, and their longest records where not the usual.
+
+    ``forget_after_ms``: how long an empty group is remembered; the event that ends it goes to ``membership``.
+    """
 
     membership: str
     diffs: str
@@ -75,6 +78,7 @@ class Sinks(NamedTuple):
     dead_letters: str
     partitions: dict[str, int]
     max_bytes: Mapping[str, int] = MappingProxyType({})
+    forget_after_ms: int = liveness.FORGET_AFTER_MS
 
     def limit(self, topic: str) -> int:
         """The longest record of a topic, bytes."""
@@ -114,7 +118,7 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
     writes: list[Write] = []
     for group_id in sorted(group for group, deadline in bucket.due.items() if deadline <= now_ms):
         tracked = bucket.get(group_id)
-        for event in liveness.due(group_id, tracked, now_ms):
+        for event in liveness.due(group_id, tracked, now_ms, sinks.forget_after_ms):
             key, value, headers = codec.encode_event(event)
             writes.append(_keyed(sinks.membership, key, value, headers, sinks))
         bucket.put(group_id)
@@ -155,7 +159,7 @@ def _apply(
         if isinstance(output, AssignmentOutput):
             latest[data.group_id] = output
     tracked.state = state
-    _keep_alive(tracked, event, now_ms)
+    _keep_alive(tracked, event, now_ms, sinks.forget_after_ms)
     bucket.put(data.group_id)
     return writes
 
@@ -176,14 +180,14 @@ def _refuse_too_large(writes: Sequence[Write], outputs: Sequence[Output], sinks:
             )
 
 
-def _keep_alive(tracked: Tracked, event: Event, now_ms: int) -> None:
+def _keep_alive(tracked: Tracked, event: Event, now_ms: int, forget_after_ms: int) -> None:
     """Deadlines after a change of the group."""
     data = event.data
     if isinstance(data, MemberJoined | SubscriptionChanged):
         liveness.renew(tracked, data.member_id, data.timestamp, now_ms)
     liveness.drop_gone(tracked)
     if tracked.state is not None and not tracked.state.members:
-        tracked.forget_at = tracked.forget_at or now_ms + liveness.FORGET_AFTER_MS
+        tracked.forget_at = tracked.forget_at or now_ms + forget_after_ms
     else:
         tracked.forget_at = 0
 

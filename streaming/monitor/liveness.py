@@ -23,7 +23,7 @@ SOURCE = "rebalance-monitor/timer"
 REASON = "session timeout: no heartbeat"
 #: A timer that is later than this (ms) is not trusted: batches run at least about once a second.
 LATE_MS = 10_000
-#: How long an empty group is remembered, ms.
+#: How long an empty group is remembered unless someone says otherwise, ms.
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
 
 
@@ -68,7 +68,7 @@ def drop_gone(tracked: Tracked) -> None:
             }
 
 
-def due(group_id: str, tracked: Tracked, now_ms: int) -> list[Event]:
+def due(group_id: str, tracked: Tracked, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:
     """The events that the timer writes for one group, ids a function of what it had read; deadlines move on.
 
     An event that is lost between here and the log is written again one session timeout later, with the same id.
@@ -96,7 +96,7 @@ def due(group_id: str, tracked: Tracked, now_ms: int) -> list[Event]:
             )
         )
     if tracked.forget_at and tracked.forget_at <= now_ms and tracked.state is not None:
-        tracked.forget_at = now_ms + FORGET_AFTER_MS
+        tracked.forget_at = now_ms + forget_after_ms
         events.append(
             Event(
                 SOURCE,

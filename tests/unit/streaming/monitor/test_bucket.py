@@ -26,8 +26,8 @@ def record(event: Event, offset: int = 0, partition: int = 1) -> Record:
     return Record(partition, offset, key, value, *parts, lambda: headers)
 
 
-def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0) -> list[Write]:
-    return process(bucket, [record(event, offset) for offset, event in enumerate(events)], now_ms, SINKS)
+def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
+    return process(bucket, [record(event, offset) for offset, event in enumerate(events)], now_ms, sinks)
 
 
 def test_a_diff_and_the_latest_assignment_go_to_their_topics_by_murmur2() -> None:
@@ -215,6 +215,17 @@ def test_members_that_never_sent_a_heartbeat_are_not_timed() -> None:
     run(bucket, [log.topics(t=1), log.join("c1", session_timeout_ms=10), log.beat("unknown")])
     bucket.pack()
     assert bucket.due == {}
+
+
+def test_how_long_an_empty_group_is_kept_can_be_chosen() -> None:
+    log, bucket = Log(), Bucket()
+    sinks = SINKS._replace(forget_after_ms=100)
+    run(bucket, [log.topics(t=1), log.join("c1"), log.leave("c1")], now_ms=5, sinks=sinks)
+    bucket.pack()
+    assert bucket.due == {"g": 105}
+    assert len(expire(bucket, 105, sinks)) == 1
+    bucket.pack()
+    assert bucket.due == {"g": 205}  # written again should that event be lost
 
 
 def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
