@@ -23,7 +23,7 @@ test: packages jdk ## every test: unit, property, golden, oracle, integration, a
 # Not again: tests that kill and compare our own processes for minutes, whoever runs the broker.
 OWN := $(addprefix --ignore=,$(wildcard tests/integration/streaming/spark/test_recovery.py \
     tests/integration/streaming/spark/test_determinism.py tests/integration/streaming/spark/test_operation.py \
-    tests/acceptance/test_page.py))
+    tests/integration/streaming/spark/test_time.py tests/acceptance/test_page.py))
 test-container: packages jdk ## the tests of a broker again, on the container KAFKA_IMAGE names
 	@KAFKA_UNDER_TEST=container $(BIN)/pytest $(wildcard tests/integration tests/acceptance) $(OWN) $(ARGS) || [ $$? = 5 ]
 
