@@ -51,14 +51,15 @@ def serve(
     verbose: Verbose = False,
 ) -> None:
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
+    from streaming.cli.durations import duration_ms
     from streaming.config import load
     from streaming.log import configure
     from streaming.serve.history import Limits
-    from streaming.serve.server import FeedServer, ServeOptions, duration_ms
+    from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import KafkaSource
 
     configure(log_format, verbose=verbose)
-    limits = Limits(duration_ms(keep), keep_mib * 2**20)
+    limits = Limits(duration_ms(keep, "--keep"), keep_mib * 2**20)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     source = KafkaSource(settings)
     options = ServeOptions(

@@ -84,10 +84,10 @@ def stream(
             "--buckets", metavar="N", help="State blobs that groups share; frozen in the checkpoint."
         ),
     ] = 16,
-    forget_after_days: Annotated[
-        float,
-        typer.Option("--forget-after-days", metavar="D", help="State keeps a group that is empty this long."),
-    ] = 7.0,
+    forget_after: Annotated[
+        str,
+        typer.Option("--forget-after", help="State keeps a group that is empty this long: 12h, 7d, 8w."),
+    ] = "7d",
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
     on_data_loss: Annotated[
         OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
@@ -106,6 +106,7 @@ def stream(
 
     stop = stop_on_signals()
     from streaming import log
+    from streaming.cli.durations import duration_ms
     from streaming.config import load
     from streaming.spark.job import StreamOptions, run
     from streaming.spark.session import SessionOptions
@@ -119,7 +120,7 @@ def stream(
         batch_seconds=batch_seconds,
         trigger_interval=trigger_interval,
         buckets=buckets,
-        forget_after_days=forget_after_days,
+        forget_after_ms=duration_ms(forget_after, "--forget-after"),
         session=SessionOptions(master=master, log_file=log_file, verbose=verbose),
         metrics_host=metrics_host,
         metrics_port=metrics_port,

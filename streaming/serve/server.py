@@ -18,7 +18,7 @@ import uvicorn
 from anyio import CapacityLimiter, to_thread
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from assignors.errors import BadInput, MonitorError, OutsideFailure
+from assignors.errors import MonitorError, OutsideFailure
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
@@ -202,22 +202,3 @@ def _uvicorn_config(app: Any) -> uvicorn.Config:
         proxy_headers=False,
         backlog=512,
     )
-
-
-class UnreadableDuration(BadInput):
-    """Not a length of time."""
-
-
-_UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
-
-
-def duration_ms(text: str) -> int:
-    """``12h``, ``30d``, ``8w`` in milliseconds.
-
-    Raises:
-        UnreadableDuration: it is none of these.
-    """
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not number.isdigit() or number == "0":
-        raise UnreadableDuration(f"--keep {text}: write 12h, 30d or 8w")
-    return int(number) * _UNITS[unit]

@@ -1,9 +1,9 @@
 """How many events a batch may have: back-pressure that adapts.
 
-Events differ: one of a group of a thousand members costs a hundred times one of a small group. So the bound follows
-the time that batches take: halved when one took too long, doubled again, up to what was asked for, when full ones
-are quick. Spark fixes it when a query starts; a new one costs the query a restart from its checkpoint, a second or
-two, which is why the bound moves by halves and rarely.
+Events differ: one of a large group costs more than one of a small group. So the bound follows the time that
+batches take: halved when one took too long, doubled again, up to what was asked for, when full ones are quick.
+Spark fixes it when a query starts; a new one costs the query a restart from its checkpoint, which is why it moves
+by halves and rarely.
 """
 
 from __future__ import annotations

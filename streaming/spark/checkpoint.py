@@ -39,6 +39,10 @@ class CheckpointUnusable(OutsideFailure):
     """The checkpoint's folder can't be read or written."""
 
 
+#: Of what is around the blobs: 2 numbers the buckets by their hash and keeps no timeouts of Spark's.
+_VERSION = 2
+
+
 class Card(msgspec.Struct, frozen=True, rename="camel"):
     """What a checkpoint belongs to. ``topic_id`` as Kafka prints it; ``partitions``: how many of them are read."""
 
@@ -46,7 +50,7 @@ class Card(msgspec.Struct, frozen=True, rename="camel"):
     topic: str
     topic_id: str
     buckets: int
-    version: int = 1
+    version: int = _VERSION
     partitions: int = 0
 
 
@@ -164,6 +168,11 @@ def _compare(checkpoint: str, known: Card, card: Card) -> None:
     if known.cluster_id != card.cluster_id:
         raise CheckpointOfAnotherJob(
             f"{where}: belongs to cluster {known.cluster_id}, not {card.cluster_id}; name another folder"
+        )
+    if known.version != card.version:
+        raise CheckpointOfAnotherJob(
+            f"{where}: has the layout of another release ({known.version}, this one's is {card.version}); run that "
+            "release, or name another folder: the diffs come out the same from the beginning of the log"
         )
     if known.buckets != card.buckets:
         raise CheckpointOfAnotherJob(

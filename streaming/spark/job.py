@@ -27,6 +27,7 @@ from streaming.kafka.access import require
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, spark_options
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.bucket import Sinks
+from streaming.monitor.liveness import FORGET_AFTER_MS
 from streaming.spark import checkpoint
 from streaming.spark.bound import Bound
 from streaming.spark.checkpoint import Card, OnDataLoss, TopicRecreated
@@ -43,8 +44,6 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.2
 _GUARD_SECONDS = 10.0
-#: A hundred years: what is beyond is a mistake.
-_DAYS_MOST = 36_500
 #: The sink's producer.
 PRODUCE = {
     "linger.ms": "0",
@@ -85,7 +84,7 @@ class StreamOptions:
         batch_seconds: batches that take longer get fewer events (:mod:`streaming.spark.bound`).
         trigger_interval: Spark interval (``500ms``, ``2 seconds``); None: the next batch follows at once.
         buckets: groups share this many state blobs. Frozen into the checkpoint.
-        forget_after_days: how long the state keeps a group that is empty.
+        forget_after_ms: how long the state keeps a group that is empty.
         session: how Spark itself runs.
         metrics_host: address the driver's metrics are served at.
         metrics_port: their port; None: not served.
@@ -98,7 +97,7 @@ class StreamOptions:
     batch_seconds: float = 20.0
     trigger_interval: str | None = None
     buckets: int = 16
-    forget_after_days: float = 7.0
+    forget_after_ms: int = FORGET_AFTER_MS
     session: SessionOptions = field(default_factory=SessionOptions)
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
@@ -110,10 +109,6 @@ class StreamOptions:
         if self.max_offsets_per_trigger is not None and self.max_offsets_per_trigger < 1:
             raise InvalidStreamOptions(
                 f"--max-offsets-per-trigger {self.max_offsets_per_trigger}: at least 1"
-            )
-        if not 0 < self.forget_after_days < _DAYS_MOST:
-            raise InvalidStreamOptions(
-                f"--forget-after-days {self.forget_after_days:g}: more than 0, less than {_DAYS_MOST}"
             )
         if not self.batch_seconds > 0:
             raise InvalidStreamOptions(f"--batch-seconds {self.batch_seconds:g}: more than 0")
@@ -145,7 +140,7 @@ def run(
         dead_letters=settings.topics.dead_letters,
         partitions={topic.name: topic.partitions or 1 for topic in topics},
         max_bytes=longest_records(topics),
-        forget_after_ms=int(options.forget_after_days * 24 * 3600 * 1000),
+        forget_after_ms=options.forget_after_ms,
     )
     now = checkpoint.current(settings, options.buckets)
     card = checkpoint.claim(options.checkpoint, now, options.on_data_loss)

@@ -22,8 +22,6 @@ from streaming.serve.server import (
     AddressUnusable,
     FeedServer,
     ServeOptions,
-    UnreadableDuration,
-    duration_ms,
     listen,
 )
 from tests.support.diffs import DIFFS, Group, diffs, records
@@ -154,13 +152,6 @@ def test_a_history_that_cannot_be_written_ends_the_service(options: ServeOptions
 def test_a_port_in_use_is_one_line() -> None:
     with listen("127.0.0.1", 0) as taken, pytest.raises(AddressUnusable, match="Address already in use"):
         listen("127.0.0.1", taken.getsockname()[1])
-
-
-def test_durations() -> None:
-    assert [duration_ms(text) for text in ("12h", "30d", "2w")] == [43_200_000, 2_592_000_000, 1_209_600_000]
-    for wrong in ("", "d", "0d", "-1d", "30", "1y"):
-        with pytest.raises(UnreadableDuration):
-            duration_ms(wrong)
 
 
 def test_retention_runs_while_serving(options: ServeOptions) -> None:

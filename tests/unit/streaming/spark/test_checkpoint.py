@@ -25,6 +25,7 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
         ("topic", "other", "belongs to topic membership, not other"),
         ("cluster_id", "other", "belongs to cluster cluster, not other"),
         ("buckets", 4, "was made with --buckets 16"),
+        ("version", 1, "has the layout of another release"),
     ],
 )
 def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: object, message: str) -> None:

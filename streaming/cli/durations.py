@@ -1,0 +1,25 @@
+"""Lengths of time as people write them: ``12h``, ``30d``, ``8w``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assignors.errors import BadInput
+
+_UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+
+
+class UnreadableDuration(BadInput):
+    """Not a length of time."""
+
+
+def duration_ms(text: str, option: str) -> int:
+    """``12h``, ``30d``, ``8w`` in milliseconds; ``option`` is named in the refusal.
+
+    Raises:
+        UnreadableDuration: it is none of these.
+    """
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isdigit() or number == "0":
+        raise UnreadableDuration(f"{option} {text}: write 12h, 30d or 8w")
+    return int(number) * _UNITS[unit]
