@@ -44,6 +44,7 @@ from streaming.monitor.bucket import Record, Sinks, process
 from streaming.spark import plan
 from streaming.spark.job import PRODUCE
 from streaming.spark.session import SessionOptions, session
+from streaming.spark.tally import Tally
 
 PARTITIONS = 4
 BUCKETS = 16
@@ -131,7 +132,7 @@ class Bench:
     def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int) -> Any:
         """The job's rows."""
         sinks = self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
-        return plan.writes(self.source(spark, topic), self.source(spark, ticks), buckets, sinks)
+        return plan.writes(self.source(spark, topic), self.source(spark, ticks), buckets, sinks, Tally(spark))
 
     def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
         """A running query that writes the rows, with a checkpoint of its own."""

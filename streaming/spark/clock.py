@@ -7,7 +7,7 @@ time of its batch, and all it does is to write a fence to the membership log.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from assignors.errors import OutsideFailure
@@ -37,11 +37,9 @@ class Clock:
         self._last = float("-inf")
         self._first = True
 
-    def heard(self, buckets: Iterable[str]) -> None:
-        """Take in what a batch observed: ``bucket:milliseconds``, 0 for none."""
-        for text in buckets:
-            bucket, _, due = text.partition(":")
-            self._due[int(bucket)] = int(due)
+    def heard(self, due: Mapping[int, int]) -> None:
+        """Take in what buckets told: when their next timers are due, ms, 0 for none."""
+        self._due.update(due)
 
     def ticks(self, now: float) -> bool:
         """Whether to tick at ``now`` (seconds since the epoch); if so, it counts as done."""

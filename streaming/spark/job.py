@@ -33,12 +33,14 @@ from streaming.spark.bound import Bound
 from streaming.spark.checkpoint import Card, OnDataLoss, TopicRecreated
 from streaming.spark.clock import Clock, TickTopic
 from streaming.spark.growth import Growth
-from streaming.spark.listener import OBSERVATION, Batch, BatchMetrics, batch, listener, log_batch
+from streaming.spark.listener import Batch, BatchMetrics, batch, listener, log_batch
 from streaming.spark.session import SessionOptions, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    from streaming.spark.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -153,34 +155,38 @@ def run(
     serve_metrics(registry, options.metrics_host, options.metrics_port)
     local = "://" not in options.checkpoint or options.checkpoint.startswith("file:")
     with session(replace(options.session, local_checkpoint=local)) as spark:
+        from streaming.spark.tally import Tally
+
         if stop.is_set():
             return
-        clock = Clock()
+        clock, tally = Clock(), Tally(spark)
         metrics = BatchMetrics(registry)
 
         def finished(progress: Mapping[str, Any]) -> None:
-            clock.heard(progress.get("observedMetrics", {}).get(OBSERVATION, {}).get("due") or ())
-            done = batch(progress)
+            told = tally.of(progress.get("batchId", -1))
+            clock.heard({bucket: one.due for bucket, one in told.items()})
+            done = batch(progress, told.values())
             guard.growth.progress(progress, done.at or 0.0)
             guard.bound.heard(done.events, done.seconds or 0.0)
             metrics.add(done)
             report(done)
 
         spark.streams.addListener(listener(finished))
-        while _follow(_query(spark, settings, options, sinks, guard), stop, clock, alarm, guard):
+        while _follow(_query(spark, settings, sinks, guard, tally), stop, clock, alarm, guard):
             _wait_for_cluster(settings, stop)
 
 
 def _query(
     spark: SparkSession,
     settings: Settings,
-    options: StreamOptions,
     sinks: Sinks,
     guard: Guard,
+    tally: Tally,
 ) -> StreamingQuery:
     from streaming.spark import plan
 
-    topic, partitions, bound = settings.topics.membership, guard.growth.partitions, guard.bound
+    options, bound = guard.options, guard.bound
+    topic, partitions = settings.topics.membership, guard.growth.partitions
     sinks = sinks._replace(partitions=sinks.partitions | {topic: partitions})
 
     # The collector publishes in transactions: what it gave up must not be read.
@@ -200,7 +206,7 @@ def _query(
         "failOnDataLoss": "false",
     }
     writer = (
-        plan.writes(plan.source(spark, membership), plan.source(spark, ticks), options.buckets, sinks)
+        plan.writes(plan.source(spark, membership), plan.source(spark, ticks), options.buckets, sinks, tally)
         .writeStream.format("kafka")
         .options(includeHeaders="true", **spark_options(settings.kafka, PRODUCE))
         .option("checkpointLocation", options.checkpoint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from pyspark.sql.streaming import StreamingQueryListener
 
+    from streaming.spark.tally import Told
+
 log = logging.getLogger(__name__)
 
-#: The observations that the query carries, see :func:`streaming.spark.plan.writes`.
-OBSERVATION = "monitor"
-ARRIVAL = "arrival"
 _NAME = "rebalance_monitor_stream"
 #: Spark's name of a part of the batch → ours.
 _PHASES = {
@@ -57,8 +56,8 @@ class Batch(NamedTuple):
     state_bytes: int | None = None
 
 
-def batch(progress: Mapping[str, Any]) -> Batch:
-    """One batch's progress, in Spark's JSON form."""
+def batch(progress: Mapping[str, Any], told: Iterable[Told] = ()) -> Batch:
+    """One batch: its progress, in Spark's JSON form, and what its buckets told."""
     durations = progress.get("durationMs", {})
     taken = durations.get("triggerExecution")
     # The other source is the clock's ticks.
@@ -69,9 +68,8 @@ def batch(progress: Mapping[str, Any]) -> Batch:
     ]
     lags = [(source.get("metrics") or {}).get("maxOffsetsBehindLatest") for source in kafka]
     known = [int(lag) for lag in lags if lag is not None]
-    observed = progress.get("observedMetrics", {})
-    written = observed.get(OBSERVATION, {})
-    oldest = observed.get(ARRIVAL, {}).get("oldest")
+    told = list(told)
+    oldest = min((one.oldest for one in told if one.oldest is not None), default=None)
     at = datetime.fromisoformat(progress["timestamp"]).timestamp() if "timestamp" in progress else None
     operators = progress.get("stateOperators", ())
     return Batch(
@@ -80,8 +78,8 @@ def batch(progress: Mapping[str, Any]) -> Batch:
         seconds=None if taken is None else taken / 1000,
         phases={ours: durations[name] / 1000 for name, ours in _PHASES.items() if name in durations},
         events=sum(max(source.get("numInputRows", 0), 0) for source in kafka),
-        diffs=written.get("diffs") or 0,
-        dead_letters=written.get("deadLetters") or 0,
+        diffs=sum(one.diffs for one in told),
+        dead_letters=sum(one.dead_letters for one in told),
         lag=max(known, default=None),
         waited=None
         if oldest is None or at is None

@@ -7,20 +7,23 @@ Spark's offset log and so the same when the batch is run again.
 
 from __future__ import annotations
 
-from base64 import b64decode
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pandas as pd
 
 from streaming import codec
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, RecordHeaders, Sinks, Write, expire, process
+from streaming.spark.tally import Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from streaming.spark.tally import Tally
 
 #: Columns that the operator gets, in this order (:mod:`streaming.spark.plan` makes them).
 INPUT = (
@@ -34,10 +37,8 @@ INPUT = (
     "ce_time",
     "other_headers",
 )
-#: The batch's time, the same in each of its rows, ms.
-BATCH_MS = "batch_ms"
-#: The ``topic`` of rows that tell a bucket's next deadline; they reach no topic.
-DUE = "#due"
+#: When a record was appended to its topic, ms; null in ticks.
+APPENDED = "appended"
 #: What :func:`frame` gives: our own headers as the columns of their values, any others as they are.
 OUTPUT_SCHEMA = (
     "topic string, key binary, value binary, ce_type binary, ce_id binary, ce_source binary, ce_time binary, "
@@ -46,52 +47,59 @@ OUTPUT_SCHEMA = (
 _OWN = ["ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type"]
 STATE_SCHEMA = "blob binary"
 
+
+class _Header(msgspec.Struct):
+    """A header as Spark's ``to_json`` writes it: bytes in base64, null left out."""
+
+    key: str
+    value: bytes | None = None
+
+
+_headers = msgspec.json.Decoder(list[_Header])
+
 Operator = Callable[[tuple[Any, ...], "Iterator[pd.DataFrame]", Any], "Iterator[pd.DataFrame]"]
 
 
-def operator(sinks: Sinks) -> Operator:
+def operator(sinks: Sinks, tally: Tally) -> Operator:
     """The function to hand to ``applyInPandasWithState``."""
-    return partial(_bucket_batch, sinks)
+    return partial(_bucket_batch, sinks, tally)
 
 
 def _bucket_batch(
-    sinks: Sinks, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+    sinks: Sinks, tally: Tally, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
 ) -> Iterator[pd.DataFrame]:
     bucket = Bucket(bytes(state.get[0]) if state.exists else None)
-    before = next_deadline(bucket)
-    rows, ticked, now_ms = records(frames)
+    rows, oldest = records(frames)
+    # Not a column: a time in the plan stands in the code that Spark generates, and compiles, for every batch.
+    now_ms = state.getCurrentProcessingTimeMs()
     writes = process(bucket, rows, now_ms, sinks)
     writes += expire(bucket, now_ms, sinks)
     if bucket.changed:
         state.update((bucket.pack(),))
-    after = next_deadline(bucket)
-    if ticked or after != before:
-        writes.append(Write(DUE, None, str(after).encode(), [], key[0]))
+    topics = [write.topic for write in writes]
+    due = min(bucket.due.values(), default=0)
+    tally.tell(key[0], Told(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), oldest))
     if writes:
         yield frame(writes)
 
 
-def next_deadline(bucket: Bucket) -> int:
-    """When the bucket's first timer is due, ms; 0 when it has none."""
-    return min(bucket.due.values(), default=0)
-
-
-def records(frames: Iterable[pd.DataFrame]) -> tuple[Iterator[Record], bool, int]:
-    """A bucket's records, whether a tick is among its rows, and the batch's time (ms).
+def records(frames: Iterable[pd.DataFrame]) -> tuple[Iterator[Record], int | None]:
+    """A bucket's records, and when the oldest was appended to its topic (ms; None without records).
 
     Group after group, so that a group's state is at hand for all its records; each in the order of
     (partition, offset).
     """
     columns: list[list[Any]] = [[] for _ in INPUT]
-    now_ms = 0
+    oldest: list[float] = []
     for part in frames:
-        now_ms = int(part[BATCH_MS].iloc[0])
+        oldest.append(part[APPENDED].min())
         for column, name in zip(columns, INPUT, strict=True):
             column.extend(part[name].tolist())
     rows = list(zip(*columns, strict=True))
     rows.sort(key=_place)  # Spark hands them over in any order
     first = bisect_left(rows, 0, key=_partition)
-    return map(_record, rows[first:]), first > 0, now_ms
+    appended = [int(ms) for ms in oldest if pd.notna(ms)]
+    return map(_record, rows[first:]), min(appended, default=None)
 
 
 def _record(row: tuple[Any, ...]) -> Record:
@@ -124,11 +132,7 @@ def original_headers(
             ("ce_time", ce_time),
             ("content-type", codec.CONTENT_TYPE),
         ]
-    found: list[tuple[str, bytes | None]] = []
-    for part in other.split(",") if other else ():
-        name, _, value = part.partition(":")
-        found.append((b64decode(name).decode(), None if value == "-" else b64decode(value)))
-    return found
+    return [(header.key, header.value) for header in _headers.decode(other)]
 
 
 def frame(writes: list[Write]) -> pd.DataFrame:

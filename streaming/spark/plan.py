@@ -13,44 +13,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from pyspark.sql import functions as f
+
+from streaming import codec
 from streaming.spark.buckets import bucket_numbers
-from streaming.spark.listener import ARRIVAL, OBSERVATION
-from streaming.spark.operator import BATCH_MS, DUE, INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.spark.operator import APPENDED, OUTPUT_SCHEMA, STATE_SCHEMA, operator
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from streaming.monitor.bucket import Sinks
+    from streaming.spark.tally import Tally
 
-_USUAL = (
-    "headers.key = array('ce_specversion', 'ce_type', 'ce_id', 'ce_source', 'ce_time', 'content-type')"
-    " AND get(headers, 0).value = encode('1.0', 'UTF-8')"
-    " AND get(headers, 5).value = encode('application/json', 'UTF-8')"
-    # A null value must come back as a null value.
-    " AND get(headers, 1).value IS NOT NULL AND get(headers, 2).value IS NOT NULL"
-    " AND get(headers, 3).value IS NOT NULL AND get(headers, 4).value IS NOT NULL"
-)
-_PACKED = (
-    "array_join(transform(headers, h -> concat(base64(encode(h.key, 'UTF-8')), ':',"
-    " CASE WHEN h.value IS NULL THEN '-' ELSE base64(h.value) END)), ',')"
-)
-#: Headers of what the operator gives: those that all our records have, around their values.
-_HEADERS = (
-    "CASE WHEN other_headers IS NULL THEN array("
-    "struct('ce_specversion' AS key, encode('1.0', 'UTF-8') AS value), struct('ce_type' AS key, ce_type AS value), "
-    "struct('ce_id' AS key, ce_id AS value), struct('ce_source' AS key, ce_source AS value), "
-    "struct('ce_time' AS key, ce_time AS value), "
-    "struct('content-type' AS key, encode('application/json', 'UTF-8') AS value)) ELSE other_headers END"
-)
-
-
-def _attribute(name: str, place: int) -> str:
-    # Of unusual headers the operator finds it: expressions that are hardly ever used cost planning in every batch.
-    return f"CASE WHEN usual THEN get(headers, {place}).value END AS ce_{name}"
-
-
-def _numbers(buckets: int) -> str:
-    return f"array({', '.join(map(str, bucket_numbers(buckets)))})"
+#: The headers that our codec writes: the names of all, and the values of those that never change.
+_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type")
+_FIRST = codec.SPEC_VERSION
+_LAST = codec.CONTENT_TYPE
 
 
 def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
@@ -59,76 +40,62 @@ def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
 
 
 def ticks(records: DataFrame, buckets: int) -> DataFrame:
-    """One row a bucket for a batch with ticks; ``partition`` −1 and nothing else in it."""
-    nothing = {"partition": "-1", "offset": "0L", "other_headers": "CAST(NULL AS string)"}
-    columns = [f"{nothing.get(name, 'CAST(NULL AS binary)')} AS {name}" for name in INPUT]
-    return records.selectExpr(f"explode({_numbers(buckets)}) AS bucket", *columns)
+    """One row a bucket for a batch with ticks: ``bucket``, ``partition`` −1 and ``offset``."""
+    return records.select(
+        f.explode(_array(bucket_numbers(buckets))).alias("bucket"), f.lit(-1).alias("partition"), "offset"
+    )
 
 
 def slim(records: DataFrame, buckets: int) -> DataFrame:
-    """``bucket`` and the operator's :data:`~streaming.spark.operator.INPUT`; ``headers`` null counts as none.
+    """``bucket`` and what the operator gets (:data:`~streaming.spark.operator.INPUT` and when it was appended).
+
+    ``headers`` null counts as none.
 
     A group's bucket is decided by the CRC-32 of its key: the same in every version of Spark and Python. A record
     without a key carries no state; it goes to a bucket by its partition, only to be dead-lettered.
     """
-    return (
-        records.selectExpr(
-            "partition",
-            "offset",
-            "key",
-            "value",
-            "coalesce(headers, array()) AS headers",
-            f"({_USUAL}) AS usual",
-        )
-        .selectExpr(
-            f"get({_numbers(buckets)}, CAST(pmod(coalesce(crc32(key), partition), {buckets}) AS int)) AS bucket",
-            "partition",
-            "offset",
-            "key",
-            "value",
-            _attribute("type", 1),
-            _attribute("id", 2),
-            _attribute("source", 3),
-            _attribute("time", 4),
-            f"CASE WHEN usual THEN NULL ELSE {_PACKED} END AS other_headers",
-        )
-        .select("bucket", *INPUT)
+    place = f.pmod(f.coalesce(f.crc32("key"), "partition"), f.lit(buckets)).cast("int")
+    headers = f.col("headers")
+    usual = (
+        (headers["key"] == _array(_NAMES))
+        & (f.get(headers, f.lit(0))["value"] == f.lit(_FIRST))
+        & (f.get(headers, f.lit(5))["value"] == f.lit(_LAST))
+    )
+    return records.select(
+        f.get(_array(bucket_numbers(buckets)), place).alias("bucket"),
+        "partition",
+        "offset",
+        "key",
+        "value",
+        # Where the headers are not the usual ones, these are any: the operator takes what is in `other_headers`.
+        *(f.get(headers, f.lit(number))["value"].alias(_NAMES[number]) for number in range(1, 5)),
+        f.when(usual, None).otherwise(f.coalesce(f.to_json(headers), f.lit("[]"))).alias("other_headers"),
+        f.unix_millis("timestamp").alias(APPENDED),
     )
 
 
-def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks) -> DataFrame:
-    """Rows for the sink: topic, key, value, headers, partition.
+def _array(values: Sequence[int] | Sequence[str]) -> Column:
+    """An array as one literal: Spark would fold an expression of many again in every batch."""
+    return f.lit(np.array(values, dtype="int32" if isinstance(values[0], int) else None))
 
-    What goes where is counted on the way, and each bucket's next deadline (``bucket:milliseconds``) goes no
-    further: the observation :data:`~streaming.spark.listener.OBSERVATION`. The oldest record's time (ms) is
-    :data:`~streaming.spark.listener.ARRIVAL`.
-    """
-    from pyspark.sql import functions as f
 
-    arrived = records.observe(ARRIVAL, f.unix_millis(f.min("timestamp")).alias("oldest"))
+def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, tally: Tally) -> DataFrame:
+    """Rows for the sink: topic, key, value, headers, partition. What the driver wants to know goes to ``tally``."""
     rows = (
-        slim(arrived, buckets)
-        .unionAll(ticks(ticking, buckets))
-        # Spark keeps it in its offset log. Its own timeouts give it as well, but run every task's worker twice.
-        .selectExpr("*", f"unix_millis(current_timestamp()) AS {BATCH_MS}")
+        slim(records, buckets)
+        .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
         .groupBy("bucket")
         .applyInPandasWithState(
-            operator(sinks),
+            operator(sinks, tally),
             OUTPUT_SCHEMA,
             STATE_SCHEMA,
             "append",
+            # Spark's timeouts would run every task's worker twice.
             "NoTimeout",
         )
     )
-    topic = f.col("topic")
-    due = f.when(topic == DUE, f.concat(f.col("partition"), f.lit(":"), f.col("value").cast("string")))
-    return (
-        rows.observe(
-            OBSERVATION,
-            f.count_if(topic == sinks.diffs).alias("diffs"),
-            f.count_if(topic == sinks.dead_letters).alias("deadLetters"),
-            f.collect_list(due).alias("due"),
-        )
-        .where(topic != DUE)
-        .selectExpr("topic", "key", "value", f"{_HEADERS} AS headers", "partition")
+    values = f.array(f.lit(_FIRST), "ce_type", "ce_id", "ce_source", "ce_time", f.lit(_LAST))
+    usual = f.map_entries(f.map_from_arrays(_array(_NAMES), values))
+    return rows.select(
+        "topic", "key", "value", f.coalesce("other_headers", usual).alias("headers"), "partition"
     )

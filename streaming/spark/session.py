@@ -40,11 +40,14 @@ _SHIPPED = (
     "jsr305-",
 )
 _END_SECONDS = 10.0
-#: The default manager forks `chmod` and `ls` for every checkpoint file where Hadoop's native library is not.
+#: Where Hadoop's native library is not, as nearly everywhere, a fork each.
 _LOCAL_FILES = {
+    # The default manager forks `chmod` and `ls` for every checkpoint file.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-    )
+    ),
+    # Hadoop's checksums are a file of their own beside each file, and another `chmod`; state has its own within.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 
 

@@ -15,6 +15,7 @@ from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.spark import plan
 from streaming.spark.session import SessionOptions, session
+from streaming.spark.tally import Tally
 from tests.support.kafka import Kafka
 from tests.support.logs import as_topic, membership_log
 from tests.support.stream_job import Job, compacted, expected
@@ -66,6 +67,7 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka,
                 plan.source(spark, spark_options(kafka) | {"subscribe": ticks}),
                 buckets,
                 job.sinks._replace(membership=names.membership),
+                Tally(spark),
             )
             query = (
                 rows.writeStream.format("kafka")

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streaming.spark.listener import Batch, BatchMetrics, batch, log_batch
+from streaming.spark.tally import Told
 
 PROGRESS = {
     "timestamp": "2026-01-02T03:04:05.000Z",
@@ -27,8 +28,8 @@ PROGRESS = {
         },
         {"description": "KafkaV2[Subscribe[rebalance.ticks]]", "numInputRows": 2, "metrics": {}},
     ],
-    "observedMetrics": {"monitor": {"diffs": 4, "deadLetters": 1}, "arrival": {"oldest": 1767323044750}},
 }
+TOLD = [Told(0, diffs=3, oldest=1767323044900), Told(7, 1, 1, 1767323044750), Told(0)]
 
 
 def samples(registry: CollectorRegistry) -> dict[str, float]:
@@ -43,8 +44,8 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
 def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
-    metrics.add(batch(PROGRESS))
-    metrics.add(batch(PROGRESS))
+    metrics.add(batch(PROGRESS, TOLD))
+    metrics.add(batch(PROGRESS, TOLD))
     assert samples(registry) == {
         "batch_duration_seconds_count": 2,
         "batch_duration_seconds_sum": 0.5,
@@ -63,7 +64,7 @@ def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
 def test_what_spark_leaves_out_stays_as_it_was() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
-    metrics.add(batch(PROGRESS))
+    metrics.add(batch(PROGRESS, TOLD))
     before = samples(registry)
     metrics.add(batch({"sources": [{"description": "KafkaV2[…]", "metrics": None}]}))
     assert samples(registry) == before
@@ -71,7 +72,7 @@ def test_what_spark_leaves_out_stays_as_it_was() -> None:
 
 def test_a_batch_is_one_line_with_its_figures_as_fields(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        log_batch(batch(PROGRESS))
+        log_batch(batch(PROGRESS, TOLD))
         log_batch(batch({"timestamp": "2026-01-02T03:04:05.000Z"}))
         log_batch(Batch(number=8))
     (line,) = caplog.records

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pandas as pd
 
 from streaming import codec
 from streaming.monitor.bucket import Sinks
-from streaming.spark.operator import BATCH_MS, DUE, INPUT, operator, original_headers, records
+from streaming.spark.operator import APPENDED, INPUT, operator, original_headers, records
+from streaming.spark.tally import Told
 from tests.support.membership import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 4) | {"dlt": 4})
@@ -38,13 +39,27 @@ class State:
     def update(self, value: tuple[bytes]) -> None:
         self.value, self.updates = value, self.updates + 1
 
+    def getCurrentProcessingTimeMs(self) -> int:  # noqa: N802 - pyspark's name
+        return 1_000
+
+
+class Tally:
+    """What :class:`streaming.spark.tally.Tally` offers to workers."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, Told]] = []
+
+    def tell(self, bucket: int, told: Told) -> None:
+        self.told.append((bucket, told))
+
 
 def table(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(INPUT)).assign(**{BATCH_MS: 1_000})
+    appended = [None if partition < 0 else 900 - offset for partition, offset, *_ in rows]
+    return pd.DataFrame(rows, columns=list(INPUT)).assign(**{APPENDED: appended})
 
 
-def run(rows: list[tuple[Any, ...]], state: State) -> list[SimpleNamespace]:
-    frames = operator(SINKS)((7,), iter([table(rows)]), state)
+def run(rows: list[tuple[Any, ...]], state: State, tally: Tally | None = None) -> list[SimpleNamespace]:
+    frames = operator(SINKS, tally or Tally())((7,), iter([table(rows)]), state)  # type: ignore[arg-type]
     return [SimpleNamespace(**found) for frame in frames for found in frame.to_dict("records")]
 
 
@@ -66,21 +81,23 @@ def test_a_batch_that_changes_nothing_does_not_write_the_state() -> None:
     assert state.updates == 1
 
 
-def test_a_tick_and_a_changed_deadline_are_answered_with_the_next_one() -> None:
-    log, state = Log(), State()
-    assert [(found.topic, found.value, found.partition) for found in run([TICK], state)] == [(DUE, b"0", 7)]
+def test_a_bucket_tells_its_next_deadline_and_what_it_gave() -> None:
+    log, state, tally = Log(), State(), Tally()
+    assert run([TICK], state, tally) == []
     rows = [
         row(log.topics(t=1), 0, 0),
         row(log.join("c1", session_timeout_ms=500), 0, 1),
         row(log.beat("c1"), 0, 2),
+        (0, 3, b"k", b"poison", *[None] * 4, "[]"),
     ]
-    assert [found.value for found in run(rows, state) if found.topic == DUE] == [b"1500"]
-    assert run([row(log.beat("c1"), 0, 3)], state) == []
+    run(rows, state, tally)
+    run([TICK], state, tally)
+    assert tally.told == [(7, Told(0)), (7, Told(1_500, 1, 1, 897)), (7, Told(1_500))]
 
 
 def test_ticks_are_no_records() -> None:
-    found, ticked, now_ms = records([table([TICK, row(Log().join("c"), 0, 0)])])
-    assert ([record.partition for record in found], ticked, now_ms) == ([0], True, 1_000)
+    found, oldest = records([table([TICK, row(Log().join("c"), 0, 0)])])
+    assert ([record.partition for record in found], oldest) == ([0], 900)
 
 
 def test_headers_come_back_byte_for_byte() -> None:
@@ -93,19 +110,18 @@ def test_headers_come_back_byte_for_byte() -> None:
         ("ce_time", b"now"),
         ("content-type", b"application/json"),
     ]
-    assert original_headers(b"", b"", b"", b"", "YQ==:-,YQ==:,w7w=:/w==") == [
+    packed = '[{"key":"a"},{"key":"a","value":""},{"key":"ü","value":"/w=="}]'
+    assert original_headers(b"", b"", b"", b"", packed) == [
         ("a", None),
         ("a", b""),
         ("ü", b"\xff"),
     ]
-    assert original_headers(b"", b"", b"", b"", "") == []
+    assert original_headers(b"", b"", b"", b"", "[]") == []
 
 
 def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> None:
-    packed = ",".join(
-        f"{b64encode(name.encode()).decode()}:{b64encode(value).decode()}"
-        for name, value in (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
-    )
+    found = (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
+    packed = msgspec.json.encode([{"key": name, "value": value} for name, value in found]).decode()
     (record,), *_ = records([table([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
     assert [name for name, _ in record.headers()] == ["ce_id", "ce_type", "x", "ce_id"]
