@@ -210,12 +210,8 @@ def plain_loop(bench: Bench) -> Run:
         left -= len(messages)
         parts: dict[int, list[Record]] = {}
         for message in messages:
-            headers = message.headers()
-            _, ce_type, ce_id, ce_source, *_ = headers
-            record = Record(
-                *(message.partition(), message.offset(), message.key(), message.value()),
-                *(ce_type[1], ce_id[1], ce_source[1], lambda headers=headers: headers),
-            )
+            place = (message.partition(), message.offset())
+            record = Record.of(*place, message.key(), message.value(), message.headers())
             parts.setdefault(crc32(record.key or b"") % BUCKETS, []).append(record)
         for number, records in parts.items():
             for write in process(buckets[number], records, 0, bench.sinks):

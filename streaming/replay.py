@@ -6,7 +6,6 @@ What the stream wrote must be exactly this, id for id and byte for byte: :func:`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import msgspec
 
@@ -43,18 +42,8 @@ def replay(
             message = tail.poll(0.1)
             if message is None or (wanted is not None and message.key() != wanted):
                 continue
-            headers = message.headers() or []
-            ce = dict(headers)
-            record = Record(
-                message.partition(),
-                message.offset(),
-                message.key(),
-                message.value(),
-                ce.get("ce_type"),
-                ce.get("ce_id"),
-                ce.get("ce_source"),
-                partial(list, headers),
-            )
+            place = (message.partition(), message.offset())
+            record = Record.of(*place, message.key(), message.value(), message.headers() or [])
             for write in process(bucket, [record], 0, sinks):
                 ids = codec.ce_attributes(write.headers)
                 if ids.get("type") == DIFF_TYPE and write.topic == topics.diffs and write.value is not None:

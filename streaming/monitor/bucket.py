@@ -6,7 +6,7 @@ This is the whole job without Spark: the Spark operator, the benchmark's plain l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -41,9 +41,9 @@ RecordHeaders = Sequence[tuple[str, bytes | None]]
 
 
 class Record(NamedTuple):
-    """A record of the membership topic. ``type``, ``id`` and ``source`` are the ``ce_*`` headers' bytes.
+    """A record of the membership topic. ``type``, ``id``, ``source`` and ``time`` are the ``ce_*`` headers' bytes.
 
-    ``headers`` gives all headers when a dead letter needs them.
+    ``headers`` None: those that our codec writes and no others.
     """
 
     partition: int
@@ -53,7 +53,31 @@ class Record(NamedTuple):
     type: bytes | None
     id: bytes | None
     source: bytes | None
-    headers: Callable[[], RecordHeaders]
+    time: bytes | None
+    headers: RecordHeaders | None
+
+    @classmethod
+    def of(
+        cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders
+    ) -> Record:
+        """A record with all its headers; of several of one name the last counts."""
+        ce = dict(headers)
+        attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))
+        return cls(partition, offset, key, value, *attributes, headers)
+
+    @property
+    def all_headers(self) -> RecordHeaders:
+        """The headers as they were."""
+        if self.headers is not None:
+            return self.headers
+        return [
+            ("ce_specversion", codec.SPEC_VERSION),
+            ("ce_type", self.type),
+            ("ce_id", self.id),
+            ("ce_source", self.source),
+            ("ce_time", self.time),
+            ("content-type", codec.CONTENT_TYPE),
+        ]
 
 
 class Write(NamedTuple):
@@ -217,7 +241,7 @@ def _assignment(output: AssignmentOutput, sinks: Sinks) -> Write:
 
 def _dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
     headers = dead_letter_headers(
-        record.headers(), error, topic=sinks.membership, partition=record.partition, offset=record.offset
+        record.all_headers, error, topic=sinks.membership, partition=record.partition, offset=record.offset
     )
     key, value, headers = fit(record.key, record.value, headers, sinks.limit(sinks.dead_letters))
     partition = None

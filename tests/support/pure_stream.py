@@ -16,9 +16,7 @@ def records(log: Log) -> list[Record]:
     found = []
     for partition, rows in enumerate(log.partitions):
         for offset, (key, value, headers) in enumerate(rows):
-            ce: dict[str, bytes | None] = dict(headers)
-            parts = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"))
-            found.append(Record(partition, offset, key, value, *parts, lambda headers=headers: headers))
+            found.append(Record.of(partition, offset, key, value, headers))
     return found
 
 

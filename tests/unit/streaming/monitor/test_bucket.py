@@ -21,9 +21,7 @@ SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
 
 def record(event: Event, offset: int = 0, partition: int = 1) -> Record:
     key, value, headers = codec.encode_event(event)
-    ce = codec.ce_attributes(headers)
-    parts = (ce["type"].encode(), ce["id"].encode(), ce["source"].encode())
-    return Record(partition, offset, key, value, *parts, lambda: headers)
+    return Record.of(partition, offset, key, value, headers)
 
 
 def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
@@ -43,7 +41,7 @@ def test_a_diff_and_the_latest_assignment_go_to_their_topics_by_murmur2() -> Non
 
 
 def bad(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:
-    return Record(2, 7, key, value, ce_type, b"1", b"s", lambda: [("x", None), ("dlt_topic", b"old")])
+    return Record(2, 7, key, value, ce_type, b"1", b"s", None, [("x", None), ("dlt_topic", b"old")])
 
 
 PARTITIONS = b"topic.partitions_changed"
@@ -235,7 +233,7 @@ def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
     assert bucket.due == {"g": 5 + FORGET_AFTER_MS}
     (write,) = expire(bucket, 5 + FORGET_AFTER_MS, SINKS)
     assert dict(write.headers)["ce_type"] == b"group.deleted"
-    back = Record(0, 9, write.key, write.value, b"group.deleted", b"1", b"s", list)
+    back = Record(0, 9, write.key, write.value, b"group.deleted", b"1", b"s", None, [])
     (tombstone,) = process(bucket, [back], 0, SINKS)
     assert (tombstone.topic, tombstone.value) == ("a", None)
     assert len(Bucket(bucket.pack())) == 0

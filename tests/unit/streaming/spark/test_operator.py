@@ -10,7 +10,7 @@ import pandas as pd
 
 from streaming import codec
 from streaming.monitor.bucket import Sinks
-from streaming.spark.operator import APPENDED, INPUT, operator, original_headers, records
+from streaming.spark.operator import APPENDED, INPUT, operator, records
 from streaming.spark.tally import Told
 from tests.support.membership import Log
 
@@ -101,22 +101,24 @@ def test_ticks_are_no_records() -> None:
 
 
 def test_headers_come_back_byte_for_byte() -> None:
-    usual = original_headers(b"t", b"i", b"s", b"now", None)
-    assert usual == [
-        ("ce_specversion", b"1.0"),
-        ("ce_type", b"t"),
-        ("ce_id", b"i"),
-        ("ce_source", b"s"),
-        ("ce_time", b"now"),
-        ("content-type", b"application/json"),
-    ]
     packed = '[{"key":"a"},{"key":"a","value":""},{"key":"ü","value":"/w=="}]'
-    assert original_headers(b"", b"", b"", b"", packed) == [
-        ("a", None),
-        ("a", b""),
-        ("ü", b"\xff"),
+    attributes = (b"t", b"i", b"s", b"now")
+    found, _ = records(
+        [table([(0, at, b"k", b"v", *attributes, other) for at, other in enumerate((None, packed, "[]"))])]
+    )
+    assert [record.all_headers for record in found] == [
+        [
+            ("ce_specversion", b"1.0"),
+            ("ce_type", b"t"),
+            ("ce_id", b"i"),
+            ("ce_source", b"s"),
+            ("ce_time", b"now"),
+            ("content-type", b"application/json"),
+        ],
+        [("a", None), ("a", b""), ("ü", b"\xff")],
+        [],
     ]
-    assert original_headers(b"", b"", b"", b"", "[]") == []
+    assert [record.type for record in found] == [b"t", None, None]
 
 
 def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> None:
@@ -124,4 +126,4 @@ def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> Non
     packed = msgspec.json.encode([{"key": name, "value": value} for name, value in found]).decode()
     (record,), *_ = records([table([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
-    assert [name for name, _ in record.headers()] == ["ce_id", "ce_type", "x", "ce_id"]
+    assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
