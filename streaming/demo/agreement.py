@@ -61,6 +61,16 @@ def _reported(lines: Iterable[ReportLine], eager: bool) -> dict[str, dict[int, P
     return held
 
 
+def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], list[Partitions]]:
+    """What each member held after it gave something up as the first thing in a generation, in a list of one."""
+    first: dict[tuple[str, int], ReportLine] = {}
+    for line in lines:
+        first.setdefault((line.member_id, line.generation), line)
+    return {
+        place: [line.owned] for place, line in first.items() if line.event == "revoked" and not line.closing
+    }
+
+
 def compare(
     diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]
 ) -> Agreement:
@@ -68,14 +78,16 @@ def compare(
 
     A generation that arrives while the consumer closes may show in its last callbacks, or not at all: a consumer
     knows its number before its share. A generation without a callback of its own (cooperative: nothing changed)
-    counts with what the member held before. A member is compared from the first generation it reported on;
-    ``eager_groups`` says by group whether its members run eagerly.
+    counts with what the member held before. A cooperative client may have joined the next round by the time its
+    callback gives partitions up, which then comes under that round's number. A member is compared from the first
+    generation it reported on; ``eager_groups`` says by group whether its members run eagerly.
     """
     lines = list(reports)
     closing: dict[str, dict[int, list[Partitions]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         if line.closing:
             closing[line.member_id][line.generation].append(line.owned)
+    given_up = _given_up(lines)
     held = {eager: _reported(lines, eager) for eager in (True, False)}
     latest_seen: dict[str, int] = {}
     for line in lines:
@@ -92,7 +104,10 @@ def compare(
             if not told or gone:
                 continue  # not in yet, or leaving, or crashed: a consumer has no callback for that
             last_words = closing.get(member_id, {})
-            agrees = after(member) in (known[max(told)], *last_words.get(generation, ()))
+            said = [known[max(told)], *last_words.get(generation, ())]
+            if generation not in known and not eager_groups[diff.group_id]:
+                said += given_up.get((member_id, generation + 1), ())
+            agrees = after(member) in said
             if not agrees and generation in last_words and generation not in known:
                 continue  # closed after it had joined this round and before it was told its share
             compared += 1

@@ -53,6 +53,15 @@ def test_cooperative_revocations_do_and_a_quiet_generation_keeps_what_was_held()
     assert compare(diffs, reports, {"g": False}) == Agreement(3, ())
 
 
+def test_a_cooperative_revocation_may_come_under_the_next_rounds_number() -> None:
+    late = [line(1, "assigned", {"t": [0, 1]}), line(3, "revoked", {"t": [0]})]
+    diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0]})]
+    assert compare(diffs, late, {"g": False}) == Agreement(3, ())
+    in_time = [late[0], line(2, "assigned", {"t": [0, 1]}), late[1]]
+    assert len(compare(diffs, in_time, {"g": False}).differences) == 1
+    assert len(compare([diff(2, c1={"t": [1]})], late, {"g": False}).differences) == 1
+
+
 def test_a_difference_is_told_in_words() -> None:
     answer = compare([diff(1, c1={"t": [0, 1]})], [line(1, "assigned", {"t": [0]})], {"g": True})
     assert answer == Agreement(
