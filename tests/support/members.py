@@ -121,6 +121,9 @@ class PythonMember:
                 generation = member._consumer._coordinator._generation.generation_id
                 member.generations[generation] = frozenset((one.topic, one.partition) for one in assigned)
 
+        # A leader without metadata of its topic gives out nothing, and may not see later that there is some.
+        for topic in self._topics:
+            self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe(self._topics, listener=Listener())
         while not self._stop.is_set():
             self._consumer.poll(timeout_ms=50)
