@@ -21,6 +21,8 @@ Headers = list[tuple[str, bytes]]
 
 SPEC_VERSION = b"1.0"
 CONTENT_TYPE = b"application/json"
+#: The headers of a record of ours, in this order.
+HEADER_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type")
 #: The longest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor makes.
 MAX_RECORD_BYTES = 10 * 2**20
 
@@ -65,14 +67,8 @@ def _second(seconds: int) -> str:
 
 def headers(ce_type: str, ce_source: str, ce_id: str, timestamp_ms: int) -> Headers:
     """The CloudEvents headers of one record."""
-    return [
-        ("ce_specversion", SPEC_VERSION),
-        ("ce_type", ce_type.encode()),
-        ("ce_id", ce_id.encode()),
-        ("ce_source", ce_source.encode()),
-        ("ce_time", rfc3339(timestamp_ms).encode()),
-        ("content-type", CONTENT_TYPE),
-    ]
+    attributes = (ce_type.encode(), ce_id.encode(), ce_source.encode(), rfc3339(timestamp_ms).encode())
+    return list(zip(HEADER_NAMES, (SPEC_VERSION, *attributes, CONTENT_TYPE), strict=True))
 
 
 def encode(value: object) -> bytes:

@@ -61,13 +61,13 @@ def _reported(lines: Iterable[ReportLine], eager: bool) -> dict[str, dict[int, P
     return held
 
 
-def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], list[Partitions]]:
-    """What each member held after it gave something up as the first thing in a generation, in a list of one."""
+def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], Partitions]:
+    """What each member held after it gave something up as the first thing in a generation."""
     first: dict[tuple[str, int], ReportLine] = {}
     for line in lines:
         first.setdefault((line.member_id, line.generation), line)
     return {
-        place: [line.owned] for place, line in first.items() if line.event == "revoked" and not line.closing
+        place: line.owned for place, line in first.items() if line.event == "revoked" and not line.closing
     }
 
 
@@ -105,8 +105,9 @@ def compare(
                 continue  # not in yet, or leaving, or crashed: a consumer has no callback for that
             last_words = closing.get(member_id, {})
             said = [known[max(told)], *last_words.get(generation, ())]
-            if generation not in known and not eager_groups[diff.group_id]:
-                said += given_up.get((member_id, generation + 1), ())
+            late = given_up.get((member_id, generation + 1))
+            if late is not None and generation not in known and not eager_groups[diff.group_id]:
+                said.append(late)
             agrees = after(member) in said
             if not agrees and generation in last_words and generation not in known:
                 continue  # closed after it had joined this round and before it was told its share

@@ -70,14 +70,10 @@ class Record(NamedTuple):
         """The headers as they were."""
         if self.headers is not None:
             return self.headers
-        return [
-            ("ce_specversion", codec.SPEC_VERSION),
-            ("ce_type", self.type),
-            ("ce_id", self.id),
-            ("ce_source", self.source),
-            ("ce_time", self.time),
-            ("content-type", codec.CONTENT_TYPE),
-        ]
+        attributes = (self.type, self.id, self.source, self.time)
+        return list(
+            zip(codec.HEADER_NAMES, (codec.SPEC_VERSION, *attributes, codec.CONTENT_TYPE), strict=True)
+        )
 
 
 class Write(NamedTuple):

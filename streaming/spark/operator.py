@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pandas as pd
 
+from streaming import codec
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, RecordHeaders, Sinks, Write, expire, process
 from streaming.spark.tally import Told
@@ -44,7 +45,6 @@ OUTPUT_SCHEMA = (
     "topic string, key binary, value binary, ce_type binary, ce_id binary, ce_source binary, ce_time binary, "
     "other_headers array<struct<key: string, value: binary>>, partition int"
 )
-_OWN = ["ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type"]
 STATE_SCHEMA = "blob binary"
 
 
@@ -105,7 +105,7 @@ def records(frames: Iterable[pd.DataFrame]) -> tuple[list[Record], int | None]:
     return rows, min(appended, default=None)
 
 
-#: Nearly always the order, and twice as fast as :func:`_place`.
+#: As :func:`_place` where every record has a key: nearly always, and without a Python call a record.
 _place_of_keyed = itemgetter(INPUT.index("key"), INPUT.index("partition"), INPUT.index("offset"))
 
 
@@ -145,6 +145,6 @@ def frame(writes: list[Write]) -> pd.DataFrame:
 
 
 def _columns(headers: RecordHeaders) -> tuple[Sequence[bytes | None], list[dict[str, Any]] | None]:
-    if [name for name, _ in headers] == _OWN:
+    if tuple(name for name, _ in headers) == codec.HEADER_NAMES:
         return [value for _, value in headers[1:5]], None
     return (None, None, None, None), [{"key": name, "value": value} for name, value in headers]

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from streaming.monitor.bucket import Sinks
     from streaming.spark.tally import Tally
 
-#: The headers that our codec writes: the names of all, and the values of those that never change.
-_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type")
-_FIRST = codec.SPEC_VERSION
-_LAST = codec.CONTENT_TYPE
-
 
 def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """The membership topic as a stream. ``options`` are those of Spark's Kafka source."""
@@ -47,19 +42,18 @@ def ticks(records: DataFrame, buckets: int) -> DataFrame:
 
 
 def slim(records: DataFrame, buckets: int) -> DataFrame:
-    """``bucket`` and what the operator gets (:data:`~streaming.spark.operator.INPUT` and when it was appended).
+    """``bucket``, the operator's :data:`~streaming.spark.operator.INPUT`, and when a record was appended.
 
-    ``headers`` null counts as none.
-
-    A group's bucket is decided by the CRC-32 of its key: the same in every version of Spark and Python. A record
-    without a key carries no state; it goes to a bucket by its partition, only to be dead-lettered.
+    ``headers`` null counts as none. A group's bucket is decided by the CRC-32 of its key: the same in every version
+    of Spark and Python. A record without a key carries no state; it goes to a bucket by its partition, only to be
+    dead-lettered.
     """
     place = f.pmod(f.coalesce(f.crc32("key"), "partition"), f.lit(buckets)).cast("int")
     headers = f.col("headers")
     usual = (
-        (headers["key"] == _array(_NAMES))
-        & (f.get(headers, f.lit(0))["value"] == f.lit(_FIRST))
-        & (f.get(headers, f.lit(5))["value"] == f.lit(_LAST))
+        (headers["key"] == _array(codec.HEADER_NAMES))
+        & (f.get(headers, f.lit(0))["value"] == f.lit(codec.SPEC_VERSION))
+        & (f.get(headers, f.lit(5))["value"] == f.lit(codec.CONTENT_TYPE))
     )
     return records.select(
         f.get(_array(bucket_numbers(buckets)), place).alias("bucket"),
@@ -68,7 +62,7 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
         "key",
         "value",
         # Where the headers are not the usual ones, these are any: the operator takes what is in `other_headers`.
-        *(f.get(headers, f.lit(number))["value"].alias(_NAMES[number]) for number in range(1, 5)),
+        *(f.get(headers, f.lit(number))["value"].alias(codec.HEADER_NAMES[number]) for number in range(1, 5)),
         f.when(usual, None).otherwise(f.coalesce(f.to_json(headers), f.lit("[]"))).alias("other_headers"),
         f.unix_millis("timestamp").alias(APPENDED),
     )
@@ -94,8 +88,10 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, t
             "NoTimeout",
         )
     )
-    values = f.array(f.lit(_FIRST), "ce_type", "ce_id", "ce_source", "ce_time", f.lit(_LAST))
-    usual = f.map_entries(f.map_from_arrays(_array(_NAMES), values))
+    values = f.array(
+        f.lit(codec.SPEC_VERSION), "ce_type", "ce_id", "ce_source", "ce_time", f.lit(codec.CONTENT_TYPE)
+    )
+    usual = f.map_entries(f.map_from_arrays(_array(codec.HEADER_NAMES), values))
     return rows.select(
         "topic", "key", "value", f.coalesce("other_headers", usual).alias("headers"), "partition"
     )

@@ -40,7 +40,7 @@ _SHIPPED = (
     "jsr305-",
 )
 _END_SECONDS = 10.0
-#: Where Hadoop's native library is not, as nearly everywhere, a fork each.
+#: What saves forked commands where Hadoop's native library is missing, as nearly everywhere.
 _LOCAL_FILES = {
     # The default manager forks `chmod` and `ls` for every checkpoint file.
     "spark.sql.streaming.checkpointFileManagerClass": (

@@ -66,6 +66,7 @@ class Tally:
     def of(self, batch: int) -> Mapping[int, Told]:
         """In the driver: what every bucket said of a batch that has ended; it is forgotten with those before it."""
         batches: _Batches = self._batches.value
-        for earlier in [number for number in batches if number < batch]:
-            del batches[earlier]
+        for number in tuple(batches):  # a copy: tasks of the next batch may tell meanwhile, on another thread
+            if number < batch:
+                del batches[number]
         return batches.pop(batch, {})

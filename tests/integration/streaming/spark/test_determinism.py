@@ -62,12 +62,13 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka,
                 "startingOffsets": "earliest",
                 **({} if bound is None else {"maxOffsetsPerTrigger": str(bound)}),
             }
+            tally = Tally(spark)
             rows = plan.writes(
                 plan.source(spark, spark_options(kafka) | options),
                 plan.source(spark, spark_options(kafka) | {"subscribe": ticks}),
                 buckets,
                 job.sinks._replace(membership=names.membership),
-                Tally(spark),
+                tally,
             )
             query = (
                 rows.writeStream.format("kafka")
@@ -77,6 +78,7 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka,
                 .start()
             )
             query.awaitTermination()
+            told = [one for at in range(query.lastProgress["batchId"] + 1) for one in tally.of(at).values()]
             batches = len([one for one in query.recentProgress if one.numInputRows])
             topics = job.settings.topics
             variant = f"{bound or 'all'} events a batch, {buckets} buckets, {partitions} partitions"
@@ -85,3 +87,6 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka,
             assert job.rows(topics.diffs) == wanted[names.diffs], variant
             assert compacted(job.rows(topics.assignments)) == wanted[names.assignments], variant
             assert job.rows(topics.dead_letters) == wanted[names.dead_letters], variant
+            assert sum(one.diffs for one in told) == job.count(topics.diffs), variant
+            assert sum(one.dead_letters for one in told) == job.count(topics.dead_letters), variant
+            assert all(one.oldest for one in told), variant
