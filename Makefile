@@ -39,6 +39,7 @@ check: packages ## lint, format, types and layering, changing nothing
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); else echo "shellcheck is not installed: shell scripts not checked"; fi
+	@if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then cd kernel && cargo fmt --check && cargo clippy --quiet --locked -- --deny warnings; else echo "no cargo with rustfmt and clippy: kernel/ not checked"; fi
 
 format: packages ## format the code and mend what ruff can
 	@$(BIN)/ruff check --fix
@@ -50,7 +51,7 @@ bench-%: packages java ## one benchmark: make bench-assignors
 	@$(BIN)/python -m benchmarks.$* $(ARGS)
 
 clean: ## remove what the targets made here (the download caches stay)
-	@rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist kernel/target
 
 ##@ Set-up (the targets above call these)
 packages: ## uv, and the packages of uv.lock in .venv

@@ -30,8 +30,21 @@ else
     "$uv" --version >/dev/null 2>&1 || private_uv
 fi
 
+# The native rounds are an extra for machines with Rust: the same answers without it, more slowly.
+kernel=
+without=.venv/without-kernel
+[ -e "$without" ] || ! cargo --version >/dev/null 2>&1 || kernel="--group kernel"
+
 # Silent when there is nothing to do; uv's own progress when there is.
-"$uv" sync --locked --check --quiet 2>/dev/null && exit 0
+# shellcheck disable=SC2086 # two words or none
+"$uv" sync --locked $kernel --check --quiet 2>/dev/null && exit 0
 [ -d .venv ] || echo "Installing the locked packages into .venv (about 600 MB, once)" >&2
 # Compiled now, by all cores: else each of the demo's ten processes compiles what it imports.
+if [ -n "$kernel" ]; then
+    # shellcheck disable=SC2086 # two words
+    "$uv" sync --locked $kernel --compile-bytecode && exit 0
+    echo "Going on without the package in kernel/: Python answers the same (remove $without to try again)" >&2
+    [ -d .venv ] || "$uv" venv --quiet
+    : >"$without"
+fi
 "$uv" sync --locked --compile-bytecode || fail "the packages of uv.lock could not be installed: see uv's message above"

@@ -23,9 +23,8 @@ from streaming.events import (
     SubscriptionChanged,
 )
 from streaming.monitor import liveness
-from streaming.monitor.apply import apply
 from streaming.monitor.blob import Bucket, Tracked
-from streaming.monitor.state import AssignmentOutput, DiffOutput, Output
+from streaming.monitor.decision import Assignment, decide
 
 #: ``ce_source`` of everything the stream writes from events.
 SOURCE = "rebalance-monitor/stream"
@@ -119,7 +118,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
         can't be used gives a dead letter and changes nothing.
     """
     writes: list[Write] = []
-    latest: dict[str, AssignmentOutput] = {}
+    latest: dict[str, tuple[Event, Assignment]] = {}
     for record in records:
         try:
             if record.type == _HEARTBEAT:
@@ -129,7 +128,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
         except Exception as error:  # noqa: BLE001 - poison never stops the job: it is in the dead letter whole
             writes.append(_dead_letter(record, error, sinks))
     # A compacted topic keeps the last record of a key: what a batch overwrites itself need not be written.
-    writes += [_assignment(output, sinks) for output in latest.values()]
+    writes += [_assignment(event, assignment, sinks) for event, assignment in latest.values()]
     return writes
 
 
@@ -157,7 +156,7 @@ def _hear(bucket: Bucket, record: Record, now_ms: int) -> None:
 
 
 def _apply(
-    bucket: Bucket, record: Record, now_ms: int, sinks: Sinks, latest: dict[str, AssignmentOutput]
+    bucket: Bucket, record: Record, now_ms: int, sinks: Sinks, latest: dict[str, tuple[Event, Assignment]]
 ) -> Sequence[Write]:
     event = codec.decode_event(record.key, record.value, _attributes(record))
     data = event.data
@@ -168,27 +167,27 @@ def _apply(
         return ()
     if isinstance(data, MemberFenced) and liveness.is_stale(tracked, data):
         return ()
-    before = tracked.state
-    state, outputs = apply(before, event)
-    if state is before:
+    decision = decide(tracked, event)
+    if decision is None:
         return ()
     # What can fail comes before the first change.
-    writes = [_diff(output, sinks) for output in outputs if isinstance(output, DiffOutput)]
-    _refuse_too_large(writes, outputs, sinks)
-    for output in outputs:
-        if isinstance(output, AssignmentOutput):
-            latest[data.group_id] = output
-    tracked.state = state
+    writes = [_diff(event, ce_id, value, sinks) for ce_id, value in decision.diffs]
+    assignment = decision.latest
+    # Beside a diff the latest assignment is the shorter one.
+    _refuse_too_large(
+        writes if writes or assignment is None else [_assignment(event, assignment, sinks)], sinks
+    )
+    if assignment is not None:
+        latest[data.group_id] = event, assignment
+    tracked.keep(decision.state)
     _keep_alive(tracked, event, now_ms, sinks.forget_after_ms)
     bucket.put(data.group_id)
     return writes
 
 
-def _refuse_too_large(writes: Sequence[Write], outputs: Sequence[Output], sinks: Sinks) -> None:
+def _refuse_too_large(writes: Sequence[Write], sinks: Sinks) -> None:
     """A record that its topic does not take would stop the job for good: the event is refused instead."""
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
-    if not writes:  # the latest assignment alone; otherwise it is shorter than the diff
-        writes = [_assignment(output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
     for write in writes:
         if len(write.key or b"") + len(write.value or b"") + _HEADROOM < limit:
             continue
@@ -206,7 +205,7 @@ def _keep_alive(tracked: Tracked, event: Event, now_ms: int, forget_after_ms: in
     if isinstance(data, MemberJoined | SubscriptionChanged):
         liveness.renew(tracked, data.member_id, data.timestamp, now_ms)
     liveness.drop_gone(tracked)
-    if tracked.state is not None and not tracked.state.members:
+    if not tracked.empty and not tracked.member_ids:
         tracked.forget_at = tracked.forget_at or now_ms + forget_after_ms
     else:
         tracked.forget_at = 0
@@ -223,16 +222,16 @@ def _attributes(record: Record) -> dict[str, str]:
     return found
 
 
-def _diff(output: DiffOutput, sinks: Sinks) -> Write:
-    diff = output.diff
-    headers = codec.headers(DIFF_TYPE, SOURCE, output.id, diff.timestamp)
-    return _keyed(sinks.diffs, diff.group_id.encode(), codec.encode(diff), headers, sinks)
+def _diff(event: Event, ce_id: str, value: bytes, sinks: Sinks) -> Write:
+    data = event.data
+    headers = codec.headers(DIFF_TYPE, SOURCE, ce_id, data.timestamp)
+    return _keyed(sinks.diffs, data.group_id.encode(), value, headers, sinks)
 
 
-def _assignment(output: AssignmentOutput, sinks: Sinks) -> Write:
-    value = None if output.assignment is None else codec.encode(output.assignment)
-    headers = codec.headers(ASSIGNMENT_TYPE, SOURCE, output.id, output.timestamp)
-    return _keyed(sinks.assignments, output.group_id.encode(), value, headers, sinks)
+def _assignment(event: Event, assignment: Assignment, sinks: Sinks) -> Write:
+    data = event.data
+    headers = codec.headers(ASSIGNMENT_TYPE, SOURCE, assignment.id, data.timestamp)
+    return _keyed(sinks.assignments, data.group_id.encode(), assignment.value, headers, sinks)
 
 
 def _dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:

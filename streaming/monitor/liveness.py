@@ -31,8 +31,7 @@ def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
     """Take note of a heartbeat; False when the member is not tracked: it is unknown or named no timeout."""
     heard = tracked.heard.get(member_id)
     if heard is None:
-        member = tracked.state.member(member_id) if tracked.state is not None else None
-        timeout = member.session_timeout_ms or 0 if member is not None else 0
+        timeout = tracked.session_timeout_ms(member_id) or 0
         if timeout <= 0:
             return False
         tracked.heard[member_id] = Heard(timestamp, now_ms + timeout, timeout)
@@ -59,9 +58,7 @@ def is_stale(tracked: Tracked, fence: MemberFenced) -> bool:
 def drop_gone(tracked: Tracked) -> None:
     """Forget the deadlines of members that are not in the group any more."""
     if tracked.heard:
-        present = (
-            {member.member_id for member in tracked.state.members} if tracked.state is not None else set()
-        )
+        present = set(tracked.member_ids)
         if not tracked.heard.keys() <= present:
             tracked.heard = {
                 member_id: heard for member_id, heard in tracked.heard.items() if member_id in present

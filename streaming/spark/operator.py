@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
-from operator import itemgetter
+from operator import gt, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -95,26 +95,38 @@ def records(frames: Iterable[pd.DataFrame]) -> tuple[list[Record], int | None]:
         oldest.append(part[APPENDED].min())
         for column, name in zip(columns, INPUT, strict=True):
             column.extend(part[name].tolist())
-    rows = list(map(Record._make, zip(*columns, strict=True)))
-    # Spark hands them over in any order.
-    rows.sort(key=_place if None in columns[INPUT.index("key")] else _place_of_keyed)
-    rows = rows[bisect_left(rows, 0, key=_partition) :]
+    rows = _in_order(map(Record._make, zip(*columns, strict=True)))
     if columns[-1].count(None) < len(columns[-1]):
         rows = [row if row.headers is None else _unusual(row) for row in rows]
     appended = [int(ms) for ms in oldest if pd.notna(ms)]
     return rows, min(appended, default=None)
 
 
-#: As :func:`_place` where every record has a key: nearly always, and without a Python call a record.
-_place_of_keyed = itemgetter(INPUT.index("key"), INPUT.index("partition"), INPUT.index("offset"))
+def _in_order(rows: Iterable[Record]) -> list[Record]:
+    """Group after group, without the ticks. Spark hands rows over in any order, but mostly in the log's."""
+    groups: dict[bytes | None, list[Record]] = {}
+    for row in rows:
+        known = groups.get(row.key)
+        if known is None:
+            groups[row.key] = [row]
+        else:
+            known.append(row)
+    ordered: list[Record] = []
+    for key in sorted(groups, key=_none_first):
+        group = groups[key]
+        places = list(map(_place, group))
+        if any(map(gt, places, places[1:])):
+            group.sort(key=_place)
+        ordered += group[bisect_left(group, 0, key=_partition) :] if key is None else group
+    return ordered
 
 
-def _place(row: Record) -> tuple[bytes, int, int]:
-    return row.key or b"", row.partition, row.offset  # ticks, without a key and in partition −1, come first
+_place = itemgetter(INPUT.index("partition"), INPUT.index("offset"))
+_partition = itemgetter(INPUT.index("partition"))
 
 
-def _partition(row: Record) -> int:
-    return row.partition
+def _none_first(key: bytes | None) -> bytes:
+    return key or b""
 
 
 def _unusual(row: Record) -> Record:

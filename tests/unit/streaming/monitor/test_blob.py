@@ -14,7 +14,8 @@ def packed() -> tuple[Bucket, bytes]:
     bucket = Bucket()
     log = Log()
     tracked = bucket.get("g")
-    tracked.state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10), log.join("c2")])
+    state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10), log.join("c2")])
+    tracked.keep(state)
     tracked.heard = {"c1": Heard(1, 99, 10)}
     bucket.put("g")
     return bucket, bucket.pack()
@@ -69,3 +70,24 @@ def test_a_deadline_moves_without_the_state_being_unpacked(monkeypatch: pytest.M
     monkeypatch.undo()
     assert Bucket(moved).get("g").state == Bucket(data).get("g").state
     assert Bucket(moved).due == {"g": 120}
+
+
+def test_a_group_that_native_code_has_is_packed_and_shown_alike() -> None:
+    pytest.importorskip("rebalance_kernel", reason="built where there is cargo")
+    readable, data = packed()
+    bucket = Bucket(data)
+    tracked = bucket.get("g")
+    assert tracked.plain is not None
+    assert list(tracked.member_ids) == ["c1", "c2"]
+    assert (tracked.session_timeout_ms("c1"), tracked.session_timeout_ms("c2")) == (10, None)
+    bucket.put("g")
+    assert bucket.pack() == data
+    assert tracked == readable.get("g")
+
+
+def test_without_native_code_no_group_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blob, "Group", None)
+    bucket = Bucket(packed()[1])
+    assert bucket.get("g").plain is None
+    assert list(bucket.get("g").member_ids) == ["c1", "c2"]
+    assert bucket.get("g").session_timeout_ms("c1") == 10

@@ -98,7 +98,7 @@ def test_a_bug_of_ours_is_a_dead_letter_too(monkeypatch: pytest.MonkeyPatch) -> 
     def explode(*_: object) -> None:
         raise KeyError("boom")
 
-    monkeypatch.setattr("streaming.monitor.bucket.apply", explode)
+    monkeypatch.setattr("streaming.monitor.bucket.decide", explode)
     (letter,) = run(Bucket(), [Log().join("c1")])
     assert dict(letter.headers)["dlt_exception"] == b"KeyError"
 

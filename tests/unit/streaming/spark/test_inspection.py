@@ -20,7 +20,8 @@ def test_a_folder_without_state_is_named(tmp_path: Path) -> None:
 def test_fields_have_their_names() -> None:
     log, bucket = Log(), Bucket()
     tracked = bucket.get("g")
-    tracked.state, _ = play([log.topics(t=1), log.join("c1")])
+    state, _ = play([log.topics(t=1), log.join("c1")])
+    tracked.keep(state)
     tracked.heard = {"c1": Heard(1, 99, 10)}
     found = json.loads(Inspected(3, "g", 120, tracked).as_json())
     assert (found["groupId"], found["bucket"], found["bytes"], found["forgetAt"]) == ("g", 3, 120, None)

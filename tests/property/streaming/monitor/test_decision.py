@@ -1,0 +1,131 @@
+"""The native rounds and their readable twin give the same bytes and the same state, event by event."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.errors import MonitorError
+from streaming import codec
+from streaming.events import Event
+from streaming.monitor.apply import apply
+from streaming.monitor.blob import Tracked
+from streaming.monitor.decision import DenseAssignment, decide
+from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState
+from tests.support.logs import membership_log
+from tests.support.membership import Log
+
+pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
+
+ASSIGNORS = (
+    [],
+    ["range"],
+    ["roundrobin"],
+    ["sticky", "range"],
+    ["cooperative-sticky"],
+    ["cooperative-sticky", "range"],
+    ["mine", "range"],
+)
+
+
+def compare(events: Iterable[Event]) -> int:
+    """How many events native code decided; every one gives what Python gives."""
+    states: dict[str, GroupState | None] = {}
+    native: dict[str, Tracked] = {}
+    dense = 0
+    for event in events:
+        group_id = event.data.group_id
+        before, tracked = states.get(group_id), native.setdefault(group_id, Tracked())
+        try:
+            states[group_id], outputs = apply(before, event)
+        except MonitorError as error:
+            with pytest.raises(type(error)):
+                decide(tracked, event)
+            continue
+        decision = decide(tracked, event)
+        if decision is None:
+            assert states[group_id] is before
+            continue
+        tracked.keep(decision.state)
+        assert list(decision.diffs) == [
+            (output.id, codec.encode(output.diff)) for output in outputs if isinstance(output, DiffOutput)
+        ]
+        latest = [output for output in outputs if isinstance(output, AssignmentOutput)]
+        assert (decision.latest is None) == (not latest)
+        if decision.latest is not None:
+            assignment = latest[-1].assignment
+            value = None if assignment is None else codec.encode(assignment)
+            assert (decision.latest.id, decision.latest.value) == (latest[-1].id, value)
+        dense += isinstance(decision.latest, DenseAssignment)
+        known = states[group_id]
+        assert list(tracked.member_ids) == ([m.member_id for m in known.members] if known else [])
+        copy = Tracked()
+        copy.keep(decision.state)
+        assert copy.state == known
+    return dense
+
+
+def plain_log(seed: int, count: int) -> Iterator[Event]:
+    """One group that native code mostly decides: joins, leaves, repeats, a static member, few other events."""
+    rng = random.Random(seed)
+    log = Log("groüp" if seed % 7 == 0 else "group")
+    names = [f"t{number}" for number in range(rng.choice((1, 1, 1, 2, 5)))]
+    rng.shuffle(names)
+    assignors = rng.choice(ASSIGNORS)
+    yield log.topics(**{name: rng.choice((1, 3, 12, 40)) for name in names[: rng.randint(1, len(names))]})
+    present: list[str] = []
+    for _ in range(count):
+        step = rng.random()
+        if step < 0.05:
+            yield log.topics(**{rng.choice(names): rng.choice((1, 3, 12, 40))})
+        elif step < 0.08 and present:
+            yield log.subscribe(rng.choice(present), *names)
+        elif step < 0.45 and present:
+            gone = rng.choice([*present, "never"])
+            leave = log.leave if rng.random() < 0.5 else log.fence
+            event = leave(gone, **rng.choice(({}, {"reason": 'schläft "tief"'}, {"group_instance_id": "i1"})))
+            if gone in present:
+                present.remove(gone)
+            yield event
+            if rng.random() < 0.2:
+                yield event
+        else:
+            member = f"{rng.choice('abcÄ') if rng.random() < 0.02 else 'c'}-{rng.randrange(60)}"
+            if member not in present:
+                present.append(member)
+            fields: dict[str, object] = {
+                "assignors": assignors,
+                "session_timeout_ms": rng.choice((None, 10_000)),
+            }
+            if rng.random() < 0.1:
+                fields["group_instance_id"] = f"i{rng.randrange(4)}"
+            if rng.random() < 0.02:
+                fields |= rng.choice(({"rack_id": "r"}, {"assignors": ["range"]}, {"generation": 50}))
+            yield log.join(member, *names, **fields)
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=150)
+def test_plain_groups(seed: int) -> None:
+    compare(plain_log(seed, 60))
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=30)
+def test_groups_of_every_kind(seed: int) -> None:
+    compare(membership_log(200, 9, seed))
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_a_large_group_is_decided_by_native_code(assignor: str) -> None:
+    log = Log()
+    members = [f"consumer-{number:03d}" for number in range(300)]
+    events = [log.topics(t=700, u=13)]
+    events += [log.join(member, "t", "u", assignors=[assignor]) for member in members]
+    events += [log.leave(member) for member in members[::3]]
+    # The first event makes the group, and few ids of so many share a bin of Java's map.
+    assert compare(events) >= 300
