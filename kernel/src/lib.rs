@@ -51,6 +51,11 @@ impl Group {
         self.0.applied.chunks_exact(mark.len()).any(|known| known == mark)
     }
 
+    /// How many members there are.
+    fn __len__(&self) -> usize {
+        self.0.members.len()
+    }
+
     /// The members' ids, in order.
     fn member_ids(&self) -> Vec<&str> {
         self.0.members.iter().map(|member| &*member.member_id).collect()

@@ -89,6 +89,11 @@ class Tracked:
         return self._state if isinstance(self._state, GroupState) else None
 
     @property
+    def dense(self) -> bool:
+        """Whether native code has the state."""
+        return self._native is not None
+
+    @property
     def plain(self) -> Group | None:
         """The state as native code has it; None where that is not installed, or the group not one for it."""
         if self._native is None and not self._other and not self.empty:
@@ -109,6 +114,13 @@ class Tracked:
         if self._native is not None:
             return self._native.member_ids()
         return [member.member_id for member in self.state.members] if self.state is not None else ()
+
+    @property
+    def deserted(self) -> bool:
+        """Whether something is known of the group, and it has no members."""
+        if self._native is not None:
+            return not len(self._native)
+        return self.state is not None and not self.state.members
 
     def session_timeout_ms(self, member_id: str) -> int | None:
         """What a member named; None: nothing, or there is no such member."""

@@ -204,8 +204,8 @@ def _keep_alive(tracked: Tracked, event: Event, now_ms: int, forget_after_ms: in
     data = event.data
     if isinstance(data, MemberJoined | SubscriptionChanged):
         liveness.renew(tracked, data.member_id, data.timestamp, now_ms)
-    liveness.drop_gone(tracked)
-    if not tracked.empty and not tracked.member_ids:
+    liveness.drop_gone(tracked, event)
+    if tracked.deserted:
         tracked.forget_at = tracked.forget_at or now_ms + forget_after_ms
     else:
         tracked.forget_at = 0

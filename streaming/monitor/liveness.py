@@ -15,7 +15,7 @@ Two guards keep a paused or late job, or skewed clocks, from fencing members tha
 
 from __future__ import annotations
 
-from streaming.events import Event, GroupDeleted, MemberFenced
+from streaming.events import Event, GroupDeleted, MemberFenced, MemberJoined, MemberLeft
 from streaming.monitor.blob import Heard, Tracked
 
 #: Name of the timer in ``ce_source`` of what it writes.
@@ -55,14 +55,21 @@ def is_stale(tracked: Tracked, fence: MemberFenced) -> bool:
     return heard is None or heard.timestamp != fence.last_heard
 
 
-def drop_gone(tracked: Tracked) -> None:
-    """Forget the deadlines of members that are not in the group any more."""
-    if tracked.heard:
-        present = set(tracked.member_ids)
-        if not tracked.heard.keys() <= present:
-            tracked.heard = {
-                member_id: heard for member_id, heard in tracked.heard.items() if member_id in present
-            }
+def drop_gone(tracked: Tracked, event: Event) -> None:
+    """Forget the deadlines of members that are not in the group any more after an event."""
+    data = event.data
+    if not tracked.heard:
+        return
+    if tracked.dense and isinstance(data, MemberJoined | MemberLeft | MemberFenced):
+        # Native code has taken the member out that the event names, or none.
+        if not isinstance(data, MemberJoined):
+            tracked.heard.pop(data.member_id, None)
+        return
+    present = set(tracked.member_ids)
+    if not tracked.heard.keys() <= present:
+        tracked.heard = {
+            member_id: heard for member_id, heard in tracked.heard.items() if member_id in present
+        }
 
 
 def due(group_id: str, tracked: Tracked, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:
