@@ -39,7 +39,7 @@ from streaming.events import Event, MemberJoined, MemberLeft, PartitionsChanged,
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
-from streaming.monitor.blob import Bucket
+from streaming.monitor.blob import Bucket, Group
 from streaming.monitor.bucket import Record, Sinks, process
 from streaming.spark import plan
 from streaming.spark.job import PRODUCE
@@ -49,6 +49,9 @@ from streaming.spark.tally import Tally
 PARTITIONS = 4
 BUCKETS = 16
 TICKS_PER_SECOND = 100
+#: A small batch runs code that the JVM compiles late: it takes two thirds of the time after some hundred of them,
+#: and the job runs for months.
+WARM_SECONDS = 60.0
 
 
 class Run(NamedTuple):
@@ -279,7 +282,7 @@ def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, tuple[float, 
         rows, mode = bench.frames(spark, topic, out)[name]
         query = bench.start(rows(), mode, available_now=False)
         with changes(bench, topic, 10):
-            waits = _listen(bench, out, warm=12.0, seconds=seconds)
+            waits = _listen(bench, out, warm=WARM_SECONDS, seconds=seconds)
         phases = _phases(query)
         query.stop()
         found[name] = (statistics.median(waits), statistics.quantiles(waits, n=20)[-1], phases)
@@ -353,7 +356,9 @@ def table(
         (
             f"{platform.system()} {platform.machine()}, 2 cores, Python {platform.python_version()}, embedded "
             f"broker on the same machine; {count:,} events (90 % heartbeats and repeats, 10 % changes) over "
-            f"{groups:,} groups of 20 members, seed 1; the second run of each in one warm Spark session."
+            f"{groups:,} groups of 20 members, seed 1; the second run of each in one warm Spark session, "
+            f"rounds {'in native code' if Group is not None else 'in Python'}. "
+            f"Latency after {WARM_SECONDS:.0f} s of that load."
         ),
         "",
         "| variant | events/s | of (a) | events per CPU second | of (a) |",

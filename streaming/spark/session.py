@@ -90,7 +90,11 @@ def connector_jars(jars: Iterable[Path]) -> list[Path]:
 def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
     """Spark's properties. Each that is not about quiet or place has its reason beside it."""
     local = options.master.startswith("local")
-    java_options = f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xshare:auto"
+    # VFORK: Hadoop forks a `chmod` for each of a batch's files; by the JDK's helper one takes 1.6 ms, so 1.0.
+    java_options = (
+        f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xshare:auto "
+        "-Djdk.lang.Process.launchMechanism=VFORK"
+    )
     return {
         "spark.master": options.master,
         "spark.app.name": "kafka-rebalance-monitor",
