@@ -1,13 +1,14 @@
 """The daemon that Spark forks its Python workers from (``spark.python.daemon.module``).
 
-Three things make every batch faster, all before the first fork:
+Four things make every batch faster, all before the first fork:
 
-* What the operator needs (pandas, pyarrow, the monitor) is imported once here rather than in each new worker.
+* What the operator needs (pyarrow, the monitor) is imported once here rather than in each new worker.
 * For every task a worker calls ``importlib.invalidate_caches()``, and before CPython 3.13 ``zipimport`` then reads
   the directory of every zip on the path again: pyspark's, py4j's and Spark's own core jar. Half of a small batch
   went there. Here, as CPython 3.13 does in effect, an archive is read again only if its file has changed.
 * The JVM sends a task's command and then its rows. Nagle's algorithm holds the rows back until the command is
   acknowledged, and a worker that has answered before puts that off by 40 ms. Here it acknowledges at once.
+* pyspark makes pandas frames of everything: here Arrow's arrays are handed over (:mod:`streaming.spark.arrow`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import gc
 import socket
 import sys
-import warnings
 import zipimport
 from collections.abc import Callable
 from pathlib import Path
@@ -66,16 +66,13 @@ def acknowledge_at_once(serve: Serve) -> Serve:
 
 def main() -> None:
     """Run pyspark's daemon, warmed up."""
-    import pandas as pd  # noqa: F401 - warms the fork
-    import pyarrow as pa  # noqa: F401 - same
-    import pyspark.worker  # noqa: F401 - same
     from pyspark import daemon
 
-    import streaming.spark.operator  # noqa: F401 - same
+    import streaming.spark.operator  # noqa: F401 - warms the fork
+    from streaming.spark import arrow
 
     read_changed_archives_only()
-    # pyspark's own serializer concatenates empty frames for every batch; nothing here depends on their types.
-    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    arrow.install()
     # A worker runs a full collection after every task: what was imported here need not be looked at again.
     gc.freeze()
     # That collection is enough: a batch makes no cycles worth looking for, and looking took a sixth of its time.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import pandas as pd
+import pyarrow as pa
 
 from streaming import codec
 from streaming.monitor.bucket import Sinks
-from streaming.spark.operator import APPENDED, INPUT, operator, records
+from streaming.spark.operator import OUTPUT_SCHEMA, operator, records
 from streaming.spark.tally import Told
 from tests.support.membership import Log
 
@@ -53,14 +54,19 @@ class Tally:
         self.told.append((bucket, told))
 
 
-def table(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+def arrays(rows: list[tuple[Any, ...]]) -> list[pa.Array]:
+    """The columns as Spark hands them over: bucket, those of a record, and when it was appended."""
     appended = [None if partition < 0 else 900 - offset for partition, offset, *_ in rows]
-    return pd.DataFrame(rows, columns=list(INPUT)).assign(**{APPENDED: appended})
+    types = [pa.int32(), pa.int64(), *[pa.binary()] * 6, pa.string()]
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    return [pa.array([7] * len(rows), pa.int32()), *columns, pa.array(appended, pa.int64())]
 
 
 def run(rows: list[tuple[Any, ...]], state: State, tally: Tally | None = None) -> list[SimpleNamespace]:
-    frames = operator(SINKS, tally or Tally())((7,), iter([table(rows)]), state)  # type: ignore[arg-type]
-    return [SimpleNamespace(**found) for frame in frames for found in frame.to_dict("records")]
+    given = operator(SINKS, tally or Tally())((7,), iter([arrays(rows)]), state)  # type: ignore[arg-type]
+    names = [field.split()[0] for field in re.split(r", (?=\w+ )", OUTPUT_SCHEMA)]
+    names = [name for name in names if name != "value:"]
+    return [SimpleNamespace(**dict(zip(names, found, strict=True))) for part in given for found in part]
 
 
 def test_rows_of_any_order_are_applied_in_the_order_of_the_log() -> None:
@@ -96,7 +102,7 @@ def test_a_bucket_tells_its_next_deadline_and_what_it_gave() -> None:
 
 
 def test_ticks_are_no_records() -> None:
-    found, oldest = records([table([TICK, row(Log().join("c"), 0, 0)])])
+    found, oldest = records([arrays([TICK, row(Log().join("c"), 0, 0)])])
     assert ([record.partition for record in found], oldest) == ([0], 900)
 
 
@@ -104,7 +110,7 @@ def test_headers_come_back_byte_for_byte() -> None:
     packed = '[{"key":"a"},{"key":"a","value":""},{"key":"ü","value":"/w=="}]'
     attributes = (b"t", b"i", b"s", b"now")
     found, _ = records(
-        [table([(0, at, b"k", b"v", *attributes, other) for at, other in enumerate((None, packed, "[]"))])]
+        [arrays([(0, at, b"k", b"v", *attributes, other) for at, other in enumerate((None, packed, "[]"))])]
     )
     assert [record.all_headers for record in found] == [
         [
@@ -124,6 +130,6 @@ def test_headers_come_back_byte_for_byte() -> None:
 def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> None:
     found = (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
     packed = msgspec.json.encode([{"key": name, "value": value} for name, value in found]).decode()
-    (record,), *_ = records([table([(0, 0, b"k", b"v", None, None, None, None, packed)])])
+    (record,), *_ = records([arrays([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
     assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
