@@ -117,7 +117,7 @@ impl Group {
         let cause =
             Cause { kind: "member.joined".into(), member_ids: vec![member_id.into()], evidence: vec![] };
         let members = self.0.members.iter().cloned().chain([joining]).collect();
-        let (state, given) = rounds::rebalance(&self.0, group_id, members, generation, timestamp, cause)?;
+        let (state, given) = rebalanced(&self.0, group_id, members, generation, timestamp, cause)?;
         Some(answer(py, state, mark, given))
     }
 
@@ -146,7 +146,7 @@ impl Group {
         let cause = Cause { kind: kind.into(), member_ids, evidence: evidence.into_iter().collect() };
         let mut members = self.0.members.clone();
         members.remove(place);
-        let (state, given) = rounds::rebalance(&self.0, group_id, members, -1, timestamp, cause)?;
+        let (state, given) = rebalanced(&self.0, group_id, members, -1, timestamp, cause)?;
         Some(answer(py, state, mark, given))
     }
 
@@ -154,6 +154,19 @@ impl Group {
     fn assignment<'py>(&self, py: Python<'py>, group_id: &str) -> Option<Bound<'py, PyBytes>> {
         Some(PyBytes::new(py, &rounds::latest(&self.0, group_id)?))
     }
+}
+
+/// A bug here must not stop the job for good: its panic is printed, and Python answers.
+fn rebalanced(
+    state: &State,
+    group_id: &str,
+    members: Vec<Member>,
+    claimed: i64,
+    timestamp: i64,
+    cause: Cause,
+) -> Option<(State, Vec<Round>)> {
+    let answer = || rounds::rebalance(state, group_id, members, claimed, timestamp, cause);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer)).ok().flatten()
 }
 
 fn answer<'py>(py: Python<'py>, mut state: State, mark: &[u8], given: Vec<Round>) -> Answer<'py> {
