@@ -44,6 +44,7 @@ check: packages ## lint, format, types and layering, changing nothing
 format: packages ## format the code and mend what ruff can
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+	@if cargo fmt --version >/dev/null 2>&1; then cd kernel && cargo fmt; fi
 
 bench: $(BENCHES) ## every benchmark (each prints its machine, sizes and seed)
 

@@ -39,8 +39,9 @@ from streaming.events import Event, MemberJoined, MemberLeft, PartitionsChanged,
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
-from streaming.monitor.blob import Bucket, Group
+from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, process
+from streaming.monitor.tracked import Group
 from streaming.spark import plan
 from streaming.spark.job import PRODUCE
 from streaming.spark.session import SessionOptions, session

@@ -9,13 +9,14 @@ mod java;
 mod rounds;
 mod state;
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_bytes::ByteBuf;
 
-use rounds::Round;
+use rounds::{Change, Round};
 use state::{Cause, Evidence, Member, Name, State};
 
 /// `streaming.monitor.applied.REMEMBERED`, in bytes.
@@ -117,7 +118,8 @@ impl Group {
         let cause =
             Cause { kind: "member.joined".into(), member_ids: vec![member_id.into()], evidence: vec![] };
         let members = self.0.members.iter().cloned().chain([joining]).collect();
-        let (state, given) = rebalanced(&self.0, group_id, members, generation, timestamp, cause)?;
+        let change = Change { members, claimed: generation, timestamp, cause };
+        let (state, given) = rebalanced(&self.0, group_id, change)?;
         Some(answer(py, state, mark, given))
     }
 
@@ -146,7 +148,8 @@ impl Group {
         let cause = Cause { kind: kind.into(), member_ids, evidence: evidence.into_iter().collect() };
         let mut members = self.0.members.clone();
         members.remove(place);
-        let (state, given) = rebalanced(&self.0, group_id, members, -1, timestamp, cause)?;
+        let change = Change { members, claimed: -1, timestamp, cause };
+        let (state, given) = rebalanced(&self.0, group_id, change)?;
         Some(answer(py, state, mark, given))
     }
 
@@ -157,16 +160,8 @@ impl Group {
 }
 
 /// A bug here must not stop the job for good: its panic is printed, and Python answers.
-fn rebalanced(
-    state: &State,
-    group_id: &str,
-    members: Vec<Member>,
-    claimed: i64,
-    timestamp: i64,
-    cause: Cause,
-) -> Option<(State, Vec<Round>)> {
-    let answer = || rounds::rebalance(state, group_id, members, claimed, timestamp, cause);
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer)).ok().flatten()
+fn rebalanced(state: &State, group_id: &str, change: Change) -> Option<(State, Vec<Round>)> {
+    catch_unwind(AssertUnwindSafe(|| rounds::rebalance(state, group_id, change))).ok().flatten()
 }
 
 fn answer<'py>(py: Python<'py>, mut state: State, mark: &[u8], given: Vec<Round>) -> Answer<'py> {

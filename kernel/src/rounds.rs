@@ -57,7 +57,7 @@ struct MemberDiff<'a> {
 #[serde(untagged)]
 enum Kept<'a> {
     All(&'a Share),
-    Some(Lists<'a>),
+    Part(Lists<'a>),
 }
 
 #[derive(Serialize)]
@@ -78,15 +78,18 @@ impl<K: Serialize, V: Serialize> Serialize for Pairs<K, V> {
     }
 }
 
-/// The group after its members changed from `state`'s to `members`, and a diff a round; None: Python's.
-pub fn rebalance(
-    state: &State,
-    group_id: &str,
-    members: Vec<Member>,
-    claimed: i64,
-    timestamp: i64,
-    cause: Cause,
-) -> Option<(State, Vec<Round>)> {
+/// One change of a group: `streaming.monitor.derived.Change`.
+pub struct Change {
+    pub members: Vec<Member>,
+    /// The generation that a newcomer says it was in; -1: none.
+    pub claimed: i64,
+    pub timestamp: i64,
+    pub cause: Cause,
+}
+
+/// The group after a change, and a diff a round; None: Python's.
+pub fn rebalance(state: &State, group_id: &str, change: Change) -> Option<(State, Vec<Round>)> {
+    let Change { members, claimed, timestamp, cause } = change;
     let known = state.members.iter().map(|member| (member.member_id.clone(), member.owned.clone()));
     let mut before: Ownership = known.collect();
     for member in &members {
@@ -193,16 +196,15 @@ fn give(members: &mut [Member], topics: &[(Name, usize)], owned: &Owners, given:
     }
 }
 
-/// The diff from `before` to what `state`'s members own, and whether one that stayed gave something up.
+/// The diff from `before` (at least these members) to what `state`'s members own, and whether one that stayed gave something up.
 fn play(state: &mut State, group_id: &str, before: &Ownership) -> Option<(Round, bool)> {
     let nothing = Share::default();
     let mut members = Pairs(Vec::with_capacity(before.len()));
     for member in &state.members {
-        let owned = before.get(&member.member_id).map_or(&nothing, |share| share);
-        members.0.push((&member.member_id, diff(owned, &member.owned)));
+        members.0.push((&member.member_id, diff(&before[&member.member_id], &member.owned)));
     }
     let revoked = members.0.iter().any(|(_, change)| !change.revoked.0.is_empty());
-    if before.len() > members.0.len() || !members.0.iter().all(|(id, _)| before.contains_key(*id)) {
+    if before.len() > members.0.len() {
         let here: FxHashSet<&Name> = members.0.iter().map(|(id, _)| *id).collect();
         let gone = before.iter().filter(|(id, _)| !here.contains(id));
         members.0.extend(gone.map(|(id, share)| (id, diff(share, &nothing))));
@@ -258,7 +260,7 @@ fn diff<'a>(owned: &'a Share, now: &'a Share) -> MemberDiff<'a> {
     }
     let new = now.iter().filter(|(name, _)| !owned.contains_key(*name));
     assigned.0.extend(new.map(|(name, list)| (name, Cow::Borrowed(list.as_slice()))));
-    MemberDiff { owned, revoked, assigned, kept: Kept::Some(kept) }
+    MemberDiff { owned, revoked, assigned, kept: Kept::Part(kept) }
 }
 
 type LastOwners = Map<Name, Map<u32, Name>>;

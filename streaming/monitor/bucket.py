@@ -23,8 +23,9 @@ from streaming.events import (
     SubscriptionChanged,
 )
 from streaming.monitor import liveness
-from streaming.monitor.blob import Bucket, Tracked
+from streaming.monitor.blob import Bucket
 from streaming.monitor.decision import Assignment, decide
+from streaming.monitor.tracked import Tracked
 
 #: ``ce_source`` of everything the stream writes from events.
 SOURCE = "rebalance-monitor/stream"

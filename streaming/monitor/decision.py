@@ -20,7 +20,7 @@ from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState
 if TYPE_CHECKING:
     from rebalance_kernel import Group
 
-    from streaming.monitor.blob import Tracked
+    from streaming.monitor.tracked import Tracked
 
 
 class DenseAssignment(NamedTuple):
@@ -79,13 +79,14 @@ def decide(tracked: Tracked, event: Event) -> Decision | None:
     Raises:
         BadInput: see :func:`streaming.monitor.apply.apply`.
     """
-    if isinstance(event.data, MemberJoined | MemberLeft | MemberFenced):
+    data = event.data
+    if isinstance(data, MemberJoined | MemberLeft | MemberFenced):
         group = tracked.plain
         if group is not None:
             mark = applied.fingerprint(event.source, event.id)
             if group.applied(mark):
                 return None
-            dense = _dense(group, mark, event)
+            dense = _dense(group, mark, event, data)
             if dense is not None:
                 return dense
     before = tracked.state
@@ -97,8 +98,9 @@ def decide(tracked: Tracked, event: Event) -> Decision | None:
     return Decision(state, diffs, assignments[-1] if assignments else None)
 
 
-def _dense(group: Group, mark: bytes, event: Event) -> Decision | None:
-    data = event.data
+def _dense(
+    group: Group, mark: bytes, event: Event, data: MemberJoined | MemberLeft | MemberFenced
+) -> Decision | None:
     if isinstance(data, MemberJoined):
         if data.owned or data.rack_id is not None or data.group_protocol != "classic":
             return None
@@ -113,12 +115,10 @@ def _dense(group: Group, mark: bytes, event: Event) -> Decision | None:
             data.session_timeout_ms,
             data.generation,
         )
-    elif isinstance(data, MemberLeft | MemberFenced):
+    else:
         answer = group.removed(
             data.group_id, mark, data.timestamp, data.member_id, event.type, event.source, data.reason
         )
-    else:
-        return None
     if answer is None:
         return None
     after, rounds = answer

@@ -16,7 +16,7 @@ Two guards keep a paused or late job, or skewed clocks, from fencing members tha
 from __future__ import annotations
 
 from streaming.events import Event, GroupDeleted, MemberFenced, MemberJoined, MemberLeft
-from streaming.monitor.blob import Heard, Tracked
+from streaming.monitor.tracked import Heard, Tracked
 
 #: Name of the timer in ``ce_source`` of what it writes.
 SOURCE = "rebalance-monitor/timer"

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.monitor.blob import Bucket, Tracked
+from streaming.monitor.blob import Bucket
+from streaming.monitor.tracked import Tracked
 from streaming.spark.session import SessionOptions, session
 
 

@@ -8,6 +8,7 @@ Spark's offset log and so the same when the batch is run again.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from operator import gt, itemgetter
@@ -112,13 +113,9 @@ def _values(array: pa.Array) -> list[Any]:
 
 def _in_order(rows: Iterable[Record]) -> list[Record]:
     """Group after group, without the ticks. Spark hands rows over in any order, but mostly in the log's."""
-    groups: dict[bytes | None, list[Record]] = {}
+    groups: defaultdict[bytes | None, list[Record]] = defaultdict(list)
     for row in rows:
-        known = groups.get(row.key)
-        if known is None:
-            groups[row.key] = [row]
-        else:
-            known.append(row)
+        groups[row.key].append(row)
     ordered: list[Record] = []
     for key in sorted(groups, key=_none_first):
         group = groups[key]

@@ -66,9 +66,10 @@ def acknowledge_at_once(serve: Serve) -> Serve:
 
 def main() -> None:
     """Run pyspark's daemon, warmed up."""
+    import pyspark.testing.utils  # noqa: F401 - warms the fork: GroupState.update asks it for numpy, it loads pandas
     from pyspark import daemon
 
-    import streaming.spark.operator  # noqa: F401 - warms the fork
+    import streaming.spark.operator  # noqa: F401 - same
     from streaming.spark import arrow
 
     read_changed_archives_only()

@@ -37,8 +37,16 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
     assert {check: finding.ok for check, finding in found.items()} == {
         "java": False,
         "jars": True,
+        "rounds": True,
         "broker": False,
         "permissions": None,
         "topics": None,
     }
     assert "install one" in found["java"].text
+
+
+@pytest.mark.parametrize(("native", "text"), [(True, "native"), (False, "in Python")])
+def test_who_decides_rounds(monkeypatch: pytest.MonkeyPatch, *, native: bool, text: str) -> None:
+    monkeypatch.setattr(doctor, "native", lambda: native)
+    found = doctor._rounds()
+    assert (found.ok, found.text.startswith(text)) == (True, True)

@@ -13,9 +13,9 @@ from assignors.errors import MonitorError
 from streaming import codec
 from streaming.events import Event
 from streaming.monitor.apply import apply
-from streaming.monitor.blob import Tracked
 from streaming.monitor.decision import DenseAssignment, decide
 from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState
+from streaming.monitor.tracked import Tracked
 from tests.support.logs import membership_log
 from tests.support.membership import Log
 
@@ -112,6 +112,10 @@ def plain_log(seed: int, count: int) -> Iterator[Event]:
 @settings(max_examples=150)
 def test_plain_groups(seed: int) -> None:
     compare(plain_log(seed, 60))
+
+
+def test_native_code_decides_most_of_plain_groups() -> None:
+    assert sum(compare(plain_log(seed, 60)) for seed in range(20)) > 400
 
 
 @given(seed=st.integers(0, 10**9))

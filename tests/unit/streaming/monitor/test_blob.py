@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from streaming.monitor import blob
-from streaming.monitor.blob import MAGIC, Bucket, CorruptState, Heard, StateFromTheFuture
+from streaming.monitor.blob import MAGIC, Bucket, CorruptState, StateFromTheFuture
+from streaming.monitor.tracked import Heard
 from tests.support.membership import Log, play
 
 
@@ -58,36 +59,3 @@ def test_the_version_before_is_migrated_on_read(monkeypatch: pytest.MonkeyPatch)
     assert migrated.get("g") == bucket.get("g")
     migrated.put("g")
     assert migrated.pack() == data
-
-
-def test_a_deadline_moves_without_the_state_being_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, data = packed()
-    again = Bucket(data)
-    monkeypatch.setattr(blob, "_state", None)
-    again.get("g").heard["c1"].deadline = 120
-    again.put("g")
-    moved = again.pack()
-    monkeypatch.undo()
-    assert Bucket(moved).get("g").state == Bucket(data).get("g").state
-    assert Bucket(moved).due == {"g": 120}
-
-
-def test_a_group_that_native_code_has_is_packed_and_shown_alike() -> None:
-    pytest.importorskip("rebalance_kernel", reason="built where there is cargo")
-    readable, data = packed()
-    bucket = Bucket(data)
-    tracked = bucket.get("g")
-    assert tracked.plain is not None
-    assert list(tracked.member_ids) == ["c1", "c2"]
-    assert (tracked.session_timeout_ms("c1"), tracked.session_timeout_ms("c2")) == (10, None)
-    bucket.put("g")
-    assert bucket.pack() == data
-    assert tracked == readable.get("g")
-
-
-def test_without_native_code_no_group_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blob, "Group", None)
-    bucket = Bucket(packed()[1])
-    assert bucket.get("g").plain is None
-    assert list(bucket.get("g").member_ids) == ["c1", "c2"]
-    assert bucket.get("g").session_timeout_ms("c1") == 10

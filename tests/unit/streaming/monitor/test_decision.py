@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from streaming.events import Event
-from streaming.monitor.blob import Tracked
 from streaming.monitor.decision import Decision, DenseAssignment, ReadableAssignment, decide
+from streaming.monitor.state import GroupState
+from streaming.monitor.tracked import Tracked
 from tests.support.membership import Log
 
 
@@ -70,3 +72,19 @@ def test_a_decision_changes_nothing_before_it_is_kept() -> None:
     join = log.join("b")
     assert decided(tracked, join).diffs == decided(tracked, join).diffs
     assert list(tracked.member_ids) == ["a"]
+
+
+@pytest.mark.usefixtures("_native")
+def test_a_state_that_native_code_does_not_know_is_for_python() -> None:
+    """A field more in the state of a later release must not be dropped by an older module."""
+    from rebalance_kernel import Group
+
+    log = Log()
+    state = after(log.topics(t=3), log.join("a")).state
+    fields = msgspec.msgpack.decode(msgspec.msgpack.encode(state))
+    members = GroupState.__struct_fields__.index("members")
+    assert Group.read(msgspec.msgpack.encode(fields)) is not None
+    assert Group.read(msgspec.msgpack.encode([*fields, 0])) is None
+    assert Group.read(msgspec.msgpack.encode(fields[:-1])) is None
+    fields[members][0].append(0)
+    assert Group.read(msgspec.msgpack.encode(fields)) is None

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.monitor.blob import Bucket, Heard
+from streaming.monitor.blob import Bucket
+from streaming.monitor.tracked import Heard
 from streaming.spark.inspection import Inspected, NoState, inspect
 from tests.support.membership import Log, play
 

@@ -1,0 +1,89 @@
+"""One group in its bucket: unpacked when it must be, native where it can be, and the same bytes each way."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.monitor import tracked as module
+from streaming.monitor.blob import Bucket
+from streaming.monitor.tracked import Heard, Tracked
+from tests.support.membership import Log, play
+
+
+def known() -> Tracked:
+    log = Log()
+    state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10), log.join("c2")])
+    tracked = Tracked(heard={"c1": Heard(1, 99, 10)})
+    tracked.keep(state)
+    return tracked
+
+
+def packed() -> bytes:
+    bucket = Bucket()
+    tracked = bucket.get("g")
+    tracked.keep(known().state)
+    tracked.heard = known().heard
+    bucket.put("g")
+    return bucket.pack()
+
+
+def test_nothing_is_known_of_a_group_at_first() -> None:
+    tracked = Tracked()
+    assert tracked.empty
+    assert not tracked.deserted
+    assert not tracked.dense
+    assert (tracked.state, tracked.plain, list(tracked.member_ids)) == (None, None, [])
+    assert tracked.session_timeout_ms("c1") is None
+
+
+def test_a_group_without_members_is_deserted() -> None:
+    state, _ = play([(log := Log()).topics(t=3), log.join("c1"), log.leave("c1")])
+    tracked = Tracked()
+    tracked.keep(state)
+    assert tracked.deserted
+    assert not tracked.empty
+    assert not known().deserted
+
+
+def test_groups_are_the_same_by_what_is_known_of_them() -> None:
+    later = known()
+    later.heard["c1"].deadline = 100
+    assert known() == known()
+    assert known() != later
+    assert known() != known().state
+
+
+def test_a_deadline_moves_without_the_state_being_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = packed()
+    again = Bucket(data)
+    monkeypatch.setattr(module, "_state", None)
+    again.get("g").heard["c1"].deadline = 120
+    again.put("g")
+    moved = again.pack()
+    monkeypatch.undo()
+    assert Bucket(moved).get("g").state == known().state
+    assert Bucket(moved).due == {"g": 120}
+
+
+def test_a_group_that_native_code_has_is_packed_and_shown_alike() -> None:
+    pytest.importorskip("rebalance_kernel", reason="built where there is cargo")
+    data = packed()
+    bucket = Bucket(data)
+    tracked = bucket.get("g")
+    assert tracked.plain is not None
+    assert tracked.dense
+    assert list(tracked.member_ids) == ["c1", "c2"]
+    assert not tracked.deserted
+    assert (tracked.session_timeout_ms("c1"), tracked.session_timeout_ms("c2")) == (10, None)
+    bucket.put("g")
+    assert bucket.pack() == data
+    assert tracked == known()
+    assert not tracked.dense
+
+
+def test_without_native_code_no_group_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Group", None)
+    tracked = Bucket(packed()).get("g")
+    assert tracked.plain is None
+    assert list(tracked.member_ids) == ["c1", "c2"]
+    assert tracked.session_timeout_ms("c1") == 10
