@@ -1,4 +1,4 @@
-"""What many groups cost while few of them change: the third part of ``make bench-stream``."""
+"""What many groups cost while few of them change: the last part of ``make bench-stream``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import statistics
 import time
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks._stream_latency import folder_size
 from streaming.events import Event, MemberJoined
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def state(bench: Bench, spark: Any, groups: int, buckets: int, rounds: int = 30)
     producer.flush()
     rows = bench.ours(spark, topic, ticks, out, buckets)
     bench.start(rows, "append", available_now=True, checkpoint=folder).awaitTermination()
-    loaded = _size(folder)
+    loaded = folder_size(folder)
     query = bench.start(rows, "append", available_now=False, checkpoint=folder)
     for number in range(1, rounds + 1):
         for group in range(10):
@@ -51,7 +51,7 @@ def state(bench: Bench, spark: Any, groups: int, buckets: int, rounds: int = 30)
     batches = [json.loads(item.json) for item in query.recentProgress if item.numInputRows]
     query.stop()
     middle = statistics.median(item["durationMs"]["triggerExecution"] for item in batches[5:])
-    found = Kept(groups, buckets, middle, loaded, _size(folder), len(batches))
+    found = Kept(groups, buckets, middle, loaded, folder_size(folder), len(batches))
     print(f"  {found}", flush=True)
     return found
 
@@ -59,10 +59,6 @@ def state(bench: Bench, spark: Any, groups: int, buckets: int, rounds: int = 30)
 def _processed(query: Any, wanted: int) -> None:
     while sum(item.numInputRows for item in query.recentProgress) < wanted:
         time.sleep(0.05)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def state_table(kept: list[Kept]) -> str:

@@ -13,14 +13,10 @@ One embedded broker, one Spark session, the same membership topic for all:
 from __future__ import annotations
 
 import argparse
-import json
 import platform
-import statistics
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -31,17 +27,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
 from benchmarks._document import put
+from benchmarks._stream_latency import growth, growth_line, latency, latency_table
 from benchmarks._stream_load import events
 from benchmarks._stream_state import state, state_table
 from streaming import codec
 from streaming.config import KafkaSettings, Settings, TopicSettings
-from streaming.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
+from streaming.events import Event
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, process
-from streaming.monitor.tracked import Group
+from streaming.monitor.tracked import native
 from streaming.spark import plan
 from streaming.spark.job import PRODUCE
 from streaming.spark.session import SessionOptions, session
@@ -50,9 +47,6 @@ from streaming.spark.tally import Tally
 PARTITIONS = 4
 BUCKETS = 16
 TICKS_PER_SECOND = 100
-#: A small batch runs code that the JVM compiles late: it takes two thirds of the time after some hundred of them,
-#: and the job runs for months.
-WARM_SECONDS = 60.0
 
 
 class Run(NamedTuple):
@@ -60,7 +54,6 @@ class Run(NamedTuple):
 
     seconds: float
     cpu: float
-    phases: dict[str, int]
 
 
 class Bench:
@@ -101,6 +94,10 @@ class Bench:
             except BufferError:
                 producer.poll(0.05)
         producer.poll(0)
+
+    def beginnings(self, topic: str) -> list[TopicPartition]:
+        """Where a consumer starts that wants all of a topic."""
+        return [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
 
     def source(self, spark: Any, topic: str) -> Any:
         """The topic's rows from its beginning."""
@@ -179,34 +176,21 @@ def throughput(bench: Bench, spark: Any, jvm: int) -> dict[str, Run]:
             before, start = cpu_seconds(jvm), time.monotonic()
             query = bench.start(frame, mode, available_now=True)
             query.awaitTermination()
-            run = Run(time.monotonic() - start, cpu_seconds(jvm) - before, _phases(query))
+            run = Run(time.monotonic() - start, cpu_seconds(jvm) - before)
             print(f"  round {attempt + 1}: {name}: {run.seconds:.1f} s, {run.cpu:.1f} CPU s", flush=True)
             found[name] = run
     return found
 
 
-def _phases(query: Any) -> dict[str, int]:
-    progress = [json.loads(item.json) for item in query.recentProgress if item.numInputRows]
-    names = ("triggerExecution", "addBatch", "queryPlanning", "latestOffset", "walCommit", "commitOffsets")
-    return {
-        name: round(statistics.median([item["durationMs"].get(name, 0) for item in progress]))
-        if progress
-        else 0
-        for name in names
-    }
-
-
-def plain_loop(bench: Bench) -> Run:
-    """(c): consume, decide, produce, in one Python process."""
+def plain_loop(bench: Bench) -> tuple[Run, float]:
+    """(c): consume, decide, produce, in one Python process; and its state's bytes a group."""
     topics = bench.settings.topics
     consumer = Consumer(
         {"bootstrap.servers": bench.kafka.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
     )
-    ends = {}
-    for number in range(PARTITIONS):
-        ends[number] = consumer.get_watermark_offsets(TopicPartition(topics.membership, number))[1]
-    consumer.assign([TopicPartition(topics.membership, number, 0) for number in ends])
-    producer, left = bench.producer(), sum(ends.values())
+    beginnings = bench.beginnings(topics.membership)
+    consumer.assign(beginnings)
+    producer, left = bench.producer(), sum(consumer.get_watermark_offsets(place)[1] for place in beginnings)
     buckets = [Bucket() for _ in range(BUCKETS)]
     start, before = time.monotonic(), time.process_time()
     while left > 0:
@@ -228,88 +212,9 @@ def plain_loop(bench: Bench) -> Run:
                 )
             producer.poll(0)
     producer.flush()
-    run = Run(time.monotonic() - start, time.process_time() - before, {})
+    run = Run(time.monotonic() - start, time.process_time() - before)
     consumer.close()
-    size = sum(len(bucket.pack()) for bucket in buckets)
-    return run._replace(phases={"state": size, "groups": sum(map(len, buckets))})
-
-
-@contextmanager
-def changes(bench: Bench, topic: str, per_second: int) -> Iterator[None]:
-    """A thread that changes one group again and again: one member comes and goes."""
-    stop = threading.Event()
-
-    def send() -> None:
-        producer = Producer({"bootstrap.servers": bench.kafka.bootstrap_servers, "linger.ms": 0})
-        number, at = 0, time.monotonic()
-        counts = {"orders": TopicMetadata(partitions=40)}
-
-        def now() -> int:
-            return int(time.time() * 1000)
-
-        bench.send(
-            producer, topic, Event("l", "t", PartitionsChanged(group_id="l", timestamp=now(), topics=counts))
-        )
-        for member in range(20):
-            joined = MemberJoined(group_id="l", timestamp=now(), member_id=f"m{member}", topics=["orders"])
-            bench.send(producer, topic, Event("l", f"m{member}", joined))
-        while not stop.is_set():
-            number += 1
-            data = (
-                MemberJoined(group_id="l", timestamp=now(), member_id="x", topics=["orders"])
-                if number % 2
-                else MemberLeft(group_id="l", timestamp=now(), member_id="x")
-            )
-            bench.send(producer, topic, Event("l", str(number), data))
-            producer.flush()
-            at += 1 / per_second
-            stop.wait(max(0.0, at - time.monotonic()))
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, tuple[float, float, dict[str, int]]]:
-    """Median and 95th percentile from event to readable output at 10 events a second, ms, by variant."""
-    found = {}
-    for name in ("(a) passthrough", "(b) ours", "(d) JVM aggregation"):
-        topic = bench.topic(f"in-{uuid.uuid4().hex[:6]}")
-        out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
-        rows, mode = bench.frames(spark, topic, out)[name]
-        query = bench.start(rows(), mode, available_now=False)
-        with changes(bench, topic, 10):
-            waits = _listen(bench, out, warm=WARM_SECONDS, seconds=seconds)
-        phases = _phases(query)
-        query.stop()
-        found[name] = (statistics.median(waits), statistics.quantiles(waits, n=20)[-1], phases)
-        print(f"  {name}: p50 {found[name][0]:.0f} ms, p95 {found[name][1]:.0f} ms, {phases}", flush=True)
-    return found
-
-
-def _listen(bench: Bench, topic: str, *, warm: float, seconds: float) -> list[float]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bench.kafka.bootstrap_servers,
-            "group.id": uuid.uuid4().hex,
-            "fetch.wait.max.ms": 5,
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    waits: list[float] = []
-    start = time.monotonic()
-    while time.monotonic() < start + warm + seconds:
-        message = consumer.poll(0.2)
-        if message is None or message.error() is not None or time.monotonic() < start + warm:
-            continue
-        waits.append(time.time() * 1000 - json.loads(message.value())["timestamp"])
-    consumer.close()
-    return waits
+    return run, sum(len(bucket.pack()) for bucket in buckets) / sum(map(len, buckets))
 
 
 def main() -> None:
@@ -328,28 +233,36 @@ def main() -> None:
             bench.send(producer, bench.settings.topics.membership, event)
         producer.flush()
         print(f"{sizes.events} events over {sizes.groups} groups are in the topic", flush=True)
-        plain = plain_loop(bench)
+        plain, packed = plain_loop(bench)
         print(f"  (c) plain loop: {plain.seconds:.1f} s, {plain.cpu:.1f} CPU s", flush=True)
         with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
             runs = throughput(bench, spark, jvm)
             waits = latency(bench, spark, sizes.seconds)
+            grown = growth(bench, spark)
             kept = [state(bench, spark, number, sizes.buckets) for number in (100, sizes.state_groups)]
     runs["(c) plain loop, one process"] = plain
-    text = table(sizes.events, sizes.groups, runs, waits, plain.phases["state"] / plain.phases["groups"])
-    text += "\n\n" + state_table(kept)
+    text = "\n\n".join(
+        (
+            table(sizes.events, sizes.groups, runs),
+            f"State: {packed:,.0f} bytes a group of 20 members with 40 partitions.",
+            latency_table(waits),
+            growth_line(grown),
+            state_table(kept),
+            (
+                "What is aimed at: 0.7 of (a)'s events a second, half of its events per CPU second, 1.3 times\n"
+                "(d)'s latency and 300 ms, 1.5 times the batch of 100 groups with 100,000.\n"
+                "Where the time goes: [design](design/stream.md)."
+            ),
+        )
+    )
     print(text)
     if sizes.write:
         put("stream", text)
 
 
-def table(
-    count: int,
-    groups: int,
-    runs: dict[str, Run],
-    waits: dict[str, tuple[float, float, dict[str, int]]],
-    state: float,
-) -> str:
+def table(count: int, groups: int, runs: dict[str, Run]) -> str:
+    """Throughput, beside the passthrough's."""
     base = runs["(a) passthrough"]
     lines = [
         "## Stream",
@@ -358,8 +271,7 @@ def table(
             f"{platform.system()} {platform.machine()}, 2 cores, Python {platform.python_version()}, embedded "
             f"broker on the same machine; {count:,} events (90 % heartbeats and repeats, 10 % changes) over "
             f"{groups:,} groups of 20 members, seed 1; the second run of each in one warm Spark session, "
-            f"rounds {'in native code' if Group is not None else 'in Python'}. "
-            f"Latency after {WARM_SECONDS:.0f} s of that load."
+            f"rounds {'in native code' if native() else 'in Python'}."
         ),
         "",
         "| variant | events/s | of (a) | events per CPU second | of (a) |",
@@ -369,25 +281,6 @@ def table(
         speed, thrift = count / run.seconds, count / run.cpu
         ratios = base.seconds / run.seconds, base.cpu / run.cpu
         lines.append(f"| {name} | {speed:,.0f} | {ratios[0]:.2f} | {thrift:,.0f} | {ratios[1]:.2f} |")
-    lines += [
-        "",
-        (
-            "| event to readable output, 10 events/s | p50 ms | p95 ms | batch | addBatch | planning "
-            "| latestOffset | WAL | commit |"
-        ),
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, (middle, high, phases) in sorted(waits.items()):
-        parts = " | ".join(str(value) for value in phases.values())
-        lines.append(f"| {name} | {middle:.0f} | {high:.0f} | {parts} |")
-    lines += [
-        "",
-        f"State: {state:,.0f} bytes a group of 20 members with 40 partitions.",
-        "",
-        "What is aimed at: 0.7 of (a)'s events a second, half of its events per CPU second, 1.3 times (d)'s",
-        "latency and 300 ms, 1.5 times the batch of 100 groups with 100,000.",
-        "Where the time goes: [design](design/stream.md).",
-    ]
     return "\n".join(lines)
 
 

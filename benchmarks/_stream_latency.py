@@ -1,0 +1,194 @@
+"""From an event to its readable diff, and what the checkpoint grows by: the other part of ``make bench-stream``."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import Consumer, Producer
+
+from streaming.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
+
+if TYPE_CHECKING:
+    from benchmarks.stream import Bench
+
+PER_SECOND = 10
+#: A small batch runs code that the JVM compiles late, in all variants alike; the job runs for months. So they take
+#: turns, and the first one counts for nothing.
+TURNS = 5
+FIRST_SECONDS = 60.0
+NEXT_SECONDS = 10.0
+GROWTH_SECONDS = 300.0
+
+
+class Waits(NamedTuple):
+    """One variant's figures.
+
+    Attributes:
+        turns: ms from event to readable output, by turn.
+        phases: medians of the last turn's batches, ms.
+    """
+
+    turns: list[list[float]]
+    phases: dict[str, int]
+
+
+@contextmanager
+def changes(bench: Bench, topic: str) -> Iterator[None]:
+    """A thread that changes one group again and again: one member comes and goes."""
+    stop = threading.Event()
+
+    def send() -> None:
+        producer = Producer({"bootstrap.servers": bench.kafka.bootstrap_servers, "linger.ms": 0})
+        number, at = 0, time.monotonic()
+        counts = {"orders": TopicMetadata(partitions=40)}
+
+        def now() -> int:
+            return int(time.time() * 1000)
+
+        bench.send(
+            producer, topic, Event("l", "t", PartitionsChanged(group_id="l", timestamp=now(), topics=counts))
+        )
+        for member in range(20):
+            joined = MemberJoined(group_id="l", timestamp=now(), member_id=f"m{member}", topics=["orders"])
+            bench.send(producer, topic, Event("l", f"m{member}", joined))
+        while not stop.is_set():
+            number += 1
+            data = (
+                MemberJoined(group_id="l", timestamp=now(), member_id="x", topics=["orders"])
+                if number % 2
+                else MemberLeft(group_id="l", timestamp=now(), member_id="x")
+            )
+            bench.send(producer, topic, Event("l", str(number), data))
+            producer.flush()
+            at += 1 / PER_SECOND
+            stop.wait(max(0.0, at - time.monotonic()))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, Waits]:
+    """Every variant in turn, ``seconds`` each time, at 10 events a second."""
+    found: dict[str, Waits] = {}
+    for turn in range(TURNS):
+        for name in ("(a) passthrough", "(b) ours", "(d) JVM aggregation"):
+            topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
+            rows, mode = bench.frames(spark, topic, out)[name]
+            query = bench.start(rows(), mode, available_now=False)
+            with changes(bench, topic):
+                waits = _listen(bench, out, NEXT_SECONDS if turn else FIRST_SECONDS, seconds)
+            phases = _phases(query)
+            query.stop()
+            before = found[name].turns if turn else []
+            found[name] = Waits([*before, waits], phases)
+            print(f"  turn {turn + 1}: {name}: p50 {statistics.median(waits):.0f} ms, {phases}", flush=True)
+    return found
+
+
+def _listen(bench: Bench, topic: str, warm: float, seconds: float) -> list[float]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bench.kafka.bootstrap_servers,
+            "group.id": uuid.uuid4().hex,
+            "fetch.wait.max.ms": 5,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign(bench.beginnings(topic))
+    waits: list[float] = []
+    start = time.monotonic()
+    while time.monotonic() < start + warm + seconds:
+        message = consumer.poll(0.2)
+        if message is None or message.error() is not None or time.monotonic() < start + warm:
+            continue
+        waits.append(time.time() * 1000 - json.loads(message.value())["timestamp"])
+    consumer.close()
+    return waits
+
+
+def _phases(query: Any) -> dict[str, int]:
+    progress = [json.loads(item.json)["durationMs"] for item in query.recentProgress if item.numInputRows]
+    names = ("triggerExecution", "addBatch", "queryPlanning", "latestOffset", "walCommit", "commitOffsets")
+    return {name: round(statistics.median(item.get(name, 0) for item in progress)) for name in names}
+
+
+def growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
+    """The least and the most bytes of the job's checkpoint in each part of the time, under the same load.
+
+    Spark throws old files away once a minute. The first minute is not looked at: there is nothing old then.
+    """
+    topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
+    rows, mode = bench.frames(spark, topic, out)["(b) ours"]
+    folder = bench.folder / uuid.uuid4().hex
+    query = bench.start(rows(), mode, available_now=False, checkpoint=folder)
+    parts: list[tuple[int, int]] = []
+    with changes(bench, topic):
+        time.sleep(FIRST_SECONDS)
+        for _ in range(2):
+            sizes, start = [], time.monotonic()
+            while time.monotonic() < start + GROWTH_SECONDS / 2:
+                sizes.append(folder_size(folder))
+                time.sleep(2)
+            parts.append((min(sizes), max(sizes)))
+            print(f"  checkpoint: {parts[-1][0]:,} to {parts[-1][1]:,} bytes", flush=True)
+    query.stop()
+    return parts
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes of all files below a folder whose files come and go."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def latency_table(found: dict[str, Waits]) -> str:
+    """Of all turns but the first."""
+    lines = [
+        (
+            f"From event to readable output at {PER_SECOND} events a second, in turns; the first of {TURNS} is not "
+            "counted. Phases are medians of the last turn's batches."
+        ),
+        "",
+        (
+            "| variant | p50 ms | p95 ms | of (d) | p50 by turn | batch | addBatch | planning | latestOffset | WAL "
+            "| commit |"
+        ),
+        "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    settled = {name: [ms for turn in waits.turns[1:] for ms in turn] for name, waits in found.items()}
+    base = statistics.median(settled["(d) JVM aggregation"])
+    for name, waits in found.items():
+        middle, high = statistics.median(settled[name]), statistics.quantiles(settled[name], n=20)[-1]
+        by_turn = ", ".join(f"{statistics.median(turn):.0f}" for turn in waits.turns)
+        phases = " | ".join(map(str, waits.phases.values()))
+        lines.append(f"| {name} | {middle:.0f} | {high:.0f} | {middle / base:.2f} | {by_turn} | {phases} |")
+    return "\n".join(lines)
+
+
+def growth_line(parts: list[tuple[int, int]]) -> str:
+    """What an hour adds, by the most of each half."""
+    (low, high), (later_low, later_high) = parts
+    hour = (later_high - high) / (GROWTH_SECONDS / 2) * 3600
+    return (
+        f"Checkpoint under that load: {low / 2**20:.1f} to {high / 2**20:.1f} MB in minutes 2 to "
+        f"{1 + GROWTH_SECONDS / 120:.1f}, {later_low / 2**20:.1f} to {later_high / 2**20:.1f} MB in as many after; "
+        f"an hour at that pace adds {hour / 2**20:+.1f} MB. Spark throws old files away once a minute."
+    )
