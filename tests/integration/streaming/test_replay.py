@@ -59,15 +59,14 @@ def test_a_reader_goes_on_where_another_stopped(job: Job) -> None:
     write(job, records)
     seen: list[str] = []
     positions: dict[int, int] | None = None
-    stop = len(records) // 8
     while len(seen) < len(records):
+        stop = min(len(seen) + len(records) // 8, len(records))
         with DiffReader(job.settings, from_beginning=True, positions=positions) as reader:
-            for _ in range(stop + 20):
+            while len(seen) < stop:
                 record = reader.poll(5)
+                assert record is not None or not reader.at_end
                 if record is not None:
                     seen.append(record.id)
-                if len(seen) % stop == 0 or len(seen) == len(records):
-                    break
             positions = reader.positions
     assert sorted(seen) == sorted(record.id for record in records)
 
