@@ -133,6 +133,7 @@ def growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
     topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
     rows, mode = bench.frames(spark, topic, out)["(b) ours"]
     folder = bench.folder / uuid.uuid4().hex
+    print(f"  the checkpoint for {(FIRST_SECONDS + GROWTH_SECONDS) / 60:.0f} minutes", flush=True)
     query = bench.start(rows(), mode, available_now=False, checkpoint=folder)
     parts: list[tuple[int, int]] = []
     with changes(bench, topic):

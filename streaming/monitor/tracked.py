@@ -129,6 +129,6 @@ class Tracked:
 
     def pack(self) -> Raw:
         """Its bytes."""
-        native = self._native
-        state = Raw(native.write()) if native is not None else self._state if self._raw is None else self._raw
+        group = self._native
+        state = Raw(group.write()) if group is not None else self._state if self._raw is None else self._raw
         return Raw(_encoder.encode((state, self.heard, self.forget_at)))
