@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer
 
-from streaming.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
+from streaming.wire.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
 
 if TYPE_CHECKING:
     from benchmarks.stream import Bench

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from streaming.events import (
+from streaming.wire.events import (
     Event,
     MemberHeartbeat,
     MemberJoined,

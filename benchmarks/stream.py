@@ -30,19 +30,19 @@ from benchmarks._document import put
 from benchmarks._stream_latency import growth, growth_line, latency, latency_table
 from benchmarks._stream_load import events
 from benchmarks._stream_state import state, state_table
-from streaming import codec
-from streaming.config import KafkaSettings, Settings, TopicSettings
-from streaming.events import Event
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, process
 from streaming.monitor.tracked import native
+from streaming.settings.config import KafkaSettings, Settings, TopicSettings
 from streaming.spark import plan
 from streaming.spark.job import PRODUCE
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
+from streaming.wire import codec
+from streaming.wire.events import Event
 
 PARTITIONS = 4
 BUCKETS = 16

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from streaming.cli.main import COMMANDS
-from streaming.events import EVENT_TYPES, Diff, LatestAssignment
+from streaming.wire.events import EVENT_TYPES, Diff, LatestAssignment
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Written by scripts/reference.py from the code: change it there. -->\n"

@@ -18,20 +18,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streaming.config import Settings, load
-    from streaming.events import Diff
-    from streaming.reader import DiffReader, DiffRecord, read_diffs
+    from streaming.kafka.producer import EventProducer
+    from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
+    from streaming.settings.config import Settings, load
+    from streaming.wire.events import (
+        Diff,
+        Event,
+        MemberFenced,
+        MemberJoined,
+        MemberLeft,
+        PartitionsChanged,
+        SubscriptionChanged,
+        TopicMetadata,
+    )
 
-__all__ = ["Diff", "DiffReader", "DiffRecord", "Settings", "load", "read_diffs"]
-
-_HOME = {
-    "Diff": "streaming.events",
-    "DiffReader": "streaming.reader",
-    "DiffRecord": "streaming.reader",
-    "Settings": "streaming.config",
-    "load": "streaming.config",
-    "read_diffs": "streaming.reader",
+#: What other programs use; where each stands may change.
+_ROOMS = {
+    "streaming.kafka.producer": ("EventProducer",),
+    "streaming.kafka.reader": ("DiffReader", "DiffRecord", "read_diffs"),
+    "streaming.settings.config": ("Settings", "load"),
+    "streaming.wire.events": (
+        "Diff",
+        "Event",
+        "MemberFenced",
+        "MemberJoined",
+        "MemberLeft",
+        "PartitionsChanged",
+        "SubscriptionChanged",
+        "TopicMetadata",
+    ),
 }
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "Diff",
+    "DiffReader",
+    "DiffRecord",
+    "Event",
+    "EventProducer",
+    "MemberFenced",
+    "MemberJoined",
+    "MemberLeft",
+    "PartitionsChanged",
+    "Settings",
+    "SubscriptionChanged",
+    "TopicMetadata",
+    "load",
+    "read_diffs",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -42,7 +42,7 @@ pub struct Topic {
     pub topic_id: Option<Name>,
 }
 
-/// `streaming.events.Cause`; a map on the wire and in the state.
+/// `streaming.wire.events.Cause`; a map on the wire and in the state.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cause {
@@ -53,7 +53,7 @@ pub struct Cause {
     pub evidence: Vec<Evidence>,
 }
 
-/// `streaming.events.Evidence`.
+/// `streaming.wire.events.Evidence`.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {

@@ -55,11 +55,11 @@ def collect(
     stop = stop_on_signals()  # before the slow imports: a signal meanwhile is an order too
     from prometheus_client import CollectorRegistry
 
-    from streaming import log
     from streaming.collect.collector import Collector
     from streaming.collect.metrics import CollectMetrics
-    from streaming.config import CollectSettings, load, validated
-    from streaming.exporter import serve_metrics
+    from streaming.process import log
+    from streaming.process.exporter import serve_metrics
+    from streaming.settings.config import CollectSettings, load, validated
 
     log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)

@@ -24,7 +24,7 @@ def show(
 ) -> None:
     """Print every setting as it is in force, as TOML; secrets are masked."""
     del verbose
-    from streaming.config import load
+    from streaming.settings.config import load
 
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     values = settings.model_dump(mode="json", exclude_none=True)
@@ -58,8 +58,8 @@ def check(
     """Read the settings, connect with them, and name the first thing that is wrong."""
     import logging
 
-    from streaming.config import load
     from streaming.kafka.clients import check_reachable
+    from streaming.settings.config import load
 
     logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)

@@ -46,10 +46,10 @@ def demo(
     from streaming.cli.signals import stop_on_signals
 
     stop = stop_on_signals()  # before the slow imports: a signal meanwhile is an order too
-    from streaming import log
     from streaming.cli.live import JsonView, TerminalView
-    from streaming.config import load
     from streaming.demo.runner import play
+    from streaming.process import log
+    from streaming.settings.config import load
 
     log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)

@@ -27,8 +27,8 @@ def list_(
 ) -> None:
     """What could not be used, and why."""
     del verbose  # main looks at it for tracebacks
-    from streaming.config import load
-    from streaming.dlt import read
+    from streaming.kafka.dlt import read
+    from streaming.settings.config import load
 
     letters = read(load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix))
     if as_json:
@@ -66,8 +66,8 @@ def resubmit(
     del verbose  # main looks at it for tracebacks
     if bool(places) == everything:
         raise NothingToResubmit
-    from streaming import dlt
-    from streaming.config import load
+    from streaming.kafka import dlt
+    from streaming.settings.config import load
 
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     letters = dlt.read(settings)

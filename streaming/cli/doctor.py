@@ -27,8 +27,8 @@ def doctor(
     """Check Java, jars, broker, permissions, topics and checkpoint; exit 3 when something is missing."""
     import logging
 
-    from streaming.config import load
-    from streaming.doctor import examine
+    from streaming.checks.doctor import examine
+    from streaming.settings.config import load
 
     # What librdkafka logs of a refusal is in the finding already.
     logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL)

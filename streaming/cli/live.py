@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.cli.render import CAUSES, diff_lines
-from streaming.reader import DiffRecord
+from streaming.kafka.reader import DiffRecord
 
 if TYPE_CHECKING:
     from streaming.demo.runner import Summary

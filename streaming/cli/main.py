@@ -109,7 +109,7 @@ def main() -> NoReturn:
 
     import typer
 
-    from streaming.processes import follow_parent
+    from streaming.process.children import follow_parent
 
     follow_parent()
     if interruptible:

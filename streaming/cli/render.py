@@ -11,8 +11,8 @@ from itertools import pairwise
 from rich.console import Console
 from rich.text import Text
 
-from streaming.events import Diff, MemberDiff
-from streaming.reader import DiffRecord
+from streaming.kafka.reader import DiffRecord
+from streaming.wire.events import Diff, MemberDiff
 
 _UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 #: What brokers add to a reason when the client gave none.

@@ -27,11 +27,11 @@ def replay(
     verbose: Verbose = False,
 ) -> None:
     """Compute the diffs of the membership topic again, without Spark, and show or compare them."""
-    from streaming import log
+    from streaming.checks.replay import differences
+    from streaming.checks.replay import replay as replayed
     from streaming.cli.render import print_diffs
-    from streaming.config import load
-    from streaming.replay import differences
-    from streaming.replay import replay as replayed
+    from streaming.process import log
+    from streaming.settings.config import load
 
     log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)

@@ -31,9 +31,9 @@ def run(
 ) -> None:
     """Collect, stream and serve in one process group for one machine; in production each is its own."""
     from streaming.cli.signals import stop_on_signals
-    from streaming.config import load
     from streaming.kafka.topics import ensure_topics
-    from streaming.processes import Child, Children
+    from streaming.process.children import Child, Children
+    from streaming.settings.config import load
 
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     stop = stop_on_signals()

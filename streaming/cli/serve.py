@@ -52,11 +52,11 @@ def serve(
 ) -> None:
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.durations import duration_ms
-    from streaming.config import load
-    from streaming.log import configure
+    from streaming.process.log import configure
     from streaming.serve.history import Limits
     from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import KafkaSource
+    from streaming.settings.config import load
 
     configure(log_format, verbose=verbose)
     limits = Limits(duration_ms(keep, "--keep"), keep_mib * 2**20)

@@ -105,9 +105,9 @@ def stream(
     from streaming.cli.signals import stop_on_signals
 
     stop = stop_on_signals()
-    from streaming import log
     from streaming.cli.durations import duration_ms
-    from streaming.config import load
+    from streaming.process import log
+    from streaming.settings.config import load
     from streaming.spark.job import StreamOptions, run
     from streaming.spark.session import SessionOptions
 

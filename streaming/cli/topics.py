@@ -23,8 +23,8 @@ def topics(
 ) -> None:
     """Show the monitor's topics; with --create, make those that are missing."""
     del verbose  # main looks at it for tracebacks
-    from streaming.config import load
     from streaming.kafka.topics import describe_topics, ensure_topics
+    from streaming.settings.config import load
 
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     states = ensure_topics(settings) if create else describe_topics(settings)

@@ -30,10 +30,10 @@ def watch(
     from streaming.cli.signals import stop_on_signals
 
     stop = stop_on_signals()  # before the slow imports: a signal meanwhile is an order too
-    from streaming import log
     from streaming.cli.render import print_diffs
-    from streaming.config import load
-    from streaming.reader import read_diffs
+    from streaming.kafka.reader import read_diffs
+    from streaming.process import log
+    from streaming.settings.config import load
 
     log.configure(log_format, verbose=verbose)
     settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)

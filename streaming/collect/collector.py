@@ -24,15 +24,15 @@ from streaming.collect.metadata import ClusterTopics, changes, outdated, partiti
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.published import published_topics
 from streaming.collect.sink import OFFSETS_TOPIC, Sink
-from streaming.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from streaming.kafka.access import require
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
 from streaming.kafka.topics import ensure_topics
+from streaming.wire.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
-    from streaming.config import Settings
+    from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streaming.events import Evidence, GroupObserved, ObservedMember
+from streaming.wire.events import Evidence, GroupObserved, ObservedMember
 
 SOURCE = "offset-commits"
 #: ``group.consumer.session.timeout.ms`` of the broker: KIP-848 members do not name theirs.

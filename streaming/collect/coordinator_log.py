@@ -12,7 +12,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable
 
-from streaming.events import Evidence
+from streaming.wire.events import Evidence
 
 SOURCE = "coordinator-log"
 #: Generations remembered: a line stays until its generation's record is read, moments later.

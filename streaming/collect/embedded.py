@@ -11,9 +11,9 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from streaming.collect.encoding import MalformedRecord, Reader
 from streaming.collect.records import ClassicMember
-from streaming.collect.wire import MalformedRecord, Reader
-from streaming.events import Partitions
+from streaming.wire.events import Partitions
 
 #: ``protocolType`` of consumers; Connect and others embed something else.
 CONSUMER = "consumer"

@@ -17,7 +17,7 @@ from streaming.collect.commits import Ownership, infer
 from streaming.collect.groups import Group, Names, apply, view
 from streaming.collect.metadata import subscribed
 from streaming.collect.records import ClassicGroup, OffsetCommit, Other, decode
-from streaming.events import Event, GroupDeleted, GroupObserved
+from streaming.wire.events import Event, GroupDeleted, GroupObserved
 
 _GONE = Group()
 

@@ -25,7 +25,7 @@ from streaming.collect.records import (
     TargetAssignment,
     TargetEpoch,
 )
-from streaming.events import GroupObserved, ObservedMember, Partitions
+from streaming.wire.events import GroupObserved, ObservedMember, Partitions
 
 V = TypeVar("V")
 #: Topic id → topic name; an id that the cluster no longer knows stands for itself.

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streaming.events import Event, GroupObserved, PartitionsChanged, TopicMetadata
+from streaming.wire.events import Event, GroupObserved, PartitionsChanged, TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

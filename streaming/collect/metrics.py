@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from streaming.collect.fold import Unusable
-from streaming.events import Event
+from streaming.wire.events import Event
 
 _NAME = "rebalance_monitor_collect"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
-from streaming import codec
-from streaming.events import GroupDeleted, PartitionsChanged, TopicMetadata
 from streaming.kafka.clients import confluent_config
+from streaming.wire import codec
+from streaming.wire.events import GroupDeleted, PartitionsChanged, TopicMetadata
 
 if TYPE_CHECKING:
-    from streaming.config import Settings
+    from streaming.settings.config import Settings
 
 _TYPES = ("topic.partitions_changed", "group.deleted")
 _TIMEOUT = 30.0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 
-from streaming.collect.wire import MalformedRecord, Reader
+from streaming.collect.encoding import MalformedRecord, Reader
 
 #: ``{topic id: partitions}``.
 IdPartitions = dict[str, tuple[int, ...]]

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from assignors.errors import OutsideFailure
 from streaming.collect.fold import Unusable
-from streaming.dead_letters import dead_letter_headers
-from streaming.events import Event
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.wire.dead_letters import dead_letter_headers
+from streaming.wire.events import Event
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
 
-    from streaming.config import Settings
+    from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from streaming.events import Diff, MemberDiff, Partitions
+from streaming.wire.events import Diff, MemberDiff, Partitions
 
 
 class ReportLine(Struct, frozen=True, rename="camel"):

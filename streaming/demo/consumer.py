@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from streaming.events import Partitions
-from streaming.processes import follow_parent
+from streaming.process.children import follow_parent
+from streaming.wire.events import Partitions
 
 Protocol = Literal["eager", "cooperative", "consumer"]
 

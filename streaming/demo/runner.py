@@ -18,17 +18,17 @@ from uuid import uuid4
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.config import Settings
-from streaming.connection import KafkaSettings
 from streaming.demo import traffic
 from streaming.demo.agreement import Agreement, ReportLine, after, compare
 from streaming.demo.story import SESSION_TIMEOUT_MS, TOPICS, Actor, cast, steps
-from streaming.events import Diff
 from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.reader import DiffReader, DiffRecord
 from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
-from streaming.processes import Child, Children
-from streaming.reader import DiffReader, DiffRecord
+from streaming.process.children import Child, Children
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.events import Diff
 
 PAGE_PORT = 8686
 #: At the end the last diffs are waited for, on a busy machine so many seconds.

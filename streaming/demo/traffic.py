@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Self
 
-from streaming.config import Settings
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.topics import TopicsNotCreated
+from streaming.settings.config import Settings
 
 #: Records a second and topic.
 RATE = 20

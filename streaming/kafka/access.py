@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from assignors.errors import OutsideFailure
-from streaming.config import Settings
-from streaming.connection import KafkaSettings
 from streaming.kafka.clients import check_reachable, confluent_config
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

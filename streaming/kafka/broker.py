@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Self
 
 from assignors.errors import OutsideFailure
-from streaming.connection import KafkaSettings
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.jars import Progress, say
 from streaming.kafka.runtime import (
@@ -31,6 +30,7 @@ from streaming.kafka.runtime import (
     write_storage,
 )
 from streaming.kafka.supervised import SupervisedProcess
+from streaming.settings.connection import KafkaSettings
 
 _START_SECONDS = 60.0
 _TRIES = 3

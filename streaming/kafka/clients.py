@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any
 
 from assignors.errors import OutsideFailure
-from streaming.connection import KafkaSettings
 from streaming.kafka import security
 from streaming.kafka.failures import WrongSecurityProtocol, explain, plain
+from streaming.settings.connection import KafkaSettings
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from assignors.errors import OutsideFailure
-from streaming.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 #: What librdkafka adds for its own developers.
 _AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")

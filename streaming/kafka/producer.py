@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from assignors.errors import OutsideFailure
 from assignors.partitioner import partition_for_key
-from streaming import codec
-from streaming.events import Event
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
 from streaming.kafka.topics import MAX_MESSAGE_BYTES
+from streaming.wire import codec
+from streaming.wire.events import Event
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
-    from streaming.config import Settings
+    from streaming.settings.config import Settings
 
 _METADATA_SECONDS = 30.0
 

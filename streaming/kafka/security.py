@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streaming.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 
 def librdkafka(settings: KafkaSettings) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from assignors.errors import OutsideFailure
-from streaming.config import Settings
 from streaming.kafka.access import NotAllowed, denied
 from streaming.kafka.clients import check_reachable, confluent_config
+from streaming.settings.config import Settings
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.codec import MAX_RECORD_BYTES
-from streaming.config import Settings, TopicSettings
-from streaming.connection import KafkaSettings
 from streaming.kafka.access import NotAllowed, denied
 from streaming.kafka.clients import REACH_SECONDS, check_reachable, confluent_config
+from streaming.settings.config import Settings, TopicSettings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.codec import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -31,7 +31,13 @@ from msgspec import structs
 
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
-from streaming.events import (
+from streaming.monitor import applied
+from streaming.monitor.derived import Change, rebalance
+from streaming.monitor.joining import Claim
+from streaming.monitor.observed import hint, observe, rename
+from streaming.monitor.rounds import latest, minus_others, play, prune, subscribed, tombstone
+from streaming.monitor.state import Applied, GroupState, MemberState, TopicState
+from streaming.wire.events import (
     AssignmentAcknowledged,
     Cause,
     Event,
@@ -46,12 +52,6 @@ from streaming.events import (
     PartitionsChanged,
     SubscriptionChanged,
 )
-from streaming.monitor import applied
-from streaming.monitor.derived import Change, rebalance
-from streaming.monitor.joining import Claim
-from streaming.monitor.observed import hint, observe, rename
-from streaming.monitor.rounds import latest, minus_others, play, prune, subscribed, tombstone
-from streaming.monitor.state import Applied, GroupState, MemberState, TopicState
 
 
 class ContradictoryTopic(BadInput):

@@ -12,9 +12,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from assignors.partitioner import partition_for_key
-from streaming import codec
-from streaming.dead_letters import dead_letter_headers, fit
-from streaming.events import (
+from streaming.monitor import liveness
+from streaming.monitor.blob import Bucket
+from streaming.monitor.decision import Assignment, decide
+from streaming.monitor.tracked import Tracked
+from streaming.wire import codec
+from streaming.wire.dead_letters import dead_letter_headers, fit
+from streaming.wire.events import (
     AssignmentAcknowledged,
     Event,
     MemberFenced,
@@ -22,10 +26,6 @@ from streaming.events import (
     MemberJoined,
     SubscriptionChanged,
 )
-from streaming.monitor import liveness
-from streaming.monitor.blob import Bucket
-from streaming.monitor.decision import Assignment, decide
-from streaming.monitor.tracked import Tracked
 
 #: ``ce_source`` of everything the stream writes from events.
 SOURCE = "rebalance-monitor/stream"

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from streaming import codec
-from streaming.events import Event, MemberFenced, MemberJoined, MemberLeft
 from streaming.monitor import applied
 from streaming.monitor.apply import apply
 from streaming.monitor.rounds import output_id
 from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState
+from streaming.wire import codec
+from streaming.wire.events import Event, MemberFenced, MemberJoined, MemberLeft
 
 if TYPE_CHECKING:
     from rebalance_kernel import Group

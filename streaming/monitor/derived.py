@@ -19,11 +19,11 @@ from typing import NamedTuple
 from msgspec import structs
 
 from assignors import registry
-from streaming.events import Cause, Event
 from streaming.monitor import vote
 from streaming.monitor.joining import Claim, joining, metadata
 from streaming.monitor.rounds import NOTHING, Ownership, as_partitions, play
 from streaming.monitor.state import DiffOutput, GroupState, MemberState
+from streaming.wire.events import Cause, Event
 
 #: Cooperative rebalances settle in two or three rounds; this ends one that never would.
 MAX_ROUNDS = 64

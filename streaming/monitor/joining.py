@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from assignors.model import Member, Topic
-from streaming.events import Partitions
 from streaming.monitor import vote
 from streaming.monitor.rounds import NOTHING, Ownership, existing
 from streaming.monitor.state import GroupState, MemberState
+from streaming.wire.events import Partitions
 
 
 class Claim(NamedTuple):

@@ -15,8 +15,8 @@ Two guards keep a paused or late job, or skewed clocks, from fencing members tha
 
 from __future__ import annotations
 
-from streaming.events import Event, GroupDeleted, MemberFenced, MemberJoined, MemberLeft
 from streaming.monitor.tracked import Heard, Tracked
+from streaming.wire.events import Event, GroupDeleted, MemberFenced, MemberJoined, MemberLeft
 
 #: Name of the timer in ``ce_source`` of what it writes.
 SOURCE = "rebalance-monitor/timer"

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from msgspec import structs
 
 from assignors.errors import BadInput
-from streaming.events import Cause, Event, Evidence, GroupObserved, ObservedMember, Partitions
 from streaming.monitor.rounds import latest, minus_others, play
 from streaming.monitor.state import Applied, GroupState, MemberState
+from streaming.wire.events import Cause, Event, Evidence, GroupObserved, ObservedMember, Partitions
 
 #: Under these a member gives everything up before it joins, so no round follows from another.
 EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from assignors.diff import diff
 from assignors.model import Share
-from streaming.events import Cause, Diff, Event, LatestAssignment, MemberDiff, Partitions
 from streaming.monitor import violations
 from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState, MemberState, TopicState
+from streaming.wire.events import Cause, Diff, Event, LatestAssignment, MemberDiff, Partitions
 
 NOTHING: Partitions = {}
 #: ``{member: what it owns}``.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from streaming.events import Cause, Diff, Evidence, LatestAssignment, Partitions
+from streaming.wire.events import Cause, Diff, Evidence, LatestAssignment, Partitions
 
 
 class MemberState(Struct, frozen=True, array_like=True):

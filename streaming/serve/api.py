@@ -13,13 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streaming.codec import encode
 from streaming.serve import openapi, params
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Page, Window
 from streaming.serve.board import Filter
 from streaming.serve.feed import Feed, FeedResponse
 from streaming.serve.problems import Problem
 from streaming.serve.rounds import GroupSummary
+from streaming.wire.codec import encode
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -18,13 +18,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.codec import encode
 from streaming.serve.api import Api, JsonBytes
 from streaming.serve.feed import Feed
 from streaming.serve.metrics import CONTENT_TYPE, Metrics
 from streaming.serve.paths import WholeGroups
 from streaming.serve.problems import Problem, on_failure, on_http, on_problem
 from streaming.serve.security import Guard
+from streaming.wire.codec import encode
 
 _MEDIA_TYPES: Final = {
     ".html": "text/html; charset=utf-8",

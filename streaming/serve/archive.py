@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.codec import encode
-from streaming.events import Diff
 from streaming.serve import rounds, schema
 from streaming.serve.history import Place, StoredRound
 from streaming.serve.rounds import RoundSummary
+from streaming.wire.codec import encode
+from streaming.wire.events import Diff
 
 #: One page holds no more than this, whatever was asked for.
 MAX_PAGE: Final = 2000

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from streaming.codec import encode
 from streaming.serve.history import Applied, Place, StoredRound
 from streaming.serve.rounds import GroupSummary
+from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
 MAX_BYTES: Final = 16 * 1024 * 1024

@@ -17,10 +17,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from streaming.codec import encode
-from streaming.events import Diff, LatestAssignment
 from streaming.serve import rounds, schema
 from streaming.serve.rounds import GroupSummary, RoundSummary
+from streaming.wire.codec import encode
+from streaming.wire.events import Diff, LatestAssignment
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 from msgspec.json import schema_components
 
 from assignors import __version__
-from streaming.events import Diff, LatestAssignment
 from streaming.serve.rounds import GroupSummary, RoundSummary
+from streaming.wire.events import Diff, LatestAssignment
 
 _TYPES: Final = (Diff, LatestAssignment, GroupSummary, RoundSummary)
 _INTEGER: Final = {"type": "integer", "minimum": 0}

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from streaming.events import Cause, Diff, LatestAssignment, MemberDiff, Partitions
+from streaming.wire.events import Cause, Diff, LatestAssignment, MemberDiff, Partitions
 
 #: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
 GroupState = Literal[

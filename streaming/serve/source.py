@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from assignors.errors import OutsideFailure
-from streaming import codec
 from streaming.kafka.access import require
 from streaming.kafka.clients import confluent_config
 from streaming.serve.history import Record
+from streaming.wire import codec
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
     from confluent_kafka.admin import AdminClient
 
-    from streaming.config import Settings
+    from streaming.settings.config import Settings
 
 log = logging.getLogger(__name__)
 

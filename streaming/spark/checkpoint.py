@@ -18,8 +18,8 @@ import msgspec
 from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.config import Settings
 from streaming.kafka.clients import confluent_config
+from streaming.settings.config import Settings
 
 #: What to do when records are gone: end, go on with what is there, or begin anew.
 OnDataLoss = Literal["stop", "continue", "restart"]

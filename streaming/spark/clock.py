@@ -14,7 +14,7 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.clients import confluent_config
 
 if TYPE_CHECKING:
-    from streaming.config import Settings
+    from streaming.settings.config import Settings
 
 #: Ticks are at least this far apart: a batch needs time to answer.
 _APART_SECONDS = 0.5

@@ -20,14 +20,13 @@ from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.codec import MAX_RECORD_BYTES
-from streaming.config import Settings
-from streaming.exporter import serve_metrics
 from streaming.kafka.access import require
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, spark_options
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.bucket import Sinks
 from streaming.monitor.liveness import FORGET_AFTER_MS
+from streaming.process.exporter import serve_metrics
+from streaming.settings.config import Settings
 from streaming.spark import checkpoint
 from streaming.spark.bound import Bound
 from streaming.spark.checkpoint import Card, OnDataLoss, TopicRecreated
@@ -35,6 +34,7 @@ from streaming.spark.clock import Clock, TickTopic
 from streaming.spark.growth import Growth
 from streaming.spark.listener import Batch, BatchMetrics, batch, listener, log_batch
 from streaming.spark.session import SessionOptions, session
+from streaming.wire.codec import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

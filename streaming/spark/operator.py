@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyarrow import compute
 
-from streaming import codec
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, Write, expire, process
 from streaming.spark.tally import Told
+from streaming.wire import codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as f
 
-from streaming import codec
 from streaming.spark.buckets import bucket_numbers
 from streaming.spark.operator import APPENDED, OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.wire import codec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

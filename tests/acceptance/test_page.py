@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from streaming.events import Diff
+from streaming.kafka.reader import DiffReader
 from streaming.kafka.topics import ensure_topics
-from streaming.processes import Child, Children
-from streaming.reader import DiffReader
+from streaming.process.children import Child, Children
+from streaming.wire.events import Diff
 from tests.support.browser import Watched, chromium, open_page, picture
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.serving import Serve

@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streaming.config import load
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.jars import fetch, kafka_coordinates, spark_connector
 from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import load
 from streaming.spark.session import connector_jars
 from tests.support.diffs import Group, diffs, message
 from tests.support.kafka import unique

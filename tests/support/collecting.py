@@ -14,9 +14,9 @@ from typing import Any, Self
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming import codec
-from streaming.config import Settings, load
-from streaming.events import Event, GroupObserved
+from streaming.settings.config import Settings, load
+from streaming.wire import codec
+from streaming.wire.events import Event, GroupObserved
 from tests.support.kafka import unique
 from tests.support.members import Owned
 

@@ -9,9 +9,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from streaming.codec import encode, headers
-from streaming.events import Cause, Diff, Evidence, LatestAssignment, MemberDiff, Partitions
 from streaming.serve.history import Record
+from streaming.wire.codec import encode, headers
+from streaming.wire.events import Cause, Diff, Evidence, LatestAssignment, MemberDiff, Partitions
 
 TopicPartition = tuple[str, int]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from streaming.events import Diff
+from streaming.wire.events import Diff
 from tests.support.diffs import Group
 from tests.support.serving import Publisher, Serve
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assignors.partitioner import partition_for_key
-from streaming import codec
-from streaming.events import (
+from streaming.wire import codec
+from streaming.wire.events import (
     AssignmentAcknowledged,
     Event,
     EventData,

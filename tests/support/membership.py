@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from streaming.events import (
+from streaming.monitor.apply import apply
+from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState, Output
+from streaming.wire.events import (
     AssignmentAcknowledged,
     Diff,
     Event,
@@ -24,8 +26,6 @@ from streaming.events import (
     SubscriptionChanged,
     TopicMetadata,
 )
-from streaming.monitor.apply import apply
-from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState, Output
 
 SOURCE = "test"
 

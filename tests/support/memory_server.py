@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from streaming.codec import encode
-from streaming.events import Diff
 from streaming.serve.history import Record
 from streaming.serve.server import FeedServer, ServeOptions
+from streaming.wire.codec import encode
+from streaming.wire.events import Diff
 from tests.support.diffs import ASSIGNMENTS, Group, diffs, records
 from tests.support.feed import MemorySource
 

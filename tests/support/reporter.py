@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 import time
 
-from streaming.config import load
-from streaming.events import Event, MemberHeartbeat, MemberJoined
 from streaming.kafka.producer import EventProducer
+from streaming.settings.config import load
+from streaming.wire.events import Event, MemberHeartbeat, MemberJoined
 
 
 def main(servers: str, prefix: str, group_id: str, member_id: str, session_timeout_ms: str) -> None:

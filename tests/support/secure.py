@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.connection import KafkaSettings
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
+from streaming.settings.connection import KafkaSettings
 from tests.support.pem import certificate, openssl
 
 PASSWORDS = {"monitor": 'correct horse "battery" staple', "stranger": "also-a-password"}

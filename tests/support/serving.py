@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from streaming.config import load
-from streaming.events import Diff
 from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import load
+from streaming.wire.events import Diff
 from tests.support.diffs import message
 
 

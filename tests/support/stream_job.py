@@ -16,10 +16,10 @@ from typing import IO
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from assignors.partitioner import partition_for_key
-from streaming.config import Settings, TopicSettings
-from streaming.connection import KafkaSettings
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import Sinks
+from streaming.settings.config import Settings, TopicSettings
+from streaming.settings.connection import KafkaSettings
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.logs import Log
 from tests.support.pure_stream import by_key, run

@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from assignors.java import string_hash
-from streaming.events import GroupDeleted, GroupObserved, PartitionsChanged
 from streaming.kafka.broker import EmbeddedBroker
+from streaming.wire.events import GroupDeleted, GroupObserved, PartitionsChanged
 from tests.support.collecting import Collecting, owned_by, written_topic
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import CrashingMember, Member, Owned, PythonMember

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from streaming import codec
-from streaming.config import Settings, load
-from streaming.events import Event, MemberLeft
 from streaming.kafka.jars import fetch
 from streaming.kafka.java import java
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import Settings, load
+from streaming.wire import codec
+from streaming.wire.events import Event, MemberLeft
 from tests.support.kafka import Kafka, unique
 
 pytestmark = pytest.mark.broker

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from streaming.config import load
-from streaming.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
 from streaming.kafka.clients import kafka_python_config
 from streaming.kafka.producer import EventProducer
+from streaming.kafka.reader import read_diffs
 from streaming.kafka.topics import ensure_topics
-from streaming.reader import read_diffs
+from streaming.settings.config import load
+from streaming.wire.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
 from tests.support.diffs import Group, diffs
 from tests.support.kafka import eventually, unique
 from tests.support.secure import PASSWORDS, Secure, allow, secure_broker

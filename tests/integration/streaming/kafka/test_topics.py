@@ -7,9 +7,9 @@ import sys
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.config import Settings, load
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import TopicMisconfigured, describe_topics, ensure_topics
+from streaming.settings.config import Settings, load
 from tests.support.kafka import Kafka, eventually, unique
 
 pytestmark = pytest.mark.broker

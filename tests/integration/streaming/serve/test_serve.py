@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.events import Diff
+from streaming.wire.events import Diff
 from tests.support.diffs import Group, diff_id, diffs
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.serving import Follower, Publisher, Serve

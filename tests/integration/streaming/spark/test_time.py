@@ -13,8 +13,8 @@ from time import time
 
 import pytest
 
-from streaming.events import Event, PartitionsChanged, TopicMetadata
 from streaming.kafka.producer import EventProducer
+from streaming.wire.events import Event, PartitionsChanged, TopicMetadata
 from tests.support.kafka import Kafka, eventually
 from tests.support.stream_job import Job, once
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.errors import MonitorError
-from streaming import codec
-from streaming.events import Event
 from streaming.monitor.apply import apply
 from streaming.monitor.decision import DenseAssignment, decide
 from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState
 from streaming.monitor.tracked import Tracked
+from streaming.wire import codec
+from streaming.wire.events import Event
 from tests.support.logs import membership_log
 from tests.support.membership import Log
 

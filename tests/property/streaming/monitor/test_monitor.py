@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.errors import MonitorError
-from streaming.events import Diff, Event
 from streaming.monitor.apply import apply
 from streaming.monitor.state import DiffOutput, GroupState
+from streaming.wire.events import Diff, Event
 from tests.support.logs import as_topic, membership_log
 from tests.support.membership import check_algebra, holds
 from tests.support.pure_stream import by_key, run

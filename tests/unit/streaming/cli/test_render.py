@@ -1,5 +1,5 @@
 from streaming.cli.render import diff_lines, short_member, short_partitions, short_share
-from streaming.events import Cause, Diff, Evidence, MemberDiff
+from streaming.wire.events import Cause, Diff, Evidence, MemberDiff
 
 
 def test_partitions_are_joined_into_runs() -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from streaming.collect.coordinator_log import CoordinatorLog
-from streaming.events import Evidence
+from streaming.wire.events import Evidence
 from tests.support.offsets_topic import GOLDEN
 
 

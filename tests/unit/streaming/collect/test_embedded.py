@@ -5,8 +5,8 @@ from struct import pack
 import pytest
 
 from streaming.collect.embedded import Embedded, read_member
+from streaming.collect.encoding import MalformedRecord
 from streaming.collect.records import ClassicMember
-from streaming.collect.wire import MalformedRecord
 from tests.support.offsets_topic import assignment, string, subscription
 
 

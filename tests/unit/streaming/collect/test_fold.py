@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from streaming.collect.fold import Fold, Row, Unusable
-from streaming.events import Event, Evidence, GroupDeleted, GroupObserved, ObservedMember
+from streaming.wire.events import Event, Evidence, GroupDeleted, GroupObserved, ObservedMember
 from tests.support.offsets_topic import (
     assignment,
     captured,

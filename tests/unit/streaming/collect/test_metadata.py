@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from streaming.collect.metadata import changes, outdated, partitions_changed
-from streaming.events import Event, GroupObserved, ObservedMember, PartitionsChanged, TopicMetadata
+from streaming.wire.events import Event, GroupObserved, ObservedMember, PartitionsChanged, TopicMetadata
 
 SIX = TopicMetadata(partitions=6, topic_id="id-t")
 EIGHT = TopicMetadata(partitions=8, topic_id="id-t")

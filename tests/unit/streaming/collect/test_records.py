@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from streaming.collect.encoding import MalformedRecord
 from streaming.collect.records import (
     ClassicGeneration,
     ClassicGroup,
@@ -19,7 +20,6 @@ from streaming.collect.records import (
     TargetEpoch,
     decode,
 )
-from streaming.collect.wire import MalformedRecord
 from tests.support.offsets_topic import captured, commit_key, commit_value, group_key, group_value
 
 A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"

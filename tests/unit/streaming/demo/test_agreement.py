@@ -1,5 +1,5 @@
 from streaming.demo.agreement import Agreement, ReportLine, compare
-from streaming.events import Cause, Diff, MemberDiff, Partitions
+from streaming.wire.events import Cause, Diff, MemberDiff, Partitions
 
 
 def diff(generation: int, **afters: Partitions) -> Diff:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 
-from streaming.config import KafkaSettings
 from streaming.kafka.clients import (
     OncePerMinute,
     confluent_config,
@@ -10,6 +9,7 @@ from streaming.kafka.clients import (
     kafka_python_config,
     spark_options,
 )
+from streaming.settings.config import KafkaSettings
 
 SETTINGS = KafkaSettings(bootstrap_servers="a:1,b:2")
 

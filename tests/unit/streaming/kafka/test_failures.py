@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.connection import KafkaSettings
 from streaming.kafka.failures import explain
+from streaming.settings.connection import KafkaSettings
 
 SETTINGS = KafkaSettings.model_validate(
     {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.connection import KafkaSettings
 from streaming.kafka import security
 from streaming.kafka.clients import spark_options
+from streaming.settings.connection import KafkaSettings
 from tests.support.pem import certificate
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignors.errors import BadInput
-from streaming.events import PartitionsChanged, TopicMetadata
 from streaming.monitor.apply import apply
+from streaming.wire.events import PartitionsChanged, TopicMetadata
 from tests.support.membership import Log, diffs, play
 
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from assignors.partitioner import partition_for_key
-from streaming import codec
-from streaming.events import Event, MemberFenced
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, Write, expire, process
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
+from streaming.wire import codec
+from streaming.wire.events import Event, MemberFenced
 from tests.support.membership import Log
 from tests.support.pure_stream import by_key
 

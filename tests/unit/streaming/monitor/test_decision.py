@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from streaming.events import Event
 from streaming.monitor.decision import Decision, DenseAssignment, ReadableAssignment, decide
 from streaming.monitor.state import GroupState
 from streaming.monitor.tracked import Tracked
+from streaming.wire.events import Event
 from tests.support.membership import Log
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.events import Cause, Diff, Evidence
 from streaming.monitor.apply import apply
 from streaming.monitor.vote import InconsistentGroupProtocol
+from streaming.wire.events import Cause, Diff, Evidence
 from tests.support.membership import Log, assignments, change, check_algebra, diffs, holds, play
 
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.events import Cause, Diff, Evidence, GroupObserved
 from streaming.monitor.apply import apply
 from streaming.monitor.observed import MissingGeneration
+from streaming.wire.events import Cause, Diff, Evidence, GroupObserved
 from tests.support.membership import Log, assignments, change, diffs, holds, play
 
 COOP = "cooperative-sticky"

@@ -8,12 +8,12 @@ import pytest
 from anyio import CapacityLimiter
 from starlette.applications import Starlette
 
-from streaming.codec import encode
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History, Record
+from streaming.wire.codec import encode
 from tests.support.asgi import ask
 from tests.support.diffs import ASSIGNMENTS, Group, diffs, records
 from tests.support.feed import service

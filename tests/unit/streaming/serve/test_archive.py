@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from streaming.codec import encode
 from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History, Limits
+from streaming.wire.codec import encode
 from tests.support.diffs import Group, diffs, records
 
 

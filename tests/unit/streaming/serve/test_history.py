@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streaming.codec import encode
 from streaming.serve import schema
 from streaming.serve.history import History, Limits, Record
+from streaming.wire.codec import encode
 from tests.support.diffs import ASSIGNMENTS, DIFFS, Group, diffs, records
 
 GROUP = {"t": 6}

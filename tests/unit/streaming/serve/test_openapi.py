@@ -9,10 +9,10 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
-from streaming.codec import encode
 from streaming.serve.api import Api
 from streaming.serve.history import History
 from streaming.serve.openapi import document
+from streaming.wire.codec import encode
 from tests.support.asgi import ask
 from tests.support.diffs import Group, diffs, records
 from tests.support.feed import service

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import msgspec
 
-from streaming.events import Cause, Diff, LatestAssignment, MemberDiff
 from streaming.serve import rounds
 from streaming.serve.rounds import GroupSummary
+from streaming.wire.events import Cause, Diff, LatestAssignment, MemberDiff
 
 
 def member(

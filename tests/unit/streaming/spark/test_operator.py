@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from streaming import codec
 from streaming.monitor.bucket import Sinks
 from streaming.spark.operator import OUTPUT_SCHEMA, operator, records
 from streaming.spark.tally import Told
+from streaming.wire import codec
 from tests.support.membership import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 4) | {"dlt": 4})

@@ -13,12 +13,12 @@ import msgspec
 
 from assignors.errors import BadInput, OutsideFailure
 from assignors.partitioner import partition_for_key
-from streaming.codec import MAX_RECORD_BYTES
-from streaming.dead_letters import PREFIX, TRUNCATED
 from streaming.kafka.clients import confluent_config
+from streaming.wire.codec import MAX_RECORD_BYTES
+from streaming.wire.dead_letters import PREFIX, TRUNCATED
 
 if TYPE_CHECKING:
-    from streaming.config import Settings
+    from streaming.settings.config import Settings
 
 _TIMEOUT_SECONDS = 10.0
 

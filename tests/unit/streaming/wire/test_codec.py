@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.codec import MalformedEvent, decode_event
-from streaming.events import GroupObserved, MemberJoined, ObservedMember
+from streaming.wire.codec import MalformedEvent, decode_event
+from streaming.wire.events import GroupObserved, MemberJoined, ObservedMember
 
 CE = {"type": "member.joined", "id": "1", "source": "s"}
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.events import EVENT_TYPES, Event, EventData, MemberHeartbeat
+from streaming.wire.events import EVENT_TYPES, Event, EventData, MemberHeartbeat
 
 #: ``[(name, value)]`` as Kafka clients take and give them.
 Headers = list[tuple[str, bytes]]
@@ -107,7 +107,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
 
     Raises:
         MissingKey: there is no key.
-        UnknownEventType: ``ce_type`` is none of :data:`streaming.events.EVENT_TYPES`.
+        UnknownEventType: ``ce_type`` is none of :data:`streaming.wire.events.EVENT_TYPES`.
         MalformedEvent: a header is missing, the JSON is broken, a field has the wrong type, or the key is not
             the group id.
     """

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming import log
-from streaming.log import JsonFormatter, UnknownLogFormat
+from streaming.process import log
+from streaming.process.log import JsonFormatter, UnknownLogFormat
 
 
 @pytest.fixture(autouse=True)

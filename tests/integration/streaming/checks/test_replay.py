@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from streaming.checks.replay import differences, replay
 from streaming.kafka.producer import EventProducer
+from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
 from streaming.kafka.tail import TopicUnreadable
-from streaming.reader import DiffReader, DiffRecord, read_diffs
-from streaming.replay import differences, replay
 from tests.support import logs
 from tests.support.kafka import Kafka
 from tests.support.stream_job import Job

@@ -9,13 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from assignors.errors import MonitorError
-from streaming.config import Settings
 from streaming.kafka import access
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
 from streaming.kafka.topics import describe_topics
 from streaming.monitor.tracked import native
+from streaming.settings.config import Settings
 
 
 @dataclass(frozen=True, slots=True)

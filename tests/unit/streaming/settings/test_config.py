@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.config import InvalidSettings, load
+from streaming.settings.config import InvalidSettings, load
 from tests.support.pem import certificate
 
 

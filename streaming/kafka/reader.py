@@ -17,10 +17,10 @@ from typing import Any, Self
 import msgspec
 
 from assignors.errors import BadInput
-from streaming import codec
-from streaming.config import Settings
-from streaming.events import Diff
 from streaming.kafka.tail import TopicTail
+from streaming.settings.config import Settings
+from streaming.wire import codec
+from streaming.wire.events import Diff
 
 #: Repeats come from a batch that Spark writes again, so they stand close to the first copy. Ids remembered:
 REMEMBERED_IDS = 200_000

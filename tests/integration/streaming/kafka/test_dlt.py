@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import Producer
 
-from streaming.config import KafkaSettings, Settings, TopicSettings
-from streaming.dead_letters import dead_letter_headers
 from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import KafkaSettings, Settings, TopicSettings
+from streaming.wire.dead_letters import dead_letter_headers
 from tests.support.kafka import Kafka, unique
 from tests.support.stream_job import Job
 

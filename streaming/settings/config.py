@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from assignors.errors import BadInput
-from streaming.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 M = TypeVar("M", bound=BaseModel)
 

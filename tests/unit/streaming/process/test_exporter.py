@@ -8,7 +8,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from streaming.exporter import MetricsPortUnusable, serve_metrics
+from streaming.process.exporter import MetricsPortUnusable, serve_metrics
 
 
 def registry() -> CollectorRegistry:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from streaming import doctor
-from streaming.config import load
-from streaming.doctor import Finding
+from streaming.checks import doctor
+from streaming.checks.doctor import Finding
 from streaming.kafka.java import NoJava
+from streaming.settings.config import load
 
 
 def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from streaming.processes import Child, ChildDied, Children
+from streaming.process.children import Child, ChildDied, Children
 from tests.support.wait import eventually
 
 CHILD = """
 import signal, sys, threading, time
-from streaming.processes import follow_parent
+from streaming.process.children import follow_parent
 follow_parent()
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -54,7 +54,7 @@ def test_a_child_ends_when_its_parent_is_killed(module: str, tmp_path: Path) -> 
             sys.executable,
             "-c",
             (
-                "import pathlib, sys, time; from streaming.processes import Child\n"
+                "import pathlib, sys, time; from streaming.process.children import Child\n"
                 f"Child('part', ['{module}'], log=pathlib.Path(sys.argv[1])); time.sleep(60)"
             ),
             str(log),

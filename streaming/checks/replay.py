@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from streaming import codec
-from streaming.config import Settings
-from streaming.events import Diff
+from streaming.kafka.reader import DiffRecord, read_diffs
 from streaming.kafka.tail import TopicTail
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import DIFF_TYPE, Record, Sinks, process
-from streaming.reader import DiffRecord, read_diffs
+from streaming.settings.config import Settings
+from streaming.wire import codec
+from streaming.wire.events import Diff
 
 
 def replay(

@@ -1,0 +1,1 @@
+"""What every long-running process needs: child processes, its log, its metrics port."""

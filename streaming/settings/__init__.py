@@ -1,0 +1,1 @@
+"""Settings from TOML, environment and options."""

@@ -1,0 +1,1 @@
+"""Events, diffs and their bytes: what stands in the topics."""
