@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from msgspec import structs
 
+from assignors.shares import tidy
 from streaming.protocols import vote
 from streaming.protocols.classic_state import (
     LIVE,
@@ -26,7 +27,6 @@ from streaming.protocols.classic_state import (
     Told,
 )
 from streaming.protocols.classic_step import Step, forget
-from streaming.protocols.shares import tidy
 from streaming.protocols.vocabulary import NOTHING, Ended, Handover, Round, Setup, next_beat
 
 

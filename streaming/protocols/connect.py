@@ -14,10 +14,10 @@ from assignors.connect import incremental, worker
 from assignors.connect.model import State as Memory
 from assignors.connect.model import Work
 from assignors.model import Share
+from assignors.shares import minus
 from streaming.protocols.classic import Classic
 from streaming.protocols.classic_state import DelayOver, Member
 from streaming.protocols.classic_step import Step
-from streaming.protocols.shares import minus
 from streaming.protocols.vocabulary import NOTHING, Setup
 
 

@@ -13,6 +13,7 @@ from msgspec import structs
 from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Share
+from assignors.shares import common, minus, only, tidy, union
 from streaming.protocols import vote
 from streaming.protocols.classic_coordinator import own_id
 from streaming.protocols.classic_state import LIVE, Stage
@@ -28,7 +29,6 @@ from streaming.protocols.consumer_state import (
 from streaming.protocols.consumer_step import Step
 from streaming.protocols.migration import downgrade
 from streaming.protocols.reconcile import Current, MemberState, advance, first_round
-from streaming.protocols.shares import common, minus, only, tidy, union
 from streaming.protocols.vocabulary import (
     NOTHING,
     Cause,

@@ -7,12 +7,12 @@ from dataclasses import replace
 from msgspec import structs
 
 from assignors.model import Share
+from assignors.shares import common
 from streaming.protocols.classic_state import Stage
 from streaming.protocols.consumer_coordinator import settle
 from streaming.protocols.consumer_state import Answer, Goodbye, Heartbeat, Member, MetadataChanged
 from streaming.protocols.consumer_step import Step
 from streaming.protocols.reconcile import MemberState
-from streaming.protocols.shares import common
 from streaming.protocols.vocabulary import (
     NOTHING,
     CoordinatorFails,

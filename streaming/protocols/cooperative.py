@@ -7,11 +7,11 @@ in a group that otherwise cooperates (the two-bounce migration).
 from __future__ import annotations
 
 from assignors.model import Share
+from assignors.shares import minus, only
 from streaming.protocols import vote
 from streaming.protocols.classic import Classic
 from streaming.protocols.classic_state import Member
 from streaming.protocols.eager import Eager
-from streaming.protocols.shares import minus, only
 from streaming.protocols.vocabulary import NOTHING, Setup
 
 

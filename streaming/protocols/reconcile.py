@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assignors.model import Share
-from streaming.protocols.shares import common, minus, taken, tidy, union
+from assignors.shares import common, minus, taken, tidy, union
 from streaming.protocols.vocabulary import NOTHING
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assignors.model import Share
+from assignors.shares import taken
 from streaming.protocols.classic_state import LIVE, Stage
-from streaming.protocols.shares import taken
 from streaming.protocols.vocabulary import (
     NOTHING,
     Cause,

@@ -10,8 +10,8 @@ from msgspec import structs
 from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Share
+from assignors.shares import tidy
 from streaming.protocols.classic_state import LIVE, MemberCalls, Stage
-from streaming.protocols.shares import tidy
 from streaming.protocols.vocabulary import After, Cause, Event, Output, Round, Sent, Setup, Wants
 from streaming.protocols.zookeeper_state import Member, State, View, Watched
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from assignors.diff import Diff, diff
 from assignors.model import Share, Topic
-from streaming.protocols.shares import minus
+from assignors.shares import minus
 from streaming.protocols.vocabulary import NOTHING, Cause, Handover, Owns, Round, Sent, Wants
 
 

@@ -1,4 +1,9 @@
-"""Set algebra on shares, ``{topic: ascending partitions}``, without empty topics."""
+"""The algebra of shares: what a member holds, ``{topic: ascending partitions}``, as a set of partitions.
+
+Partitions are lists or ranges. No topic is empty, in arguments and results alike; :func:`tidy` makes it so.
+Nothing here changes its arguments, and a result may be, or hold, what was handed in: treat shares as frozen.
+Differences between two rounds are in :mod:`assignors.diff`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from assignors.model import Share
 
 
 def minus(left: Share, right: Share) -> Share:
-    """What is in ``left`` and not in ``right``."""
+    """Partitions in ``left`` that are not in ``right``."""
     if not left or not right:
         return left
     found = {}
@@ -25,7 +30,7 @@ def minus(left: Share, right: Share) -> Share:
 
 
 def common(left: Share, right: Share) -> Share:
-    """What is in both."""
+    """Partitions in both."""
     found = {}
     for topic, partitions in left.items():
         other = right.get(topic)
@@ -42,7 +47,7 @@ def common(left: Share, right: Share) -> Share:
 
 
 def union(left: Share, right: Share) -> Share:
-    """What is in either."""
+    """Partitions in either."""
     if not left or not right:
         return right or left
     found = dict(left)
@@ -52,7 +57,7 @@ def union(left: Share, right: Share) -> Share:
 
 
 def only(share: Share, topics: Sequence[str]) -> Share:
-    """The part of a share in these topics."""
+    """The share without topics other than these."""
     if tuple(share) == topics:
         return share
     wanted = set(topics)
@@ -61,15 +66,8 @@ def only(share: Share, topics: Sequence[str]) -> Share:
     return {topic: partitions for topic, partitions in share.items() if topic in wanted}
 
 
-def same(left: Share, right: Share) -> bool:
-    """Whether both hold the same partitions; a ``range`` and a list with the same numbers are equal."""
-    return left == right or (
-        left.keys() == right.keys() and all(list(left[topic]) == list(right[topic]) for topic in left)
-    )
-
-
 def taken(shares: Mapping[str, Share]) -> dict[str, set[int]]:
-    """All partitions in these shares, by topic."""
+    """All partitions in these shares, a set for each topic."""
     found: dict[str, set[int]] = {}
     for share in shares.values():
         for topic, partitions in share.items():
@@ -78,5 +76,8 @@ def taken(shares: Mapping[str, Share]) -> dict[str, set[int]]:
 
 
 def tidy(share: Share) -> Share:
-    """Lists, topics ascending, nothing empty: the form in which machines keep shares, so that equal is ``==``."""
+    """The share in new lists, topics ascending and none empty: in this form equal shares are ``==``."""
+    if len(share) == 1:
+        ((topic, partitions),) = share.items()
+        return {topic: list(partitions)} if partitions else {}
     return {topic: list(share[topic]) for topic in sorted(share) if share[topic]}

@@ -1,0 +1,79 @@
+"""The algebra of shares, against sets of ``(topic, partition)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.model import Share
+from assignors.shares import common, minus, only, taken, tidy, union
+
+TOPICS = ("t0", "t1", "t2")
+
+
+def _share(numbers: dict[str, set[int]]) -> Share:
+    """In lists, or in a range where there are no gaps: machines and assignors hand in either."""
+    share: dict[str, list[int] | range] = {}
+    for topic, partitions in numbers.items():
+        ascending = sorted(partitions)
+        whole = range(ascending[0], ascending[-1] + 1)
+        share[topic] = whole if len(whole) == len(ascending) else ascending
+    return share
+
+
+SHARES = st.dictionaries(st.sampled_from(TOPICS), st.sets(st.integers(0, 5), min_size=1)).map(_share)
+
+
+def _flat(share: Share) -> set[tuple[str, int]]:
+    return {(topic, partition) for topic, partitions in share.items() for partition in partitions}
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [(minus, set.difference), (common, set.intersection), (union, set.union)],
+    ids=["minus", "common", "union"],
+)
+@given(left=SHARES, right=SHARES)
+def test_as_sets_have_it(
+    operation: Callable[[Share, Share], Share],
+    expected: Callable[[set[tuple[str, int]], set[tuple[str, int]]], set[tuple[str, int]]],
+    left: Share,
+    right: Share,
+) -> None:
+    before = tidy(left), tidy(right)
+    found = operation(left, right)
+    assert _flat(found) == expected(_flat(left), _flat(right))
+    assert all(list(partitions) == sorted(set(partitions)) and partitions for partitions in found.values())
+    assert (tidy(left), tidy(right)) == before
+
+
+@given(share=SHARES, topics=st.lists(st.sampled_from(TOPICS), unique=True))
+def test_only_some_topics(share: Share, topics: list[str]) -> None:
+    assert only(share, tuple(topics)) == {topic: share[topic] for topic in share if topic in topics}
+
+
+@given(st.dictionaries(st.sampled_from("abc"), SHARES))
+def test_taken_is_what_anyone_holds(shares: dict[str, Share]) -> None:
+    found = taken(shares)
+    assert {(topic, p) for topic, partitions in found.items() for p in partitions} == set().union(
+        *map(_flat, shares.values())
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        ({}, {}),
+        ({"t0": range(2)}, {"t0": [0, 1]}),
+        ({"t0": ()}, {}),
+        ({"t1": [3], "t0": range(0), "t2": (1, 2)}, {"t1": [3], "t2": [1, 2]}),
+        ({"t2": [1], "t1": [0]}, {"t1": [0], "t2": [1]}),
+    ],
+)
+def test_tidy(share: Share, expected: dict[str, list[int]]) -> None:
+    found = tidy(share)
+    assert (found, list(found)) == (expected, list(expected))
+    assert all(isinstance(partitions, list) for partitions in found.values())
