@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks._document import machine, put, table
 from streaming.kafka.broker import EmbeddedBroker
 from tests.support.browser import chromium
-from tests.support.diffs import Group, diffs
+from tests.support.histories import Group
 from tests.support.load import rss, run_load
 from tests.support.serving import Publisher, Serve
 
@@ -100,8 +100,8 @@ def large(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> 
     with Serve(bootstrap_servers, "large.", _folder(folder, "large")) as serve:
         publisher = Publisher(serve)
         for index in range(options.groups - 1):
-            publisher.put(diffs(Group(f"group-{index:04}", {"events": 12}, index), 3))
-        publisher.put(diffs(Group("large", {"large.events": options.partitions}, 1), options.rounds))
+            publisher.put(Group(f"group-{index:04}", {"events": 12}, index).diffs(3))
+        publisher.put(Group("large", {"large.events": options.partitions}, 1).diffs(options.rounds))
         begin = time.monotonic()
         serve.start().await_status("/ready", 200, seconds=120)
         rows = [["read from the topics", f"{(time.monotonic() - begin) * 1000:.0f}", ""]]

@@ -19,7 +19,8 @@ from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from streaming.spark.session import connector_jars
-from tests.support.diffs import Group, diffs, message
+from tests.support.feed import message
+from tests.support.histories import Group
 from tests.support.kafka import unique
 
 pytestmark = pytest.mark.broker
@@ -53,7 +54,7 @@ def written(own_broker: EmbeddedBroker) -> dict[str, int]:
     producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers})
     moved = {}
     for seed in range(2):
-        found = diffs(Group(unique("recipe"), {"t": 6}, seed), 8)
+        found = Group(unique("recipe"), {"t": 6}, seed).diffs(8)
         moved[found[0].group_id] = sum(diff.moved for diff in found)
         for diff in (*found, *found):
             producer.produce(settings.topics.diffs, **message(diff))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,33 @@ from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History, Record
+from streaming.wire.codec import encode, headers
+from streaming.wire.events import Diff
+
+DIFFS = "rebalance.diffs"
+ASSIGNMENTS = "rebalance.assignments"
+
+
+def diff_id(diff: Diff) -> str:
+    """A function of group, generation and round alone, as the job's ids are."""
+    return f"{diff.group_id}:{diff.generation}:{diff.round}"
+
+
+def records(found: Iterable[Diff], *, start: int = 0, partition: int = 0) -> list[Record]:
+    """The diffs as they stand in one partition of the topic."""
+    return [
+        Record(DIFFS, partition, offset, diff.group_id.encode(), encode(diff), diff_id(diff))
+        for offset, diff in enumerate(found, start)
+    ]
+
+
+def message(diff: Diff) -> dict[str, object]:
+    """What a producer takes, less the topic."""
+    return {
+        "key": diff.group_id.encode(),
+        "value": encode(diff),
+        "headers": headers("rebalance.diff", "/test", diff_id(diff), diff.timestamp),
+    }
 
 
 @dataclass
@@ -22,7 +49,7 @@ class MemorySource:
     """A source whose topics are lists; what is put in arrives with the next poll, positions are honoured."""
 
     log: list[Record] = field(default_factory=list)
-    ids: dict[str, str] = field(default_factory=lambda: {"rebalance.diffs": "t-1"})
+    ids: dict[str, str] = field(default_factory=lambda: {DIFFS: "t-1"})
     read: int = 0
     arrived: threading.Event = field(default_factory=threading.Event)
     batch: int = 500

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from streaming.wire.events import Diff
-from tests.support.diffs import Group
+from tests.support.histories import Group
 from tests.support.serving import Publisher, Serve
 
 _EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{"id":"([^"]+)".*?"timestamp":(\d+)')

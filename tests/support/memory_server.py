@@ -20,8 +20,8 @@ from streaming.serve.history import Record
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode
 from streaming.wire.events import Diff
-from tests.support.diffs import ASSIGNMENTS, Group, diffs, records
-from tests.support.feed import MemorySource
+from tests.support.feed import ASSIGNMENTS, MemorySource, records
+from tests.support.histories import Group
 
 NAMES = (
     "orders",
@@ -53,23 +53,25 @@ def main() -> None:
     for index in range(options.groups):
         name = f"{NAMES[index % len(NAMES)]}-{index // len(NAMES)}" if index >= len(NAMES) else NAMES[index]
         topics = {f"{name}.events": options.partitions, f"{name}.retries": max(1, options.partitions // 4)}
-        protocol = ("cooperative", "eager", "cooperative")[index % 3]
-        groups.append(Group(name, topics, index, protocol))
-    made = [diffs(group, options.rounds) for group in groups]
+        assignor = ("cooperative-sticky", "range", "cooperative-sticky")[index % 3]
+        groups.append(Group(name, topics, index, assignor))
+    made = [group.diffs(options.rounds) for group in groups]
     if options.large:
         partitions, rounds = options.large
         large = Group("large", {"large.events": partitions}, 1)
-        made.append(diffs(large, rounds))
+        made.append(large.diffs(rounds))
         groups.append(large)
     for group, found in zip(groups, made, strict=True):
-        shift = now - found[-1].timestamp - random.Random(group.name).randrange(1_000, 3_600_000)
+        shift = now - found[-1].timestamp - random.Random(group.group_id).randrange(1_000, 3_600_000)
         group.timestamp += shift
         made[groups.index(group)] = [_at(diff, diff.timestamp + shift) for diff in found]
     source = MemorySource()
     merged = sorted(itertools.chain(*made), key=lambda diff: diff.timestamp)
     source.put(*records(merged))
     for group in groups:
-        source.put(Record(ASSIGNMENTS, 0, len(source.log), group.name.encode(), encode(group.latest()), None))
+        source.put(
+            Record(ASSIGNMENTS, 0, len(source.log), group.group_id.encode(), encode(group.latest()), None)
+        )
     server = FeedServer(
         source,
         ServeOptions(options.database, "rebalance.diffs", port=options.port, token_file=options.token_file),

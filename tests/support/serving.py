@@ -18,7 +18,7 @@ from typing import Any, Self
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from streaming.wire.events import Diff
-from tests.support.diffs import message
+from tests.support.feed import message
 
 
 def free_port() -> int:

@@ -20,9 +20,8 @@ from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import Sinks
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
+from tests.support.histories import Topic, by_key, run
 from tests.support.kafka import Kafka, eventually, unique
-from tests.support.logs import Log
-from tests.support.pure_stream import by_key, run
 
 #: What a reader sees of a record: value and headers.
 Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -47,10 +46,10 @@ class Job:
         names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
         return Sinks(*names, dict.fromkeys(names, topics.partitions))
 
-    def feed(self, log: Log) -> None:
+    def feed(self, log: Topic) -> None:
         """Write the log's records where they stand."""
         producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "linger.ms": 20})
-        for partition, rows in enumerate(log.partitions):
+        for partition, rows in enumerate(log):
             for key, value, headers in rows:
                 while True:
                     try:
@@ -182,7 +181,7 @@ class Job:
             consumer.close()
 
 
-def expected(job: Job, log: Log) -> dict[str, dict[bytes | None, list[Row]]]:
+def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
     """What the pure functions give, by topic and key."""
     sinks = job.sinks
     found: dict[str, dict[bytes | None, list[Row]]] = {name: {} for name in sinks[:4]}

@@ -9,7 +9,7 @@ from streaming.checks.replay import differences, replay
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
 from streaming.kafka.tail import TopicUnreadable
-from tests.support import logs
+from tests.support.histories import as_topic, membership_log
 from tests.support.kafka import Kafka
 from tests.support.stream_job import Job
 
@@ -28,7 +28,7 @@ def write(job: Job, records: list[DiffRecord]) -> None:
 @pytest.fixture
 def job(broker: Kafka, tmp_path: Path) -> Job:
     made = Job(broker, tmp_path)
-    made.feed(logs.as_topic(logs.membership_log(400, 12, seed=7), partitions=4))
+    made.feed(as_topic(membership_log(400, 12, seed=7), partitions=4))
     return made
 
 

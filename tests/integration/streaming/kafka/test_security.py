@@ -18,7 +18,7 @@ from streaming.kafka.reader import read_diffs
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from streaming.wire.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
-from tests.support.diffs import Group, diffs
+from tests.support.histories import Group
 from tests.support.kafka import eventually, unique
 from tests.support.secure import PASSWORDS, Secure, allow, secure_broker
 from tests.support.serving import Publisher, Serve
@@ -184,7 +184,7 @@ def test_serve_follows_over_sasl_ssl(
 ) -> None:
     allow(secure, "monitor", ("read", prefix))
     with Serve(secure.clear, prefix, tmp_path) as serve:
-        Publisher(serve).put(diffs(Group("g", {"t": 4}, 1), 5))
+        Publisher(serve).put(Group("g", {"t": 4}, 1).diffs(5))
         for name, value in environment(secure.values()).items():
             monkeypatch.setenv(name, value)
         serve.connect_to(secure.secured)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from streaming.wire.events import Diff
-from tests.support.diffs import Group, diff_id, diffs
+from tests.support.feed import diff_id
+from tests.support.histories import Group
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.serving import Follower, Publisher, Serve
 
@@ -26,7 +27,7 @@ def serve(broker: Kafka, tmp_path: Path):  # type: ignore[no-untyped-def]
 
 
 def made(groups: int, each: int) -> list[Diff]:
-    found = [diffs(Group(f"g{index}", {"t": 8}, index), each) for index in range(groups)]
+    found = [Group(f"g{index}", {"t": 8}, index).diffs(each) for index in range(groups)]
     return [diff for turn in zip(*found, strict=True) for diff in turn]
 
 

@@ -17,8 +17,8 @@ from streaming.monitor import tracked
 from streaming.spark import plan
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
+from tests.support.histories import as_topic, membership_log
 from tests.support.kafka import Kafka
-from tests.support.logs import as_topic, membership_log
 from tests.support.stream_job import Job, compacted, expected
 
 logger = logging.getLogger(__name__)

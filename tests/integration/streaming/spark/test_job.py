@@ -8,21 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.histories import Topic, as_topic, membership_log
 from tests.support.kafka import Kafka, eventually
-from tests.support.logs import Log, as_topic, membership_log
 from tests.support.stream_job import Job, compacted, expected
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-def poisoned(log: Log) -> Log:
+def poisoned(log: Topic) -> Topic:
     """The log with records that can't be used among its own."""
-    log.partitions[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
-    log.partitions[1].insert(
-        1, (b"g", b"{}", [("ce_type", b"made.up"), ("ce_id", b"1"), ("ce_source", b"s")])
-    )
-    log.partitions[2].append((b"g", b"{}", []))
-    log.partitions[3].append((None, b"\x00\xff", [("only", None)]))  # type: ignore[arg-type]
+    log[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
+    log[1].insert(1, (b"g", b"{}", [("ce_type", b"made.up"), ("ce_id", b"1"), ("ce_source", b"s")]))
+    log[2].append((b"g", b"{}", []))
+    log[3].append((None, b"\x00\xff", [("only", None)]))  # type: ignore[arg-type]
     return log
 
 
@@ -53,7 +51,7 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(
     assert headers[0] == ("only", None)
     assert dict(headers)["dlt_exception"] == b"MissingKey"
     place = dict(headers)["dlt_topic"], dict(headers)["dlt_partition"], dict(headers)["dlt_offset"]
-    last = str(len(log.partitions[3]) - 1).encode()
+    last = str(len(log[3]) - 1).encode()
     assert place == (topics.membership.encode(), b"3", last)
 
 

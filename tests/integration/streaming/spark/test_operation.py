@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
+from tests.support.histories import as_topic, membership_log
 from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
 from tests.support.load import rss
-from tests.support.logs import Log, as_topic, membership_log
 from tests.support.stream_job import Job, compacted, expected, once, processes_of
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def test_a_broker_that_is_away_is_waited_for_and_the_burst_behind_it_is_bounded(
         job = Job(Embedded(broker), tmp_path / "job")
         log = as_topic(membership_log(BURST, max(11, BURST // 200), seed=9), 4)
         diffs = job.settings.topics.diffs
-        first = Log([rows[:20] for rows in log.partitions])
+        first = [rows[:20] for rows in log]
         job.feed(first)
         with job.running() as child:
             memory = Memory(child.pid)
@@ -71,7 +71,7 @@ def test_a_broker_that_is_away_is_waited_for_and_the_burst_behind_it_is_bounded(
             assert child.poll() is None
             broker.start()
             begin = time.monotonic()
-            job.feed(Log([rows[20:] for rows in log.partitions]))
+            job.feed([rows[20:] for rows in log])
             wanted = expected(job, log)
             number = sum(map(len, wanted[diffs].values()))
             eventually(lambda: job.count(diffs) >= number, timeout=900, every=0.5)

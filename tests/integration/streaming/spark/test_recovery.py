@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.histories import Topic, as_topic, membership_log
 from tests.support.kafka import Kafka, eventually
-from tests.support.logs import Log, as_topic, membership_log
 from tests.support.stream_job import Job, compacted, expected, once, processes_of
 
 logger = logging.getLogger(__name__)
@@ -28,12 +28,12 @@ EVENTS = int(os.environ.get("STREAM_EVENTS", "3000"))
 VICTIMS = ("driver", "jvm", "worker")
 
 
-def feed_slowly(job: Job, log: Log, stop: threading.Event) -> None:
+def feed_slowly(job: Job, log: Topic, stop: threading.Event) -> None:
     """The log in a hundred pieces, each partition in its order, until all is there; at once after ``stop``."""
-    longest = max(map(len, log.partitions))
+    longest = max(map(len, log))
     step = max(1, longest // 100)
     for start in range(0, longest, step):
-        job.feed(Log([rows[start : start + step] for rows in log.partitions]))
+        job.feed([rows[start : start + step] for rows in log])
         stop.wait(0.5)
 
 

@@ -16,8 +16,7 @@ from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState
 from streaming.monitor.tracked import Tracked
 from streaming.wire import codec
 from streaming.wire.events import Event
-from tests.support.logs import membership_log
-from tests.support.membership import Log
+from tests.support.histories import Log, membership_log
 
 pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
 

@@ -2,51 +2,69 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.errors import MonitorError
 from streaming.monitor.apply import apply
 from streaming.monitor.state import DiffOutput, GroupState
-from streaming.wire.events import Diff, Event
-from tests.support.logs import as_topic, membership_log
-from tests.support.membership import check_algebra, holds
-from tests.support.pure_stream import by_key, run
+from streaming.wire.events import Event, EventData, MemberJoined, Partitions
+from tests.support.histories import as_topic, by_key, check_algebra, holds, membership_log, run
+
+#: What each member holds.
+Shares = dict[str, Partitions]
 
 
-def _diffs(events: list[Event]) -> dict[str, list[Diff]]:
-    states: dict[str, GroupState | None] = {}
-    found: dict[str, list[Diff]] = {}
-    ids: set[str] = set()
-    for event in events:
-        group_id = event.data.group_id
+def _began(state: GroupState | None, data: EventData, held: Shares) -> Shares:
+    """Who holds what as the rebalance begins.
+
+    A static member that comes back under another id has its old share; what a newcomer claims counts where nobody
+    else holds it. The diffs before say neither.
+    """
+    if not isinstance(data, MemberJoined) or (state is not None and state.member(data.member_id)):
+        return held
+    replaced = None if state is None else state.static_member(data.group_instance_id)
+    if replaced is not None:
+        return {data.member_id if name == replaced.member_id else name: held[name] for name in held}
+    taken = {(topic, p) for share in held.values() for topic, partitions in share.items() for p in partitions}
+    free = {topic: [p for p in claim if (topic, p) not in taken] for topic, claim in data.owned.items()}
+    return held | {data.member_id: {topic: claim for topic, claim in free.items() if claim}}
+
+
+def _check(log: Iterable[Event]) -> int:
+    """Every diff of one group against the one before it; how many there were."""
+    state: GroupState | None = None
+    held: Shares = {}
+    ids: list[str] = []
+    for event in log:
         try:
-            states[group_id], outputs = apply(states.get(group_id), event)
+            after, outputs = apply(state, event)
         except MonitorError:
             continue
+        if after is not state and not (state is not None and state.observed):
+            held = _began(state, event.data, held)
+        state = after
         for output in outputs:
             if isinstance(output, DiffOutput):
-                assert output.id not in ids
-                ids.add(output.id)
-                found.setdefault(group_id, []).append(output.diff)
-    return found
+                ids.append(output.id)
+                check_algebra(output.diff)
+                owned = {name: member.owned for name, member in output.diff.members.items() if member.owned}
+                assert owned == {name: share for name, share in held.items() if share}
+                held = holds(output.diff)
+    assert len(set(ids)) == len(ids)
+    return len(ids)
 
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=40)
 def test_every_diff_satisfies_the_algebra_and_starts_where_the_last_one_ended(seed: int) -> None:
-    for rounds in _diffs(list(membership_log(300, 9, seed))).values():
-        held: dict[str, dict[str, list[int]]] = {}
-        renamed = False
-        for diff in rounds:
-            check_algebra(diff)
-            owned = {member_id: member.owned for member_id, member in diff.members.items() if member.owned}
-            before = {member_id: share for member_id, share in held.items() if share}
-            # What a newcomer claims, and who a static member was before, the diffs before do not say.
-            renamed = renamed or not owned.keys() <= before.keys()
-            if not renamed:
-                assert owned == before
-            held = holds(diff)
+    groups: dict[str, list[Event]] = defaultdict(list)
+    for event in membership_log(300, 9, seed):
+        groups[event.data.group_id].append(event)
+    assert sum(map(_check, groups.values()))
 
 
 @given(seed=st.integers(0, 10**9), batch=st.sampled_from((1, 3, 50)), buckets=st.sampled_from((1, 4, 16)))

@@ -1,5 +1,6 @@
 from streaming.cli.render import diff_lines, short_member, short_partitions, short_share
-from streaming.wire.events import Cause, Diff, Evidence, MemberDiff
+from streaming.wire.events import Cause, Evidence
+from tests.support.histories import change, sample
 
 
 def test_partitions_are_joined_into_runs() -> None:
@@ -16,23 +17,17 @@ def test_shares_are_sorted_by_topic_and_empty_topics_left_out() -> None:
 
 
 def test_a_diff_reads_as_cause_reason_and_a_line_a_member() -> None:
-    diff = Diff(
-        group_id="g",
-        protocol="classic",
-        assignor="range",
+    diff = sample(
         generation=4,
-        group_epoch=None,
-        round=1,
         cause=Cause(
             kind="member.fenced",
             member_ids=["c2"],
             evidence=[Evidence(source="coordinator-log", reason="heartbeat expiration")],
         ),
-        timestamp=1_700_000_000_000,
         members={
-            "c1": MemberDiff(owned={"t": [0]}, revoked={}, assigned={"t": [1]}, kept={"t": [0]}),
-            "c2": MemberDiff(owned={"t": [1]}, revoked={"t": [1]}, assigned={}, kept={}),
-            "c3": MemberDiff(owned={}, revoked={}, assigned={}, kept={}),
+            "c1": change(owned={"t": [0]}, assigned={"t": [1]}, kept={"t": [0]}),
+            "c2": change(owned={"t": [1]}, revoked={"t": [1]}),
+            "c3": change(),
         },
         unassigned={"t": [2]},
         moved=1,

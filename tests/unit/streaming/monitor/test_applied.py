@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.monitor.applied import REMEMBERED, contains, fingerprint, remember
-from tests.support.membership import Log, play
+from tests.support.histories import Log, play
 
 
 def test_a_repeat_changes_nothing_however_the_group_changed_since() -> None:

@@ -7,7 +7,7 @@ import pytest
 from assignors.errors import BadInput
 from streaming.monitor.apply import apply
 from streaming.wire.events import PartitionsChanged, TopicMetadata
-from tests.support.membership import Log, diffs, play
+from tests.support.histories import Log, diffs, play
 
 
 @pytest.mark.parametrize(

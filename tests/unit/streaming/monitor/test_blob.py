@@ -8,7 +8,7 @@ import pytest
 from streaming.monitor import blob
 from streaming.monitor.blob import MAGIC, Bucket, CorruptState, StateFromTheFuture
 from streaming.monitor.tracked import Heard
-from tests.support.membership import Log, play
+from tests.support.histories import Log, play
 
 
 def packed() -> tuple[Bucket, bytes]:

@@ -13,8 +13,7 @@ from streaming.monitor.bucket import Record, Sinks, Write, expire, process
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.wire import codec
 from streaming.wire.events import Event, MemberFenced
-from tests.support.membership import Log
-from tests.support.pure_stream import by_key
+from tests.support.histories import Log, by_key
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
 

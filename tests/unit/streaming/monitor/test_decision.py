@@ -9,7 +9,7 @@ from streaming.monitor.decision import Decision, DenseAssignment, ReadableAssign
 from streaming.monitor.state import GroupState
 from streaming.monitor.tracked import Tracked
 from streaming.wire.events import Event
-from tests.support.membership import Log
+from tests.support.histories import Log
 
 
 def after(*events: Event) -> Tracked:

@@ -6,8 +6,8 @@ import pytest
 
 from streaming.monitor.apply import apply
 from streaming.monitor.vote import InconsistentGroupProtocol
-from streaming.wire.events import Cause, Diff, Evidence
-from tests.support.membership import Log, assignments, change, check_algebra, diffs, holds, play
+from streaming.wire.events import Cause, Evidence
+from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play, sample
 
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}
 
@@ -15,22 +15,7 @@ COOPERATIVE = {"assignors": ["cooperative-sticky"]}
 def test_the_first_member_gets_everything() -> None:
     log = Log()
     state, outputs = play([log.topics(t=3), log.join("c1")])
-    assert diffs(outputs) == [
-        Diff(
-            group_id="g",
-            protocol="classic",
-            assignor="range",
-            generation=1,
-            group_epoch=None,
-            round=1,
-            cause=Cause(kind="member.joined", member_ids=["c1"]),
-            timestamp=2000,
-            members={"c1": change(assigned={"t": [0, 1, 2]})},
-            unassigned={},
-            moved=0,
-            violations=[],
-        )
-    ]
+    assert diffs(outputs) == [sample()]
     assert state is not None
     assert state.generation == 1
 

@@ -7,7 +7,7 @@ import pytest
 from streaming.monitor import tracked as module
 from streaming.monitor.blob import Bucket
 from streaming.monitor.tracked import Heard, Tracked
-from tests.support.membership import Log, play
+from tests.support.histories import Log, play
 
 
 def known() -> Tracked:

@@ -15,8 +15,8 @@ from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History, Record
 from streaming.wire.codec import encode
 from tests.support.asgi import ask
-from tests.support.diffs import ASSIGNMENTS, Group, diffs, records
-from tests.support.feed import service
+from tests.support.feed import ASSIGNMENTS, records, service
+from tests.support.histories import Group
 
 PAGE = Path(__file__).parents[4] / "streaming" / "serve" / "page"
 
@@ -24,8 +24,8 @@ PAGE = Path(__file__).parents[4] / "streaming" / "serve" / "page"
 @pytest.fixture
 def app(history: History) -> Starlette:
     group = Group("orders", {"t": 6}, 1)
-    history.append(records(diffs(group, 30)))
-    history.append(records(diffs(Group("team/billing", {"t": 6}, 2), 5), partition=1))
+    history.append(records(group.diffs(30)))
+    history.append(records(Group("team/billing", {"t": 6}, 2).diffs(5), partition=1))
     history.append([Record(ASSIGNMENTS, 0, 0, b"orders", encode(group.latest()), None)])
     return service(history)
 
@@ -107,8 +107,8 @@ def test_what_cannot_be_answered_is_a_problem_document(
 
 
 def test_a_group_may_be_called_what_a_route_is(history: History) -> None:
-    history.append(records(diffs(Group("team/rounds", {"t": 6}, 2), 5)))
-    history.append(records(diffs(Group("50%/rounds/1", {"t": 6}, 2), 3), partition=1))
+    history.append(records(Group("team/rounds", {"t": 6}, 2).diffs(5)))
+    history.append(records(Group("50%/rounds/1", {"t": 6}, 2).diffs(3), partition=1))
     app = service(history)
     assert ask(app, "/api/groups/team%2Frounds").json["group"]["rounds"] == 5
     assert len(ask(app, "/api/groups/team%2Frounds/rounds").json["rounds"]) == 5

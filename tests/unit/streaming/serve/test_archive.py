@@ -9,13 +9,14 @@ import pytest
 from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History, Limits
 from streaming.wire.codec import encode
-from tests.support.diffs import Group, diffs, records
+from tests.support.feed import records
+from tests.support.histories import Group
 
 
 @pytest.fixture
 def archive(history: History) -> Iterator[Archive]:
     for index, name in enumerate(("a", "b")):
-        history.append(records(diffs(Group(name, {"t": 6}, index), 30), partition=index))
+        history.append(records(Group(name, {"t": 6}, index).diffs(30), partition=index))
     archive = Archive(history.path)
     yield archive
     archive.close()
@@ -38,7 +39,7 @@ def test_pages_join_without_gap_or_overlap(archive: Archive) -> None:
 
 
 def test_the_diff_comes_back_byte_for_byte(archive: Archive) -> None:
-    original = diffs(Group("a", {"t": 6}, 0), 30)[9]
+    original = Group("a", {"t": 6}, 0).diffs(30)[9]
     assert archive.round("a", 10) is not None
     assert b'"diff":' + encode(original) in (archive.round("a", 10) or b"")
     assert archive.round("b", 10) is None
@@ -72,7 +73,7 @@ def test_after_stops_at_its_size(archive: Archive, history: History) -> None:
 
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
     """Base and changes of any window give, after each round, what the diffs say each member holds."""
-    original = {("a", index + 1): diff for index, diff in enumerate(diffs(Group("a", {"t": 6}, 0), 30))}
+    original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
     base, page = archive.timeline(Window(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}
     rounds = [json.loads(item) for item in reversed(page.items)]

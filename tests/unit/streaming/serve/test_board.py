@@ -7,12 +7,13 @@ import pytest
 from streaming.serve import board as board_module
 from streaming.serve.board import Board, Filter, Frame, one_line
 from streaming.serve.history import Applied, History
-from tests.support.diffs import Group, diffs, records
+from tests.support.feed import records
+from tests.support.histories import Group
 
 
 def filled(history: History, count: int) -> tuple[Board, Applied]:
     board = Board(history.place, history.groups)
-    applied = history.append(records(diffs(Group("g", {"t": 6}, 1), count)))
+    applied = history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
     board.publish(applied)
     return board, applied
 
@@ -71,7 +72,7 @@ def test_a_snapshot_is_encoded_once_until_something_changes(history: History) ->
     board, _ = filled(history, 3)
     assert board.snapshot(None) is board.snapshot(None)
     before = board.snapshot(None)
-    board.publish(history.append(records(diffs(Group("h", {"t": 2}, 1), 1), start=3)))
+    board.publish(history.append(records(Group("h", {"t": 2}, 1).diffs(1), start=3)))
     assert board.snapshot(None) != before
     assert b'"groupId":"h"' not in board.snapshot("g")
 

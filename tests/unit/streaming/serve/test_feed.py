@@ -15,7 +15,8 @@ from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter
 from streaming.serve.feed import Feed, FeedTimes, Listener
 from streaming.serve.history import History, Limits
-from tests.support.diffs import Group, diffs, records
+from tests.support.feed import records
+from tests.support.histories import Group
 
 
 @dataclass
@@ -120,7 +121,7 @@ def test_what_is_stored_but_not_published_comes_once(feeding: Feeding) -> None:
     async def run() -> None:
         feeding.store(10)
         ahead = Group("h", {"t": 2}, 1)
-        applied = feeding.history.append(records(diffs(ahead, 3), start=10))
+        applied = feeding.history.append(records(ahead.diffs(3), start=10))
         async with feeding.listen(last=4) as reader:
             assert numbers(await reader.until("progress")) == [5, 6, 7, 8, 9, 10]
             feeding.board.publish(applied)

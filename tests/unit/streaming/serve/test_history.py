@@ -9,13 +9,14 @@ import pytest
 from streaming.serve import schema
 from streaming.serve.history import History, Limits, Record
 from streaming.wire.codec import encode
-from tests.support.diffs import ASSIGNMENTS, DIFFS, Group, diffs, records
+from tests.support.feed import ASSIGNMENTS, DIFFS, records
+from tests.support.histories import Group
 
 GROUP = {"t": 6}
 
 
 def made(count: int, *, name: str = "g", seed: int = 1) -> list[Record]:
-    return records(diffs(Group(name, GROUP, seed), count))
+    return records(Group(name, GROUP, seed).diffs(count))
 
 
 def test_rounds_and_offsets_are_stored_together(history: History) -> None:
@@ -44,7 +45,7 @@ def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
     )
     groups = history.groups
     with pytest.raises(schema.HistoryFailure, match="disk"):
-        history.append(records(diffs(Group("h", GROUP, 2), 2), start=2))
+        history.append(records(Group("h", GROUP, 2).diffs(2), start=2))
     assert (history.place.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
 
 
@@ -133,14 +134,14 @@ def test_retention_by_size_drops_the_oldest(history: History) -> None:
 def test_numbers_go_on_when_everything_is_gone(history: History) -> None:
     history.append(made(3))
     history.trim(Limits(0, 2**40), 2**60)
-    applied = history.append(records(diffs(Group("h", GROUP, 2), 1), start=3))
+    applied = history.append(records(Group("h", GROUP, 2).diffs(1), start=3))
     assert applied.rounds[0].seq == 4
 
 
 def test_a_tombstone_ends_a_group(history: History) -> None:
     history.append(made(3))
     group = Group("g", GROUP, 1)
-    diffs(group, 3)
+    group.diffs(3)
     history.append([Record(ASSIGNMENTS, 0, 0, b"g", encode(group.latest()), None)])
     assert history.groups["g"].members == len(group.members)
     history.append([Record(ASSIGNMENTS, 0, 1, b"g", None, None)])

@@ -5,7 +5,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from streaming.serve.board import Board
 from streaming.serve.history import History
 from streaming.serve.metrics import Metrics
-from tests.support.diffs import Group, diffs, records
+from tests.support.feed import records
+from tests.support.histories import Group
 
 
 def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -18,7 +19,7 @@ def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
 
 
 def test_groups_under_the_names_others_use(history: History) -> None:
-    history.append(records(diffs(Group("g", {"t": 6}, 1), 25)))
+    history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     group = history.groups["g"]
     found = samples(Board(history.place, history.groups))
     label = ("consumergroup", "g")
@@ -38,7 +39,7 @@ def test_groups_under_the_names_others_use(history: History) -> None:
 
 
 def test_no_member_id_is_a_label(history: History) -> None:
-    history.append(records(diffs(Group("g", {"t": 6}, 1), 25)))
+    history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     assert {name for _, labels in samples(Board(history.place, history.groups)) for name, _ in labels} == {
         "consumergroup",
         "state",

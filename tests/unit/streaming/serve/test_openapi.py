@@ -14,8 +14,8 @@ from streaming.serve.history import History
 from streaming.serve.openapi import document
 from streaming.wire.codec import encode
 from tests.support.asgi import ask
-from tests.support.diffs import Group, diffs, records
-from tests.support.feed import service
+from tests.support.feed import records, service
+from tests.support.histories import Group
 
 
 def plain() -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_it_describes_every_route_and_no_other() -> None:
     ],
 )
 def test_answers_are_as_described(history: History, path: str, target: str) -> None:
-    history.append(records(diffs(Group("g", {"t": 6}, 1), 12)))
+    history.append(records(Group("g", {"t": 6}, 1).diffs(12)))
     described = plain()
     schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     whole = {**schema, "components": described["components"]}

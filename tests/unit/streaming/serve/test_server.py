@@ -24,8 +24,8 @@ from streaming.serve.server import (
     ServeOptions,
     listen,
 )
-from tests.support.diffs import DIFFS, Group, diffs, records
-from tests.support.feed import MemorySource
+from tests.support.feed import DIFFS, MemorySource, records
+from tests.support.histories import Group
 
 
 @dataclass
@@ -72,13 +72,13 @@ def await_true(condition, seconds: float = 10) -> None:  # type: ignore[no-untyp
 
 def test_what_arrives_is_served(options: ServeOptions) -> None:
     with running(options) as feed:
-        feed.source.put(*records(diffs(Group("g", {"t": 6}, 1), 7)))
+        feed.source.put(*records(Group("g", {"t": 6}, 1).diffs(7)))
         await_true(lambda: feed.get("/ready") == {"ready": True, "lag": 0, "seq": 7})
         assert len(feed.get("/api/rounds")["rounds"]) == 7  # type: ignore[index, call-overload]
 
 
 def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
-    made = records(diffs(Group("g", {"t": 6}, 1), 9))
+    made = records(Group("g", {"t": 6}, 1).diffs(9))
     source = MemorySource()
     source.put(*made[:5])
     with running(options, source) as feed:
@@ -102,7 +102,7 @@ def test_a_client_that_stops_reading_is_cut_off_and_nobody_waits_for_it(options:
     options = replace(options, times=FeedTimes(stuck=1.0, keep_alive=1.0))
     with running(options) as feed, stream(feed.port, buffer=4096) as deaf, stream(feed.port) as fine:
         await_true(lambda: b"rebalance_monitor_feed_clients 2.0" in text(feed.port, "/metrics"))
-        feed.source.put(*records(diffs(Group("g", {"t": 200}, 1), 3000)))
+        feed.source.put(*records(Group("g", {"t": 200}, 1).diffs(3000)))
         fine.settimeout(10)
         received = b""
         while b'event: round\ndata: {"seq":3000,' not in received[-200_000:]:
@@ -144,7 +144,7 @@ def test_a_history_that_cannot_be_written_ends_the_service(options: ServeOptions
     server = FeedServer(source, options, cluster_id="c")
     server._history._connection.execute("DROP TABLE positions")
     server._history.positions = dict  # type: ignore[method-assign]
-    source.put(*records(diffs(Group("g", {"t": 6}, 1), 1)))
+    source.put(*records(Group("g", {"t": 6}, 1).diffs(1)))
     with pytest.raises(HistoryFailure, match="positions"):
         server.run()
 
@@ -157,7 +157,7 @@ def test_a_port_in_use_is_one_line() -> None:
 def test_retention_runs_while_serving(options: ServeOptions) -> None:
     options = replace(options, limits=Limits(1, 2**30))
     source = MemorySource()
-    source.put(*records(diffs(Group("g", {"t": 6}, 1), 4)))
+    source.put(*records(Group("g", {"t": 6}, 1).diffs(4)))
     with running(options, source) as feed:
         await_true(lambda: feed.get("/ready")["seq"] == 4)  # type: ignore[index, call-overload]
     with running(options, source) as feed:  # the first round of trimming comes with the first step

@@ -10,7 +10,7 @@ import pytest
 from streaming.monitor.blob import Bucket
 from streaming.monitor.tracked import Heard
 from streaming.spark.inspection import Inspected, NoState, inspect
-from tests.support.membership import Log, play
+from tests.support.histories import Log, play
 
 
 def test_a_folder_without_state_is_named(tmp_path: Path) -> None:

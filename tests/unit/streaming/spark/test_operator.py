@@ -13,7 +13,7 @@ from streaming.monitor.bucket import Sinks
 from streaming.spark.operator import OUTPUT_SCHEMA, operator, records
 from streaming.spark.tally import Told
 from streaming.wire import codec
-from tests.support.membership import Log
+from tests.support.histories import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 4) | {"dlt": 4})
 
