@@ -51,6 +51,7 @@ struct MemberDiff<'a> {
     revoked: Lists<'a>,
     assigned: Lists<'a>,
     kept: Kept<'a>,
+    present: bool,
 }
 
 #[derive(Serialize)]
@@ -97,7 +98,7 @@ pub fn rebalance(state: &State, group_id: &str, change: Change) -> Option<(State
     }
     let mut after = State {
         observed: false,
-        generation: state.generation.max(claimed) + 1,
+        generation: following(state.generation.max(claimed)),
         protocol: state.protocol.clone(),
         assignor: None,
         members,
@@ -137,8 +138,17 @@ pub fn rebalance(state: &State, group_id: &str, change: Change) -> Option<(State
         }
         before =
             after.members.iter().map(|member| (member.member_id.clone(), member.owned.clone())).collect();
-        after.generation += 1;
+        after.generation = following(after.generation);
         after.round += 1;
+    }
+}
+
+/// `streaming.monitor.rounds.following`.
+fn following(generation: i64) -> i64 {
+    if generation < i32::MAX.into() {
+        generation + 1
+    } else {
+        1
     }
 }
 
@@ -201,13 +211,13 @@ fn play(state: &mut State, group_id: &str, before: &Ownership) -> Option<(Round,
     let nothing = Share::default();
     let mut members = Pairs(Vec::with_capacity(before.len()));
     for member in &state.members {
-        members.0.push((&member.member_id, diff(&before[&member.member_id], &member.owned)));
+        members.0.push((&member.member_id, diff(&before[&member.member_id], &member.owned, true)));
     }
     let revoked = members.0.iter().any(|(_, change)| !change.revoked.0.is_empty());
     if before.len() > members.0.len() {
         let here: FxHashSet<&Name> = members.0.iter().map(|(id, _)| *id).collect();
         let gone = before.iter().filter(|(id, _)| !here.contains(id));
-        members.0.extend(gone.map(|(id, share)| (id, diff(share, &nothing))));
+        members.0.extend(gone.map(|(id, share)| (id, diff(share, &nothing, false))));
     }
     let (last_owners, moved) = last_owners(&state.last_owners, &members.0);
     let mut json = Vec::with_capacity(JSON_BYTES);
@@ -236,10 +246,10 @@ fn play(state: &mut State, group_id: &str, before: &Ownership) -> Option<(Round,
 }
 
 /// `assignors.diff.diff`.
-fn diff<'a>(owned: &'a Share, now: &'a Share) -> MemberDiff<'a> {
+fn diff<'a>(owned: &'a Share, now: &'a Share, present: bool) -> MemberDiff<'a> {
     let (mut revoked, mut assigned, mut kept) = (Pairs(Vec::new()), Pairs(Vec::new()), Pairs(Vec::new()));
     if std::ptr::eq(owned, now) {
-        return MemberDiff { owned, revoked, assigned, kept: Kept::All(owned) };
+        return MemberDiff { owned, revoked, assigned, kept: Kept::All(owned), present };
     }
     for (name, had) in owned {
         let has: &[u32] = now.get(name).map_or(&[], |list| list);
@@ -260,7 +270,7 @@ fn diff<'a>(owned: &'a Share, now: &'a Share) -> MemberDiff<'a> {
     }
     let new = now.iter().filter(|(name, _)| !owned.contains_key(*name));
     assigned.0.extend(new.map(|(name, list)| (name, Cow::Borrowed(list.as_slice()))));
-    MemberDiff { owned, revoked, assigned, kept: Kept::Part(kept) }
+    MemberDiff { owned, revoked, assigned, kept: Kept::Part(kept), present }
 }
 
 type LastOwners = Map<Name, Map<u32, Name>>;

@@ -71,7 +71,9 @@ def _member(member_id: str, member: MemberDiff, width: int) -> Text:
     ):
         if any(share.values()):
             line.append(f"  {sign} {short_share(share)}", colour)
-    if not (any(member.kept.values()) or any(member.revoked.values()) or any(member.assigned.values())):
+    if member.present is False:
+        line.append("  gone", "dim")
+    elif not (any(member.kept.values()) or any(member.revoked.values()) or any(member.assigned.values())):
         line.append("  nothing", "dim")
     return line
 

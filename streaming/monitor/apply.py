@@ -35,9 +35,10 @@ from streaming.monitor import applied
 from streaming.monitor.derived import Change, rebalance
 from streaming.monitor.joining import Claim
 from streaming.monitor.observed import hint, observe, rename
-from streaming.monitor.rounds import latest, minus_others, play, prune, subscribed, tombstone
+from streaming.monitor.rounds import following, latest, minus_others, play, prune, subscribed, tombstone
 from streaming.monitor.state import Applied, GroupState, MemberState, TopicState
 from streaming.wire.events import (
+    MAX_PARTITIONS,
     AssignmentAcknowledged,
     Cause,
     Event,
@@ -226,6 +227,11 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
         ContradictoryTopic: racks or the topic id don't fit.
         BadInput: a topic id is no Uuid.
     """
+    total = sum(topic.partitions for topic in topics.values())
+    if total > MAX_PARTITIONS:
+        raise ContradictoryTopic(
+            f"topics: {total} partitions of the group's topics together; no more than {MAX_PARTITIONS} are followed"
+        )
     for name, topic in announced.items():
         if topic.racks is not None and len(topic.racks) != topic.partitions:
             raise ContradictoryTopic(
@@ -265,7 +271,7 @@ def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
         round=1,
         timestamp=data.timestamp,
         cause=Cause(kind=event.type, member_ids=list(before), evidence=evidence),
-        generation=state.generation + 1 if before else state.generation,
+        generation=following(state.generation) if before else state.generation,
         hints=(),
     )
     empty = GroupState(

@@ -21,7 +21,7 @@ from msgspec import structs
 from assignors import registry
 from streaming.monitor import vote
 from streaming.monitor.joining import Claim, joining, metadata
-from streaming.monitor.rounds import NOTHING, Ownership, as_partitions, play
+from streaming.monitor.rounds import NOTHING, Ownership, as_partitions, following, play
 from streaming.monitor.state import DiffOutput, GroupState, MemberState
 from streaming.wire.events import Cause, Event
 
@@ -53,7 +53,7 @@ def rebalance(state: GroupState, event: Event, change: Change) -> tuple[GroupSta
         state,
         protocol=protocol,
         assignor=None,
-        generation=max(known, claimed) + 1,
+        generation=following(max(known, claimed)),
         members=change.members,
         timestamp=event.data.timestamp,
         round=1,
@@ -86,7 +86,7 @@ def _join_and_sync(
             break
         known = state.generation
         before, claims = {member.member_id: member.owned for member in state.members}, {}
-        state = structs.replace(state, generation=known + 1)
+        state = structs.replace(state, generation=following(known))
     # Between events a group is at rest: what follows from round n has been played.
     return structs.replace(state, revoked=False), tuple(outputs)
 

@@ -16,7 +16,7 @@ Two guards keep a paused or late job, or skewed clocks, from fencing members tha
 from __future__ import annotations
 
 from streaming.monitor.tracked import Heard, Tracked
-from streaming.wire.events import Event, GroupDeleted, MemberFenced, MemberJoined, MemberLeft
+from streaming.wire.events import MAX_TIMESTAMP, Event, GroupDeleted, MemberFenced, MemberJoined, MemberLeft
 
 #: Name of the timer in ``ce_source`` of what it writes.
 SOURCE = "rebalance-monitor/timer"
@@ -92,7 +92,7 @@ def due(group_id: str, tracked: Tracked, now_ms: int, forget_after_ms: int = FOR
                 MemberFenced(
                     group_id=group_id,
                     # A function of the log as well: when the session would have ended on the member's own clock.
-                    timestamp=heard.timestamp + heard.timeout,
+                    timestamp=min(heard.timestamp + heard.timeout, MAX_TIMESTAMP),
                     member_id=member_id,
                     reason=REASON,
                     last_heard=heard.timestamp,

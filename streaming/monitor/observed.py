@@ -3,6 +3,10 @@
 Each new generation (consumer protocol: each new epoch, and each step of members towards its target) is one
 round. `owned` before a round is what the group's last observed round left. The cause comes from comparing
 the generation with the one before and from evidence; where both are silent the kind is ``group.observed``.
+
+A rebalance of the consumer protocol is one epoch: the coordinator bumps it for whatever changes the group, so
+each further step of the same epoch is the next round, whatever evidence comes with it. Under the classic protocol
+a round follows from the one before when that one revoked partitions and nothing new is known to have happened.
 """
 
 from __future__ import annotations
@@ -21,13 +25,17 @@ from streaming.wire.events import Cause, Event, Evidence, GroupObserved, Observe
 EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
 #: Where evidence comes from the comparison of two generations.
 COMPARISON = "comparison"
+#: The kind of a cause that neither evidence nor the comparison shows.
+UNKNOWN = "group.observed"
+#: A topic's new partition count: it may become known before or after the rebalance that it starts.
+GROWTH = "topic.partitions_changed"
 #: What can start a rebalance, in the order in which it names the cause when there is more than one.
 KINDS = (
     "member.joined",
     "member.fenced",
     "member.left",
     "member.subscription_changed",
-    "topic.partitions_changed",
+    GROWTH,
 )
 
 
@@ -77,7 +85,10 @@ def observe(state: GroupState | None, event: Event, data: GroupObserved) -> Appl
             before[member.member_id] = minus_others(member.owned, member.member_id, before)
     seen = _compare(state, members)
     followed = not first and _follows(state, seen, data, number)
-    cause = (state.cause if followed else None) or _cause(state, seen, data, first=first, number=number)
+    if followed and state.cause is not None and not any(seen):
+        cause = _learned(state.cause, state, data)
+    else:
+        cause = _cause(state, seen, [*data.evidence, *state.hints], first=first, number=number)
     state = structs.replace(
         state,
         observed=True,
@@ -88,7 +99,8 @@ def observe(state: GroupState | None, event: Event, data: GroupObserved) -> Appl
         timestamp=data.timestamp,
         round=state.round + 1 if followed else 1,
         cause=cause,
-        hints=(),
+        # What is not of this rebalance was heard early: the next one asks for it.
+        hints=tuple(hint for hint in state.hints if not _told(cause, hint)) if followed else (),
     )
     state, output = play(state, event, before)
     return state, (output, latest(state, event))
@@ -168,19 +180,43 @@ def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Seen:
 
 
 def _follows(state: GroupState, seen: _Seen, data: GroupObserved, number: int) -> bool:
-    """Whether this round is the consequence of the one before rather than of something new."""
-    if any(seen) or any(hint.kind == "topic.partitions_changed" for hint in state.hints):
-        return False
-    if any(evidence.kind in KINDS for evidence in data.evidence):
+    """Whether this round belongs to the rebalance of the one before."""
+    cause = state.cause
+    if cause is None or data.group_protocol != state.protocol:
         return False
     if data.group_protocol == "consumer":
         return number == state.generation
+    if any(seen) or any(hint.kind == GROWTH for hint in state.hints):
+        return False
+    if any(item.kind in KINDS and not _told(cause, item) for item in data.evidence):
+        return False
     return state.revoked and data.protocol not in EAGER_ASSIGNORS
 
 
-def _cause(state: GroupState, seen: _Seen, data: GroupObserved, *, first: bool, number: int) -> Cause:
+def _told(cause: Cause, item: Evidence) -> bool:
+    """Whether a cause says already what this evidence does: in the same words, or of the same members."""
+    if item in cause.evidence:
+        return True
+    named = set(cause.member_ids) if cause.kind == item.kind else set[str]()
+    named.update(
+        member_id for told in cause.evidence if told.kind == item.kind for member_id in told.member_ids
+    )
+    return bool(item.member_ids) and named.issuperset(item.member_ids)
+
+
+def _learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
+    """The cause of a round that follows: its rebalance's, which later evidence may name where none did at first."""
+    if cause.kind != UNKNOWN:
+        return cause
+    evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == GROWTH)]
+    new = [item for item in evidence if item not in cause.evidence]
+    found = _cause(state, _Seen([], [], []), new, first=False, number=state.generation)
+    return cause if found.kind == UNKNOWN else structs.replace(found, evidence=[*cause.evidence, *new])
+
+
+def _cause(state: GroupState, seen: _Seen, evidence: list[Evidence], *, first: bool, number: int) -> Cause:
     """The first kind, in the order of :data:`KINDS`, that evidence names; else that the comparison shows."""
-    evidence = [*data.evidence, *state.hints]
+    evidence = [*evidence]
     fenced = {member_id for item in evidence if item.kind == "member.fenced" for member_id in item.member_ids}
     shown: dict[str, list[str]] = {
         "member.joined": seen.joined,
@@ -190,7 +226,7 @@ def _cause(state: GroupState, seen: _Seen, data: GroupObserved, *, first: bool, 
     }
     shown = {kind: ids for kind, ids in shown.items() if ids}
     named = [kind for kind in KINDS if any(item.kind == kind for item in evidence)]
-    kind = next(iter([*named, *shown]), "group.observed")
+    kind = next(iter([*named, *shown]), UNKNOWN)
     member_ids = shown.get(kind) or [
         member_id for item in evidence if item.kind == kind for member_id in item.member_ids
     ]

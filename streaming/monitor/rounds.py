@@ -15,7 +15,7 @@ from assignors.diff import diff
 from assignors.model import Share
 from streaming.monitor import violations
 from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState, MemberState, TopicState
-from streaming.wire.events import Cause, Diff, Event, LatestAssignment, MemberDiff, Partitions
+from streaming.wire.events import MAX_INT32, Cause, Diff, Event, LatestAssignment, MemberDiff, Partitions
 
 NOTHING: Partitions = {}
 #: ``{member: what it owns}``.
@@ -29,6 +29,11 @@ def output_id(group_id: str, event: Event, part: int | str) -> str:
     """
     text = f"{len(group_id)}:{group_id}{len(event.source)}:{event.source}{len(event.id)}:{event.id}{part}"
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def following(generation: int) -> int:
+    """The generation after this one; past Kafka's INT32, which a member may claim to be at, they start over."""
+    return generation + 1 if generation < MAX_INT32 else 1
 
 
 def play(
@@ -54,16 +59,19 @@ def play(
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
         now = after.get(member_id, NOTHING)
+        present = member_id in after
         if owned == now:  # untouched by this round
-            members[member_id] = MemberDiff(owned=owned, revoked=NOTHING, assigned=NOTHING, kept=owned)
+            members[member_id] = MemberDiff(
+                owned=owned, revoked=NOTHING, assigned=NOTHING, kept=owned, present=present
+            )
             continue
         change = diff(owned, now)
         members[member_id] = MemberDiff(
-            owned=owned, revoked=change.revoked, assigned=change.assigned, kept=change.kept
+            owned=owned, revoked=change.revoked, assigned=change.assigned, kept=change.kept, present=present
         )
         if change.revoked or change.assigned:
             changed = True
-            stayed_revoked = stayed_revoked or bool(change.revoked and member_id in after)
+            stayed_revoked = stayed_revoked or bool(change.revoked and present)
     last_owners, moved = state.last_owners, 0
     if changed:
         last_owners, moved = _owners(last_owners, members)

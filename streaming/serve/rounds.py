@@ -21,7 +21,8 @@ GroupState = Literal[
 #: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
 Change = tuple[str | None, str, list[int]]
 
-#: A member named by one of these causes is out of the group once the round is done.
+#: A member named by one of these causes is out of the group once the round is done: what diffs show that do not
+#: say who is present.
 _DEPARTURES = frozenset({"member.left", "member.fenced"})
 
 
@@ -91,9 +92,10 @@ def _present(diff: Diff) -> int:
         return 0
     gone = frozenset(diff.cause.member_ids) if diff.cause.kind in _DEPARTURES else frozenset()
     return sum(
-        1
+        bool(member_id not in gone or member.kept or member.assigned)
+        if member.present is None
+        else member.present
         for member_id, member in diff.members.items()
-        if member_id not in gone or member.kept or member.assigned
     )
 
 

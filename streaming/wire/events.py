@@ -12,16 +12,24 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-#: Milliseconds since the epoch, up to the year 9999: what RFC 3339 can write.
-Timestamp = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
+#: The last moment of the year 9998: RFC 3339 and ``datetime`` can write it in every time zone.
+MAX_TIMESTAMP = 253_370_764_799_999
+#: Milliseconds since the epoch.
+Timestamp = Annotated[int, Meta(ge=0, le=MAX_TIMESTAMP)]
 #: A group's or member's id: Kafka's requests carry no longer strings.
 Id = Annotated[str, Meta(max_length=32_767)]
+#: The largest INT32 of Kafka.
+MAX_INT32 = 2_147_483_647
 #: A generation, an epoch, a timeout: Kafka's INT32.
-Int32 = Annotated[int, Meta(ge=-2_147_483_648, le=2_147_483_647)]
+Int32 = Annotated[int, Meta(ge=-MAX_INT32 - 1, le=MAX_INT32)]
 #: A partition's number.
-Partition = Annotated[int, Meta(ge=0, le=2_147_483_647)]
-#: Partitions of a topic. Clusters hold up to about two million in all; more is a mistake, and would be a heavy one.
-PartitionCount = Annotated[int, Meta(ge=0, le=2_000_000)]
+Partition = Annotated[int, Meta(ge=0, le=MAX_INT32)]
+#: Clusters hold up to about two million partitions in all; a group that reads more is a mistake, and a heavy one.
+MAX_PARTITIONS = 2_000_000
+#: Partitions of a topic.
+PartitionCount = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
+#: How many, or how many so far.
+Count = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 #: ``{topic: ascending partitions}``.
 Partitions = dict[str, list[Partition]]
 
@@ -213,12 +221,16 @@ class Cause(_Wire, frozen=True):
 
 
 class MemberDiff(_Wire, frozen=True):
-    """kept = owned − revoked; after = kept + assigned; revoked ∩ assigned = ∅."""
+    """kept = owned − revoked; after = kept + assigned; revoked ∩ assigned = ∅.
+
+    ``present``: whether the member is in the group after the round; null in diffs of releases that did not say.
+    """
 
     owned: Partitions
     revoked: Partitions
     assigned: Partitions
     kept: Partitions
+    present: bool | None = None
 
 
 class Diff(_Wire, frozen=True):
@@ -232,14 +244,14 @@ class Diff(_Wire, frozen=True):
     group_id: str
     protocol: str
     assignor: str | None
-    generation: int | None
-    group_epoch: int | None
-    round: int
+    generation: Int32 | None
+    group_epoch: Int32 | None
+    round: Count
     cause: Cause
-    timestamp: int
+    timestamp: Timestamp
     members: dict[str, MemberDiff]
     unassigned: Partitions
-    moved: int
+    moved: Count
     violations: list[str]
 
 
@@ -249,7 +261,7 @@ class LatestAssignment(_Wire, frozen=True):
     group_id: str
     protocol: str
     assignor: str | None
-    generation: int | None
-    group_epoch: int | None
-    timestamp: int
+    generation: Int32 | None
+    group_epoch: Int32 | None
+    timestamp: Timestamp
     members: dict[str, Partitions]

@@ -141,8 +141,12 @@ def change(
     revoked: Partitions | None = None,
     assigned: Partitions | None = None,
     kept: Partitions | None = None,
+    *,
+    present: bool | None = True,
 ) -> MemberDiff:
-    return MemberDiff(owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {})
+    return MemberDiff(
+        owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {}, present=present
+    )
 
 
 def sample(**changes: Any) -> Diff:

@@ -15,7 +15,7 @@ from streaming.monitor.decision import DenseAssignment, decide
 from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState
 from streaming.monitor.tracked import Tracked
 from streaming.wire import codec
-from streaming.wire.events import Event
+from streaming.wire.events import MAX_INT32, Event
 from tests.support.histories import Log, membership_log
 
 pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
@@ -103,7 +103,14 @@ def plain_log(seed: int, count: int) -> Iterator[Event]:
             if rng.random() < 0.1:
                 fields["group_instance_id"] = f"i{rng.randrange(4)}"
             if rng.random() < 0.02:
-                fields |= rng.choice(({"rack_id": "r"}, {"assignors": ["range"]}, {"generation": 50}))
+                fields |= rng.choice(
+                    (
+                        {"rack_id": "r"},
+                        {"assignors": ["range"]},
+                        {"generation": 50},
+                        {"generation": MAX_INT32},
+                    )
+                )
             yield log.join(member, *names, **fields)
 
 

@@ -26,7 +26,7 @@ def test_a_diff_reads_as_cause_reason_and_a_line_a_member() -> None:
         ),
         members={
             "c1": change(owned={"t": [0]}, assigned={"t": [1]}, kept={"t": [0]}),
-            "c2": change(owned={"t": [1]}, revoked={"t": [1]}),
+            "c2": change(owned={"t": [1]}, revoked={"t": [1]}, present=False),
             "c3": change(),
         },
         unassigned={"t": [2]},
@@ -38,7 +38,7 @@ def test_a_diff_reads_as_cause_reason_and_a_line_a_member() -> None:
     assert lines[1:] == [
         "  why: heartbeat expiration (coordinator-log)",
         "  c1  = t 0  + t 1",
-        "  c2  - t 1",
+        "  c2  - t 1  gone",
         "  c3  nothing",
         "  nobody has t 2",
         "  violation: t-2 has no owner",

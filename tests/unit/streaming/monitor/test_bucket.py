@@ -12,7 +12,8 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, Write, expire, process
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.wire import codec
-from streaming.wire.events import Event, MemberFenced
+from streaming.wire.codec import ce_attributes, decode_event
+from streaming.wire.events import MAX_TIMESTAMP, Event, MemberFenced
 from tests.support.histories import Log, by_key
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
@@ -158,6 +159,14 @@ def test_silence_past_the_session_timeout_writes_a_fence_with_a_fixed_id() -> No
     bucket = Bucket(bucket.pack())
     assert expire(bucket, 19_999, SINKS) == []
     assert expire(bucket, 20_000, SINKS) == first
+
+
+def test_a_fence_at_the_end_of_time_can_be_read_back() -> None:
+    log, bucket = Log(), Bucket()
+    log.count = MAX_TIMESTAMP // 1000 - 3
+    run(bucket, [log.topics(t=1), log.join("c1", session_timeout_ms=10_000), log.beat("c1")])
+    (write,) = expire(Bucket(bucket.pack()), 10_000, SINKS)
+    assert decode_event(write.key, write.value, ce_attributes(write.headers)).data.timestamp == MAX_TIMESTAMP
 
 
 def test_a_fence_is_applied_when_it_is_read_back_without_any_timer() -> None:

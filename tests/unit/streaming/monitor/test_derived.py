@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.apply import apply
+from streaming.monitor.apply import ContradictoryTopic, apply
 from streaming.monitor.vote import InconsistentGroupProtocol
-from streaming.wire.events import Cause, Evidence
+from streaming.wire.events import MAX_INT32, MAX_PARTITIONS, Cause, Evidence
 from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play, sample
 
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}
@@ -37,7 +37,7 @@ def test_a_leaver_stands_in_its_round_with_everything_revoked() -> None:
     last = diffs(outputs)[-1]
     assert last.members == {
         "c1": change(owned={"t": [0]}, assigned={"t": [1]}, kept={"t": [0]}),
-        "c2": change(owned={"t": [1]}, revoked={"t": [1]}),
+        "c2": change(owned={"t": [1]}, revoked={"t": [1]}, present=False),
     }
     assert last.cause == Cause(
         kind="member.left",
@@ -51,7 +51,7 @@ def test_the_last_member_leaves_an_empty_group() -> None:
     state, outputs = play([log.topics(t=2), log.join("c1"), log.leave("c1")])
     last = diffs(outputs)[-1]
     assert (last.generation, last.assignor, last.unassigned) == (2, None, {})
-    assert last.members == {"c1": change(owned={"t": [0, 1]}, revoked={"t": [0, 1]})}
+    assert last.members == {"c1": change(owned={"t": [0, 1]}, revoked={"t": [0, 1]}, present=False)}
     assert assignments(outputs)[-1].assignment is not None
     assert state is not None
     assert state.members == ()
@@ -187,7 +187,7 @@ def test_a_static_member_comes_back_under_a_new_id_without_a_rebalance() -> None
     assert latest.assignment.members == {"a-2": {"t": [0]}, "c": {"t": [1]}}
     assert latest.assignment.generation == 2
     _, outputs = play([log.leave("a-2")], state)
-    assert diffs(outputs)[0].members["a-2"] == change(owned={"t": [0]}, revoked={"t": [0]})
+    assert diffs(outputs)[0].members["a-2"] == change(owned={"t": [0]}, revoked={"t": [0]}, present=False)
 
 
 def test_a_static_member_with_other_topics_takes_its_place_and_rebalances() -> None:
@@ -311,7 +311,7 @@ def test_a_deleted_group_gives_up_what_it_held_and_starts_over() -> None:
     state, outputs = play([log.delete(reason="expired")], state)
     (diff,) = diffs(outputs)
     assert diff.cause.kind == "group.deleted"
-    assert diff.members == {"c1": change(owned={"t": [0]}, revoked={"t": [0]})}
+    assert diff.members == {"c1": change(owned={"t": [0]}, revoked={"t": [0]}, present=False)}
     assert assignments(outputs)[-1].assignment is None
     assert play([join], state)[1] == []
     _, outputs = play([log.join("c2")], state)
@@ -329,3 +329,23 @@ def test_forgetting_leaves_nothing_unless_somebody_came_back() -> None:
     assert play([log.delete(forget=True)], state)[1] == []
     empty, _ = play([log.leave("c1")], state)
     assert play([log.delete(forget=True)], empty)[0] is None
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_generations_start_over_past_kafkas_int32(assignor: str) -> None:
+    log = Log()
+    events = [
+        log.topics(t=2),
+        log.join("c1", assignors=[assignor], generation=MAX_INT32 - 1),
+        log.join("c2", assignors=[assignor]),
+        log.delete(),
+    ]
+    numbers = [diff.generation for diff in diffs(play(events)[1])]
+    assert numbers == [MAX_INT32, *([1, 2, 3] if assignor == "cooperative-sticky" else [1, 2])]
+
+
+def test_more_partitions_than_clusters_hold_are_refused() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=MAX_PARTITIONS)])
+    with pytest.raises(ContradictoryTopic, match="topics: 2000001 partitions"):
+        apply(state, log.topics(u=1))

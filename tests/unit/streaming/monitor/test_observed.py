@@ -6,7 +6,8 @@ import pytest
 
 from streaming.monitor.apply import apply
 from streaming.monitor.observed import MissingGeneration
-from streaming.wire.events import Cause, Evidence, GroupObserved
+from streaming.monitor.state import Output
+from streaming.wire.events import Cause, Event, Evidence, GroupObserved
 from tests.support.histories import Log, assignments, change, diffs, holds, play, sample
 
 COOP = "cooperative-sticky"
@@ -174,13 +175,158 @@ def test_members_of_a_consumer_group_move_towards_their_target_in_rounds() -> No
     assert [(diff.group_epoch, diff.round, diff.moved) for diff in found] == [(1, 1, 0), (2, 1, 0), (2, 2, 1)]
 
 
+def logged(kind: str | None, *member_ids: str) -> Evidence:
+    return Evidence(source="coordinator-log", reason=str(kind), member_ids=list(member_ids), kind=kind)
+
+
+JOIN = logged("member.joined", "c2")
+
+
+def rounds(outputs: list[Output]) -> list[tuple[int | None, int, str, list[str]]]:
+    return [(diff.group_epoch, diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(outputs)]
+
+
+def step(log: Log, epoch: int, *evidence: Evidence, **assigned: list[int]) -> Event:
+    shares = {member_id: {"t": partitions} for member_id, partitions in assigned.items()}
+    return log.observe(epoch, shares, epoch=True, protocol="uniform", evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        [(), (), ()],
+        [(JOIN,), (JOIN,), (JOIN,)],
+        [(), (JOIN,), (JOIN,)],  # the log is read after the records
+        [(JOIN,), (), ()],  # the collector started again: its log begins later
+        [(JOIN,), (JOIN, logged("member.left", "c9")), (JOIN,)],
+    ],
+)
+def test_a_join_under_the_consumer_protocol_is_one_rebalance(evidence: list[tuple[Evidence, ...]]) -> None:
+    log = Log()
+    events = [
+        step(log, 1, c1=[0, 1]),
+        step(log, 2, *evidence[0], c1=[0, 1], c2=[]),
+        step(log, 2, *evidence[1], c1=[0], c2=[]),
+        step(log, 2, *evidence[1], c1=[0], c2=[]),  # the same records read again
+        step(log, 2, *evidence[2], c1=[0], c2=[1]),
+    ]
+    found = play(events)[1]
+    joined = "member.joined"
+    assert rounds(found) == [(1, 1, joined, ["c1"]), *((2, number, joined, ["c2"]) for number in (1, 2, 3))]
+    assert len({str(diff.cause) for diff in diffs(found)[1:]}) == 1
+
+
+def test_a_leave_during_reconciliation_starts_the_next_rebalance() -> None:
+    log = Log()
+    leave = logged("member.left", "c3")
+    events = [
+        step(log, 1, c1=[0, 1], c3=[2]),
+        step(log, 2, JOIN, c1=[0, 1], c2=[], c3=[2]),
+        step(log, 3, leave, c1=[0, 1], c2=[]),
+        step(log, 3, leave, c1=[0], c2=[]),
+        step(log, 3, leave, c1=[0], c2=[1, 2]),
+    ]
+    assert rounds(play(events)[1])[1:] == [
+        (2, 1, "member.joined", ["c2"]),
+        *((3, number, "member.left", ["c3"]) for number in (1, 2, 3)),
+    ]
+
+
+def test_epochs_that_share_a_target_are_a_rebalance_each() -> None:
+    log = Log()
+    third = logged("member.joined", "c3")
+    events = [
+        step(log, 1, c1=[0, 1, 2]),
+        step(log, 2, JOIN, c1=[0, 1, 2], c2=[]),
+        step(log, 3, third, c1=[0, 1, 2], c2=[], c3=[]),
+        step(log, 3, third, c1=[0], c2=[], c3=[]),
+        step(log, 3, third, c1=[0], c2=[1], c3=[2]),
+    ]
+    assert rounds(play(events)[1])[1:] == [
+        (2, 1, "member.joined", ["c2"]),
+        *((3, number, "member.joined", ["c3"]) for number in (1, 2, 3)),
+    ]
+
+
+def test_what_is_heard_between_two_steps_is_for_the_epoch_that_it_starts() -> None:
+    log = Log()
+    events = [
+        log.topics(t=2),
+        step(log, 1, c1=[0, 1], c3=[]),
+        step(log, 2, c1=[0, 1], c2=[], c3=[]),
+        log.join("c2"),  # an application reports what the records showed already
+        log.fence("c3", reason="session timed out"),
+        log.topics(t=3),
+        step(log, 2, c1=[0], c2=[], c3=[]),
+        step(log, 2, c1=[0], c2=[1], c3=[]),
+        step(log, 3, c1=[0], c2=[1]),
+    ]
+    found = play(events)[1]
+    assert rounds(found)[1:] == [
+        *((2, number, "member.joined", ["c2"]) for number in (1, 2, 3)),
+        (3, 1, "member.fenced", ["c3"]),
+    ]
+    assert [item.kind for item in diffs(found)[-1].cause.evidence] == [
+        "member.fenced",
+        "topic.partitions_changed",
+    ]
+
+
+def test_a_cause_that_becomes_known_later_is_told_by_the_rounds_that_follow() -> None:
+    log = Log()
+    events = [
+        log.topics(t=1),
+        step(log, 1, c1=[0], c2=[]),
+        step(log, 3, c1=[0], c2=[]),
+        log.topics(t=2),
+        step(log, 3, c1=[0], c2=[1]),
+        step(log, 4, c1=[0], c2=[1]),
+    ]
+    found = play(events)[1]
+    assert rounds(found)[1:] == [
+        (3, 1, "group.observed", []),
+        (3, 2, "topic.partitions_changed", []),
+        (4, 1, "group.observed", []),
+    ]
+    assert [item.reason for item in diffs(found)[2].cause.evidence] == [
+        "generations 2 to 2 were not seen",
+        "t: 1 → 2 partitions",
+    ]
+
+
+def test_members_that_were_seen_late_stand_in_the_epoch_that_they_belong_to() -> None:
+    log = Log()
+    events = [step(log, 7, c1=[0]), step(log, 7, c1=[0], c2=[1])]
+    assert rounds(play(events)[1]) == [(7, 1, "member.joined", ["c1"]), (7, 2, "member.joined", ["c2"])]
+
+
+def test_evidence_that_comes_again_with_the_next_generation_is_not_new() -> None:
+    log = Log()
+    events = [
+        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOP),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOP, evidence=[JOIN]),
+        log.leave("c9"),
+        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, evidence=[JOIN]),
+    ]
+    state, outputs = play(events)
+    assert [diff.round for diff in diffs(outputs)] == [1, 1, 2]
+    assert state is not None
+    assert [hint.member_ids for hint in state.hints] == [["c9"]]
+
+
+def test_a_group_that_changes_its_protocol_starts_a_rebalance() -> None:
+    log = Log()
+    events = [log.observe(2, {"c1": {"t": [0, 1]}}), step(log, 2, c1=[0])]
+    assert [diff.round for diff in diffs(play(events)[1])] == [1, 1]
+
+
 def test_a_derived_group_becomes_observed_whatever_its_own_count_was() -> None:
     log = Log()
     state, _ = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.join("c3")])
     state, outputs = play([log.observe(1, {"c1": {"t": [0, 1]}})], state)
     (diff,) = diffs(outputs)
     assert diff.generation == 1
-    assert diff.members["c2"] == change(owned={"t": [1]}, revoked={"t": [1]})
+    assert diff.members["c2"] == change(owned={"t": [1]}, revoked={"t": [1]}, present=False)
     assert play([log.join("c9")], state)[1] == []
 
 
@@ -196,7 +342,7 @@ def test_a_violation_is_named() -> None:
 def test_a_deleted_observed_group_stays_observed() -> None:
     log = Log()
     state, outputs = play([log.observe(9, {"c1": {"t": [0]}}), log.delete()])
-    assert diffs(outputs)[-1].members == {"c1": change(owned={"t": [0]}, revoked={"t": [0]})}
+    assert diffs(outputs)[-1].members == {"c1": change(owned={"t": [0]}, revoked={"t": [0]}, present=False)}
     assert state is not None
     assert state.observed
     (diff,) = diffs(play([log.observe(1, {"c1": {"t": [0]}})], state)[1])

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from streaming.serve import rounds
 from streaming.serve.rounds import GroupSummary
+from streaming.wire.codec import encode
 from streaming.wire.events import Cause, Diff, LatestAssignment, MemberDiff
 from tests.support.histories import change, sample
 
 
 def member(
-    owned: list[int] | None = None, revoked: list[int] | None = None, assigned: list[int] | None = None
+    owned: list[int] | None = None,
+    revoked: list[int] | None = None,
+    assigned: list[int] | None = None,
+    *,
+    present: bool | None = True,
 ) -> MemberDiff:
     kept = sorted(set(owned or []) - set(revoked or []))
-    return change(*({"t": numbers} if numbers else {} for numbers in (owned, revoked, assigned, kept)))
+    shares = ({"t": numbers} if numbers else {} for numbers in (owned, revoked, assigned, kept))
+    return change(*shares, present=present)
 
 
 def diff(kind: str = "member.joined", who: str = "c3", **changes: object) -> Diff:
@@ -43,18 +50,36 @@ def test_partitions_nobody_wants_leave_the_group_stable() -> None:
     assert rounds.summarise("id-1", lonely).state == "Stable"
 
 
-def test_who_left_is_not_counted_and_an_idle_member_is() -> None:
+def test_a_join_and_a_leave_in_one_generation_leave_two_in_a_group_of_two() -> None:
+    gone = member([1], [1], present=False)
+    both = diff(members={"c1": member([0]), "c2": gone, "c3": member(None, None, [1])}, unassigned={})
+    assert rounds.summarise("id-1", both).members == 2
+
+
+@pytest.mark.parametrize("present", [False, None])
+def test_who_left_is_not_counted_and_an_idle_member_is(present: bool | None) -> None:
     left = diff(
         "member.left",
         "c3",
-        members={"c1": member([0]), "c2": member(), "c3": member([1], [1])},
+        members={"c1": member([0]), "c2": member(), "c3": member([1], [1], present=present)},
         unassigned={},
     )
     assert rounds.summarise("id-1", left).members == 2
 
 
-def test_empty_and_dead() -> None:
-    last = diff("member.fenced", "c1", members={"c1": member([0], [0])}, unassigned={"t": [0]})
+def test_a_diff_of_a_release_that_did_not_say_who_is_present_is_read() -> None:
+    value = encode(diff(members={"c1": member([0], present=None)}))
+    assert rounds.summarise("id-1", msgspec.json.decode(value, type=Diff)).members == 1
+    older = value.replace(b',"present":null', b"")
+    assert older != value
+    assert msgspec.json.decode(older, type=Diff) == msgspec.json.decode(value, type=Diff)
+
+
+@pytest.mark.parametrize("present", [False, None])
+def test_empty_and_dead(present: bool | None) -> None:
+    last = diff(
+        "member.fenced", "c1", members={"c1": member([0], [0], present=present)}, unassigned={"t": [0]}
+    )
     assert rounds.summarise("id-1", last).state == "Empty"
     deleted = diff("group.deleted", "", members={}, unassigned={})
     assert rounds.summarise("id-1", deleted).state == "Dead"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 
-from streaming.wire.codec import MalformedEvent, decode_event
-from streaming.wire.events import GroupObserved, MemberJoined, ObservedMember
+from streaming.wire.codec import MalformedEvent, decode_event, headers
+from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, MemberJoined, ObservedMember
 
 CE = {"type": "member.joined", "id": "1", "source": "s"}
 
@@ -51,3 +53,50 @@ def test_so_it_does_inside_a_view_of_a_group() -> None:
 def test_null_where_something_is_needed_is_refused(value: bytes, message: str) -> None:
     with pytest.raises(MalformedEvent, match=message):
         decode_event(b"g", value, CE)
+
+
+NUMBERS = [2**31, -(2**31) - 1, 2**63, 2**70, -(2**70), 1.5]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    ("ce_type", "field", "value"),
+    [
+        ("member.joined", "generation", '"memberId":"c","topics":[],"generation":@'),
+        ("member.joined", "sessionTimeoutMs", '"memberId":"c","topics":[],"sessionTimeoutMs":@'),
+        ("member.joined", "owned", '"memberId":"c","topics":[],"owned":{"t":[@]}'),
+        ("member.heartbeat", "generation", '"memberId":"c","generation":@'),
+        ("topic.partitions_changed", "topics", '"topics":{"t":{"partitions":@}}'),
+        ("group.observed", "generation", '"members":[],"generation":@'),
+        ("group.observed", "groupEpoch", '"members":[],"groupEpoch":@'),
+        ("group.observed", "members", '"members":[{"memberId":"c","topics":[],"assigned":{"t":[@]}}]'),
+        (
+            "group.observed",
+            "members",
+            '"members":[{"memberId":"c","topics":[],"assigned":{},"memberEpoch":@}]',
+        ),
+    ],
+)
+def test_numbers_that_kafkas_types_do_not_hold_are_refused_by_name(
+    ce_type: str, field: str, value: str, number: float
+) -> None:
+    data = f'{{"groupId":"g","timestamp":1,{value.replace("@", str(number))}}}'.encode()
+    with pytest.raises(MalformedEvent, match=rf"at `\$\.{field}"):
+        decode_event(b"g", data, {**CE, "type": ce_type})
+
+
+@pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1, 2**63, 2**70, 1e15])
+def test_times_that_no_reader_can_show_are_refused_by_name(timestamp: float) -> None:
+    data = f'{{"groupId":"g","timestamp":{timestamp},"memberId":"c"}}'.encode()
+    with pytest.raises(MalformedEvent, match=r"at `\$\.timestamp"):
+        decode_event(b"g", data, {**CE, "type": "member.left"})
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "text"),
+    [(0, b"1970-01-01T00:00:00.000Z"), (MAX_TIMESTAMP, b"9998-12-31T23:59:59.999Z")],
+)
+def test_every_time_that_is_taken_can_be_written_and_shown_in_every_zone(timestamp: int, text: bytes) -> None:
+    assert dict(headers("t", "s", "i", timestamp))["ce_time"] == text
+    at = datetime.fromtimestamp(timestamp / 1000, tz=UTC)
+    assert [at.astimezone(timezone(timedelta(hours=hours))).year for hours in (-14, 14)]

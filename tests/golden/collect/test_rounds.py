@@ -1,0 +1,63 @@
+"""What the monitor makes of a real cluster's records, with and without the coordinator's log beside them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from streaming.collect.commits import unexplained
+from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.collect.fold import Fold
+from streaming.wire.events import Diff, Event, GroupObserved
+from tests.support.histories import diffs, play
+from tests.support.offsets_topic import GOLDEN, captured
+
+
+def _explained(event: Event, log: CoordinatorLog) -> Event:
+    data = event.data
+    assert isinstance(data, GroupObserved)
+    number = data.group_epoch if data.group_protocol == "consumer" else data.generation
+    logged = log.evidence(data.group_id, number or 0)
+    return structs.replace(
+        event, data=structs.replace(data, evidence=[*logged, *unexplained(data.evidence, logged)])
+    )
+
+
+def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
+    log = CoordinatorLog()
+    for line in (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ():
+        log.feed(line)
+    found = []
+    for number, rows in captured().items():
+        fold = Fold("test", number, lambda topic_id: topic_id)
+        items = [item for row in rows for item in fold.add(row)] + fold.settle()
+        events = [item for item in items if isinstance(item, Event) and item.data.group_id == group_id]
+        found += [
+            _explained(event, log) if isinstance(event.data, GroupObserved) else event for event in events
+        ]
+    return diffs(play(found)[1])
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_one_epoch_is_one_rebalance(logged: bool) -> None:
+    crash = "member.fenced" if logged else "member.left"
+    assert [
+        (diff.group_epoch, diff.round, diff.cause.kind) for diff in _diffs("g-consumer", logged=logged)
+    ] == [
+        (2, 1, "member.joined"),
+        *((3, number, "member.joined") for number in (1, 2, 3)),
+        *((4, number, "member.subscription_changed") for number in (1, 2, 3)),
+        *((5, number, "member.left") for number in (1, 2)),
+        *((6, number, "member.joined") for number in (1, 2, 3)),
+        *((7, number, crash) for number in (1, 2)),
+        *((8, number, "member.joined") for number in (1, 2, 3)),
+        (9, 1, "member.left"),
+    ]
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_one_cooperative_join_is_one_rebalance(logged: bool) -> None:
+    assert [(diff.generation, diff.round) for diff in _diffs("g-classic", logged=logged)] == [
+        *((1, 1), (2, 1), (3, 2), (4, 1), (5, 2), (6, 1)),
+        *((7, 1), (8, 2), (9, 1), (10, 1), (11, 2), (12, 1)),
+    ]
