@@ -102,6 +102,7 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
         config["partition.assignment.strategy"] = args.assignor or (
             "cooperative-sticky" if args.protocol == "cooperative" else "range"
         )
+    config |= dict(one.split("=", 1) for one in args.property)
     report = Report(args.name, stop)
     whole = args.protocol == "eager"
 
@@ -167,6 +168,9 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         def on_partitions_lost(self, lost: Iterable[Any]) -> None:
             write("lost", lost)
 
+    # A leader without metadata of its topic gives out nothing, and may not see later that there is some.
+    for topic in args.topics.split(","):
+        consumer.partitions_for_topic(topic)
     consumer.subscribe(args.topics.split(","), listener=Listener())
     try:
         while not stop.is_set():
@@ -189,6 +193,13 @@ def main() -> None:
     parser.add_argument("--assignor", choices=["range", "roundrobin", "cooperative-sticky"])
     parser.add_argument("--instance-id")
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
+    parser.add_argument(
+        "--property",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of confluent-kafka itself",
+    )
     args = parser.parse_args()
     follow_parent()
     stop = threading.Event()

@@ -16,19 +16,16 @@ import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from streaming.kafka.cache import cache_dir
 from streaming.kafka.java import java
 from tests.oracle.jars import classpath
 
-SOURCES = Path(__file__).parent / "java"
+JAVA = Path(__file__).parent / "java"
 #: Where a jar set's sources are not all in the folder of its own name.
 SOURCE_FOLDERS = {"zk082": ("zk", "zk082"), "zk011": ("zk", "zk011"), "zk11": ("zk", "zk011")}
-CACHE = (
-    Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-rebalance-monitor" / "oracle"
-)
-JVM_OPTIONS = ("-XX:+UseSerialGC", "-Xss4m")
+JVM_OPTIONS = ("-Xss4m",)
 
 
 class Oracle:
@@ -40,14 +37,11 @@ class Oracle:
 
     def __init__(self, jarset: str, *, jvm_options: Sequence[str] = JVM_OPTIONS) -> None:
         jars = classpath(jarset)
-        classes = _compiled(jarset, jars)
+        folders = ["common", *SOURCE_FOLDERS.get(jarset, (jarset,))]
+        sources = sorted(source for folder in folders for source in (JAVA / folder).rglob("*.java"))
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        self._jvm = subprocess.Popen(
-            [str(java()[0]), *jvm_options, "-cp", f"{classes}{os.pathsep}{jars}", "oracle.Main"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-        )
+        classes = str(compiled(jarset, sources, jars))
+        self._jvm = jvm([classes, jars], "oracle.Main", jvm_options, errors=self._errors)
 
     def ask(self, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """One answer a request, in order. What a class throws is ``{"error": {"type", "message", "at"}}``."""
@@ -97,15 +91,25 @@ class Oracle:
         self.close()
 
 
-def _compiled(jarset: str, jars: str) -> Path:
-    """The folder of the compiled classes of ``jarset``, compiled when the sources or the jars changed."""
-    folders = ["common", *SOURCE_FOLDERS.get(jarset, (jarset,))]
-    sources = sorted(source for folder in folders for source in (SOURCES / folder).rglob("*.java"))
+def jvm(
+    classes: Sequence[str], main: str, options: Sequence[str] = (), *, errors: IO[bytes] | int
+) -> subprocess.Popen[bytes]:
+    """``main`` of these folders and jars, spoken to through its standard streams."""
+    return subprocess.Popen(
+        [str(java()[0]), "-XX:+UseSerialGC", *options, "-cp", os.pathsep.join(classes), main],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+    )
+
+
+def compiled(name: str, sources: Sequence[Path], jars: str) -> Path:
+    """The folder of the compiled classes, compiled when the sources or the jars changed."""
     key = hashlib.sha256(jars.encode())
     for source in sources:
         key.update(source.name.encode() + b"\0" + source.read_bytes())
     cache = cache_dir("oracle")
-    classes = cache / f"{jarset}-{key.hexdigest()[:16]}"
+    classes = cache / f"{name}-{key.hexdigest()[:16]}"
     if not classes.exists():
         with tempfile.TemporaryDirectory(dir=cache) as fresh:
             done = subprocess.run(
@@ -115,7 +119,7 @@ def _compiled(jarset: str, jars: str) -> Path:
                 check=False,
             )
             if done.returncode:
-                raise RuntimeError(f"javac refused the oracle's sources of {jarset}:\n{done.stderr}")
+                raise RuntimeError(f"javac refused {name}:\n{done.stderr}")
             try:
                 Path(fresh, "classes").rename(classes)
             except OSError:

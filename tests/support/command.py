@@ -1,18 +1,81 @@
-"""Runs ``rebalance-monitor`` as a child process, as its users do."""
+"""Runs ``rebalance-monitor`` as child processes, as its users do."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+
+def command(*arguments: str, module: str = "streaming") -> list[str]:
+    """The command line, in this interpreter."""
+    return [sys.executable, "-m", module, *arguments]
 
 
 def run(*arguments: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """The finished command; text is UTF-8 and line ends are left alone."""
     done = subprocess.run(
-        [sys.executable, "-m", "streaming", *arguments],
-        input=stdin.encode(),
-        capture_output=True,
-        check=False,
-        timeout=timeout,
+        command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+class Running:
+    """A command that runs until it is stopped, and may be started again; a context manager.
+
+    Args:
+        arguments: of ``rebalance-monitor``.
+        log: takes what it prints, every start's after the one before; None: the test's own output does.
+    """
+
+    def __init__(self, *arguments: str, log: Path | None = None) -> None:
+        self.command = command(*arguments)
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        with ExitStack() as stack:
+            log = None if self.log is None else stack.enter_context(self.log.open("ab"))
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def said(self) -> str:
+        """All it printed."""
+        return "" if self.log is None else self.log.read_text()
+
+    def check(self) -> None:
+        """Fail with what it printed when it has ended by itself."""
+        assert self.process is not None
+        assert self.process.poll() is None, self.said()
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 30) -> int:
+        """The exit status after the signal."""
+        assert self.process is not None
+        self.process.send_signal(number)  # to one that has ended: nothing
+        return self.ended(seconds)
+
+    def ended(self, seconds: float = 30) -> int:
+        """The exit status, once it has ended."""
+        assert self.process is not None
+        return self.process.wait(seconds)
+
+    def kill(self) -> None:
+        """End it, and what it started, as a crash would."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
-from assignors.model import Member, Topic
 from tests.oracle.generator import Assignment, Case, Groups
 
 
@@ -52,24 +50,3 @@ def _one_owner(rng: random.Random, case: Case) -> None:
             if mine:
                 kept[name] = mine
         member["owned"] = kept
-
-
-def as_group(case: Case) -> tuple[dict[str, Topic], list[Member]]:
-    """A case as the assignors take it."""
-    topics = {
-        name: Topic(name, topic["partitions"], topic_id=topic.get("topicId"))
-        for name, topic in case["topics"].items()
-    }
-    return topics, [as_member(member) for member in case["members"]]
-
-
-def as_member(member: dict[str, Any]) -> Member:
-    """A member of a case as the assignors take it."""
-    return Member(
-        member["memberId"],
-        tuple(member["topics"]),
-        instance_id=member.get("instanceId"),
-        rack_id=member.get("rackId"),
-        owned=member.get("owned", {}),
-        generation=member.get("generation", -1),
-    )

@@ -9,12 +9,12 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from streaming.kafka.broker import EmbeddedBroker
 from tests.support.wait import eventually
 
-__all__ = ["Embedded", "Kafka", "eventually", "kafka_under_test", "unique"]
+__all__ = ["Embedded", "Kafka", "eventually", "kafka_under_test", "read", "unique"]
 
 #: Broker properties that the tests rely on, wherever the broker runs.
 PROPERTIES = {
@@ -66,6 +66,35 @@ def kafka_under_test() -> Iterator[Kafka]:
     assert kind == "embedded", f"KAFKA_UNDER_TEST={kind}: choose embedded or container"
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         yield Embedded(broker)
+
+
+def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list[Any]:
+    """Every message of a topic, in each partition's order; none where there is no such topic."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+        }
+    )
+    found: list[Any] = []
+    try:
+        metadata = consumer.list_topics(topic, timeout=10).topics[topic]
+        waiting = set(metadata.partitions) if metadata.error is None else set()
+        consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
+        while waiting:
+            for message in consumer.consume(500, 0.2):
+                if message.error() is None:
+                    found.append(message)
+                else:  # the partition's end
+                    waiting.discard(message.partition())
+    finally:
+        consumer.close()
+    return found
 
 
 def unique(prefix: str) -> str:

@@ -1,174 +1,144 @@
-"""Real group members for tests: each polls in a thread of its own and writes down what its callbacks tell."""
+"""Real consumers: a Python client in a process of its own, Java clients on strings in one JVM.
+
+Every one starts, leaves and crashes on command, and tells what it owns after each of its rebalance callbacks.
+"""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, Self
 
-from confluent_kafka import Consumer
-from kafka import KafkaConsumer
-from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from tests.oracle.driver import JAVA, compiled, jvm
+from tests.oracle.jars import classpath
+from tests.support.command import command
+from tests.support.wait import eventually
 
-Owned = frozenset[tuple[str, int]]
+#: ``{topic: ascending partitions}``, topics without any left out.
+Share = dict[str, list[int]]
+_SOURCES = (Path(__file__).parent / "java/Puppets.java", JAVA / "common/Json.java")
 
 
 class Member:
-    """A confluent-kafka consumer; ``reports`` is what it owned after each rebalance callback."""
+    """A Python consumer (``streaming.demo.consumer``); ``told`` are its lines.
+
+    Args:
+        options: of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
+        properties: of the client itself.
+    """
 
     def __init__(
-        self, servers: str, group: str, client_id: str, topics: Sequence[str], **config: Any
+        self,
+        servers: str,
+        group: str,
+        name: str,
+        topics: Sequence[str],
+        *,
+        properties: Iterable[str] = (),
+        **options: Any,
     ) -> None:
-        self.client_id = client_id
-        self.reports: list[Owned] = []
-        self._owned: Owned = frozenset()
-        self._topics = list(topics)
-        self._cooperative = (
-            config.get("partition.assignment.strategy") == "cooperative-sticky"
-            or config.get("group.protocol") == "consumer"
+        self.name = name
+        self.told: list[dict[str, Any]] = []
+        arguments = ["--bootstrap-servers", servers, "--group", group, "--topics", ",".join(topics)]
+        arguments += [
+            f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value is not None
+        ]
+        arguments += [f"--property={one}" for one in properties]
+        self._process = Popen(
+            command("--name", name, *arguments, module="streaming.demo.consumer"), stdout=PIPE, stderr=DEVNULL
         )
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": group,
-                "client.id": client_id,
-                "auto.offset.reset": "earliest",
-                "auto.commit.interval.ms": 200,
-                "topic.metadata.refresh.interval.ms": 1000,
-            }
-            | config
-        )
-        self._stop = threading.Event()
-        self._close = True
-        self._thread = threading.Thread(target=self._run, name=client_id, daemon=True)
-        self._thread.start()
+        self._reader = threading.Thread(target=self._read, name=name, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self.told.append(json.loads(line))
 
     @property
-    def owned(self) -> Owned:
-        return self._owned
+    def reports(self) -> list[Share]:
+        """What it owned after each callback."""
+        return [line["owned"] for line in self.told]
+
+    @property
+    def owned(self) -> Share:
+        return self.told[-1]["owned"] if self.told else {}
+
+    @property
+    def generations(self) -> dict[int, Share]:
+        """What it was assigned in each generation it was in."""
+        return {line["generation"]: line["owned"] for line in self.told if line["event"] == "assigned"}
 
     def close(self) -> None:
-        """Leave the group."""
-        self._stop.set()
-        self._thread.join(20)
-        assert not self._thread.is_alive()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _run(self) -> None:
-        self._consumer.subscribe(
-            self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
-        )
-        while not self._stop.is_set():
-            self._consumer.poll(0.05)
-        self._consumer.close()
-
-    def _assigned(self, _: Consumer, partitions: list[Any]) -> None:
-        new = frozenset((one.topic, one.partition) for one in partitions)
-        self._owned = self._owned | new if self._cooperative else new
-        self.reports.append(self._owned)
-
-    def _revoked(self, _: Consumer, partitions: list[Any]) -> None:
-        self._owned -= frozenset((one.topic, one.partition) for one in partitions)
-        self.reports.append(self._owned)
-
-
-class PythonMember:
-    """A kafka-python consumer; ``generations`` maps each generation it was in to what it was assigned."""
-
-    def __init__(
-        self, servers: str, group: str, client_id: str, topics: Sequence[str], **config: Any
-    ) -> None:
-        self.client_id = client_id
-        self.generations: dict[int, Owned] = {}
-        self._topics = list(topics)
-        self._consumer = KafkaConsumer(
-            bootstrap_servers=servers,
-            group_id=group,
-            client_id=client_id,
-            auto_commit_interval_ms=200,
-            **config,
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=client_id, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(20)
-        assert not self._thread.is_alive()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _run(self) -> None:
-        member = self
-
-        class Listener(ConsumerRebalanceListener):
-            def on_partitions_revoked(self, revoked: Any) -> None:
-                del revoked
-
-            def on_partitions_assigned(self, assigned: Any) -> None:
-                generation = member._consumer._coordinator._generation.generation_id
-                member.generations[generation] = frozenset((one.topic, one.partition) for one in assigned)
-
-        # A leader without metadata of its topic gives out nothing, and may not see later that there is some.
-        for topic in self._topics:
-            self._consumer.partitions_for_topic(topic)
-        self._consumer.subscribe(self._topics, listener=Listener())
-        while not self._stop.is_set():
-            self._consumer.poll(timeout_ms=50)
-        self._consumer.close()
-
-
-_CRASHING = """
-import sys, json
-from confluent_kafka import Consumer
-consumer = Consumer(json.loads(sys.argv[1]))
-consumer.subscribe(sys.argv[2:], on_assign=lambda _, partitions: print(len(partitions), flush=True))
-while True:
-    consumer.poll(0.1)
-"""
-
-
-class CrashingMember:
-    """A confluent-kafka consumer in a process of its own, which can be killed."""
-
-    def __init__(
-        self, servers: str, group: str, client_id: str, topics: Sequence[str], **config: Any
-    ) -> None:
-        import json
-
-        settings = {"bootstrap.servers": servers, "group.id": group, "client.id": client_id}
-        settings |= {"auto.commit.interval.ms": 200, "auto.offset.reset": "earliest"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _CRASHING, json.dumps(settings | config), *topics], stdout=subprocess.PIPE
-        )
-
-    def await_assignment(self) -> None:
-        """Return once it was given partitions."""
-        assert self._process.stdout is not None
-        while int(self._process.stdout.readline()) == 0:
-            pass
+        """Leave the group and end."""
+        self._process.terminate()
+        self._process.wait(30)
+        self._reader.join(10)
 
     def crash(self) -> None:
-        """SIGKILL."""
+        """End without a word (SIGKILL)."""
         self._process.kill()
         self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._reader.join(10)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.crash()
+        self.close()
+
+
+class JavaMembers:
+    """One JVM with any number of Java consumers; a context manager."""
+
+    def __init__(self) -> None:
+        jars = classpath("current")
+        self._jvm = jvm(
+            [str(compiled("members", _SOURCES, jars)), jars], "Puppets", ["-Xmx512m"], errors=DEVNULL
+        )
+        #: What each consumer owns; None for one that has closed.
+        self.owned: dict[str, Share | None] = {}
+        self.failures: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._jvm.stdout is not None
+        for line in self._jvm.stdout:
+            told = json.loads(line)
+            if told["event"].startswith("failed"):
+                self.failures.append(f"{told['name']}: {told['event']}")
+            self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
+
+    def _command(self, **fields: Any) -> None:
+        assert self._jvm.stdin is not None
+        self._jvm.stdin.write(json.dumps(fields).encode() + b"\n")
+        self._jvm.stdin.flush()
+
+    def start(self, name: str, config: dict[str, Any], topics: list[str]) -> None:
+        """A consumer with the Java client's own settings."""
+        self.owned[name] = {}
+        self._command(do="start", name=name, config=config, topics=topics)
+
+    def subscribe(self, name: str, topics: list[str]) -> None:
+        self._command(do="subscribe", name=name, topics=topics)
+
+    def close(self, name: str, how: str) -> None:
+        """``how``: GroupMembershipOperation (KIP-1092)."""
+        self._command(do="close", name=name, how=how)
+        eventually(lambda: self.owned[name] is None or self.failures)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.stdin.close()  # at its end the JVM leaves
+        self._jvm.wait(timeout=30)
+        self._reader.join(timeout=10)
+        self._jvm.stdout.close()

@@ -20,7 +20,7 @@ from streaming.simulate.parse import scenario as parse
 from streaming.simulate.run import forecast
 from streaming.simulate.scenario import Happening, Scenario
 from tests.support.kafka import Kafka, unique
-from tests.support.puppets import JavaPuppets, PythonPuppet, Share
+from tests.support.members import JavaMembers, Member, Share
 from tests.support.real_log import Log
 from tests.support.wait import eventually
 
@@ -43,7 +43,7 @@ class Group:
 class Play:
     """One scenario on the broker."""
 
-    def __init__(self, kafka: Kafka, java: JavaPuppets, group: Group, document: dict[str, Any]) -> None:
+    def __init__(self, kafka: Kafka, java: JavaMembers, group: Group, document: dict[str, Any]) -> None:
         self.kafka, self.java, self.group = kafka, java, group
         self.group_id = unique(f"play-{group.protocol}")
         self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -53,7 +53,7 @@ class Play:
         self.instances: dict[str, str] = {}
         self.speaks: dict[str, str] = {}
         self.starts: Counter[str] = Counter()
-        self.python: dict[str, PythonPuppet] = {}
+        self.python: dict[str, Member] = {}
         self.log = self._follow()
 
     def _topics(self, scenario: Scenario) -> Scenario:
@@ -141,7 +141,17 @@ class Play:
         if self.group.clients[one.member] == "java":
             self.java.start(one.member, self._java_config(one.member), list(topics))
         else:
-            self.python[one.member] = PythonPuppet(self._python_arguments(one.member, topics))
+            self.python[one.member] = Member(
+                self.kafka.bootstrap_servers,
+                self.group_id,
+                one.member,
+                topics,
+                client=self.group.clients[one.member],
+                protocol=self.group.protocol,
+                session_timeout_ms=SESSION_MS,
+                assignor=None if self.group.protocol == "consumer" else self.group.assignor,
+                instance_id=self.instances.get(one.member),
+            )
 
     def _java_config(self, name: str) -> dict[str, Any]:
         config: dict[str, Any] = {
@@ -165,22 +175,10 @@ class Play:
             }
         return config
 
-    def _python_arguments(self, name: str, topics: tuple[str, ...]) -> list[str]:
-        arguments = [
-            *("--bootstrap-servers", self.kafka.bootstrap_servers),
-            *("--group", self.group_id, "--topics", ",".join(topics), "--name", name),
-            *("--client", self.group.clients[name], "--protocol", self.group.protocol),
-            *("--session-timeout-ms", str(SESSION_MS)),
-        ]
-        if self.group.protocol != "consumer":
-            arguments += ["--assignor", self.group.assignor]
-        if name in self.instances:
-            arguments += ["--instance-id", self.instances[name]]
-        return arguments
-
     def _end(self, name: str, how: str, *, crash: bool) -> None:
         if name in self.python:
-            self.python.pop(name).end(crash=crash)
+            member = self.python.pop(name)
+            (member.crash if crash else member.close)()
         else:
             self.java.close(name, how)
 
@@ -250,7 +248,7 @@ class Play:
     def owned(self) -> dict[str, Share]:
         """What the clients' callbacks say that they consume."""
         found = {name: self.java.owned.get(name) for name in self.live if name not in self.python}
-        found |= {name: puppet.owned for name, puppet in self.python.items()}
+        found |= {name: member.owned for name, member in self.python.items()}
         return {name: dict(sorted(share.items())) for name, share in found.items() if share}
 
     def _state(self) -> str:
@@ -263,7 +261,7 @@ class Play:
     def close(self) -> None:
         """Ends what still runs."""
         for name in list(self.python):
-            self.python.pop(name).end(crash=True)
+            self.python.pop(name).crash()
         for name in self.live:
             if self.java.owned.get(name) is not None:
                 self.java.close(name, "LEAVE_GROUP")

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from streaming.collect import records as log
-from tests.support.puppets import Share
+from tests.support.members import Share
 
 
 @dataclass

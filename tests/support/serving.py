@@ -4,73 +4,56 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
+from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from streaming.wire.events import Diff
+from tests.support.command import Running
 from tests.support.feed import message
+from tests.support.wait import eventually
 
 
-def free_port() -> int:
-    """A port that is free now; kept by the caller over restarts of the server."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
-
-
-class Serve:
+class Serve(Running):
     """One server over a cluster; may be killed and started again on its port and history."""
 
     def __init__(self, bootstrap_servers: str, prefix: str, folder: Path, *options: str) -> None:
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{self.port}"
         self.settings = load(bootstrap_servers=bootstrap_servers, topic_prefix=prefix)
-        self.log = folder / "serve.log"
-        self._command = [
-            *(sys.executable, "-m", "streaming", "serve", "--port", str(self.port), "--verbose"),
+        super().__init__(
+            *("serve", "--port", str(self.port), "--verbose"),
             *("--bootstrap-servers", bootstrap_servers, "--topic-prefix", prefix),
             *("--database", str(folder / "history.sqlite"), "--keep", "5000w", *options),
-        ]
-        self.process: subprocess.Popen[bytes] | None = None
+            log=folder / "serve.log",
+        )
 
     def connect_to(self, bootstrap_servers: str) -> None:
         """Start it against another listener of the cluster from now on."""
-        self._command[self._command.index("--bootstrap-servers") + 1] = bootstrap_servers
+        self.command[self.command.index("--bootstrap-servers") + 1] = bootstrap_servers
 
-    def start(self, *, wait: bool = True) -> Serve:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=os.environ.copy())
+    def start(self, *, wait: bool = True) -> Self:
+        super().start()
         if wait:
             self.await_status("/health", 200)
         return self
 
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
     def await_status(self, path: str, status: int, seconds: float = 30) -> None:
-        deadline = time.monotonic() + seconds
-        while True:
+        def answers() -> bool:
             try:
-                if self.ask(path)[0] == status:
-                    return
+                return self.ask(path)[0] == status
             except OSError:
-                assert self.process is not None
-                assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)
+                self.check()
+                return False
+
+        eventually(answers, timeout=seconds)
 
     def ask(self, path: str) -> tuple[int, Any]:
+        """Status and JSON of an answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.request("GET", path)
@@ -89,20 +72,6 @@ class Serve:
             if page["next"] is None:
                 return found[::-1]
             cursor = f"&cursor={page['next']}"
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        assert self.process is not None
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(20)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
 
 
 class Publisher:

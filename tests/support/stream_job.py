@@ -6,12 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -20,8 +19,9 @@ from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import Sinks
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
+from tests.support.command import command
 from tests.support.histories import Topic, by_key, run
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, read, unique
 
 #: What a reader sees of a record: value and headers.
 Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -48,29 +48,41 @@ class Job:
 
     def feed(self, log: Topic) -> None:
         """Write the log's records where they stand."""
-        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "linger.ms": 20})
-        for partition, rows in enumerate(log):
-            for key, value, headers in rows:
-                while True:
-                    try:
-                        producer.produce(
-                            self.settings.topics.membership,
-                            key=key,
-                            value=value,
-                            headers=headers,
-                            partition=partition,
-                        )
-                        break
-                    except BufferError:
-                        producer.poll(0.1)
+        self._write(
+            (key, value, headers, partition)
+            for partition, rows in enumerate(log)
+            for key, value, headers in rows
+        )
+
+    def copy_membership(self, other: Job) -> None:
+        """The other job's membership topic, record by record, into ours."""
+        count = self.settings.topics.partitions
+        self._write(
+            (key, value, list(headers), 0 if key is None else partition_for_key(key, count))
+            for key, rows in other.rows(other.settings.topics.membership).items()
+            for value, headers in rows
+        )
+
+    def _write(self, rows: Iterable[tuple[bytes | None, bytes | None, Any, int]]) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.settings.kafka.bootstrap_servers,
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 10_000_000,
+            }
+        )
+        for key, value, headers, partition in rows:
+            producer.produce(
+                self.settings.topics.membership, key=key, value=value, headers=headers, partition=partition
+            )
         assert producer.flush(60) == 0
 
     def command(self, *options: str) -> list[str]:
-        return [
-            *(sys.executable, "-m", "streaming", "stream", "--checkpoint", str(self.checkpoint)),
+        return command(
+            *("stream", "--checkpoint", str(self.checkpoint)),
             *("--bootstrap-servers", self.settings.kafka.bootstrap_servers),
             *("--topic-prefix", self.settings.topics.prefix, *options),
-        ]
+        )
 
     def start(self, *options: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run the job to its end; ``path``: a folder that all its Python processes import from first."""
@@ -89,21 +101,6 @@ class Job:
         done = self.start("--available-now", *options)
         assert done.returncode == 0, done.stderr
         return done
-
-    def copy_membership(self, other: Job) -> None:
-        """The other job's membership topic, record by record, into ours."""
-        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
-        for key, rows in other.rows(other.settings.topics.membership).items():
-            for value, headers in rows:
-                partition = partition_for_key(key, self.settings.topics.partitions) if key is not None else 0
-                producer.produce(
-                    self.settings.topics.membership,
-                    key=key,
-                    value=value,
-                    headers=list(headers),
-                    partition=partition,
-                )
-        assert producer.flush(60) == 0
 
     @contextmanager
     def running(self, *options: str, log: IO[str] | None = None) -> Iterator[subprocess.Popen[str]]:
@@ -125,22 +122,8 @@ class Job:
     def rows(self, topic: str) -> dict[bytes | None, list[Row]]:
         """Everything in a topic by key, in order."""
         found: dict[bytes | None, list[Row]] = defaultdict(list)
-        config = {
-            "bootstrap.servers": self.settings.kafka.bootstrap_servers,
-            "group.id": unique("reader"),
-            "enable.auto.commit": False,
-        }
-        consumer = Consumer(config)
-        for partition in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-            consumer.assign([TopicPartition(topic, partition, low)])
-            while low < high:
-                message = consumer.poll(10)
-                assert message is not None
-                assert message.error() is None
-                low = message.offset() + 1
-                found[message.key()].append((message.value(), tuple(message.headers() or ())))
-        consumer.close()
+        for message in read(self.settings.kafka.bootstrap_servers, topic):
+            found[message.key()].append((message.value(), tuple(message.headers() or ())))
         return dict(found)
 
     def behind(self) -> int:

@@ -8,7 +8,6 @@ from collections import Counter
 from typing import Any
 
 from assignors.java import string_hash
-from assignors.model import Member, Topic
 
 Case = dict[str, Any]
 Answer = dict[str, dict[str, list[int]]]
@@ -84,12 +83,6 @@ def _some_topic(rng: random.Random, case: Case) -> Case:
     if not any(member["streams"] for member in case["members"]):
         rng.choice(case["members"])["streams"] = {next(iter(case["topics"])): 1}
     return case
-
-
-def as_group(case: Case) -> tuple[dict[str, Topic], list[Member]]:
-    """A case as the assignors take it."""
-    topics = {name: Topic(name, topic["partitions"]) for name, topic in case["topics"].items()}
-    return topics, [Member(member["memberId"], streams=member["streams"]) for member in case["members"]]
 
 
 def colliding(case: Case, version: str) -> set[tuple[str, int]]:

@@ -11,7 +11,7 @@ import pytest
 
 from assignors.model import Member, Topic
 from assignors.registry import find
-from tests.support.classic_cases import group_of, readable
+from tests.support.groups import group_of, readable
 
 PROVENANCE, *LINES = map(json.loads, Path(__file__).with_name("oracle-4.3.1.jsonl").read_text().splitlines())
 

@@ -10,7 +10,8 @@ import pytest
 from assignors.errors import InvalidGroup
 from assignors.zookeeper import range as zookeeper_range
 from assignors.zookeeper import round_robin
-from tests.support.zookeeper_cases import as_group, comparable
+from tests.support.groups import group_of
+from tests.support.zookeeper_cases import comparable
 
 MODULES = {"range": zookeeper_range, "roundrobin": round_robin}
 
@@ -22,7 +23,7 @@ def test_answers(assignor: str, version: str) -> None:
     _, *rows = map(json.loads, path.read_text().splitlines())
     assert rows
     for row in rows:
-        group = as_group(row["case"])
+        group = group_of(row["case"])
         if row["answer"] is None:
             with pytest.raises(InvalidGroup, match="same topics"):
                 MODULES[assignor].assign(*group, kafka_version=version)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,18 +15,21 @@ from assignors.java import string_hash
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.wire.events import GroupDeleted, GroupObserved, PartitionsChanged
 from tests.support.collecting import Collecting, owned_by, written_topic
+from tests.support.command import Running
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
-from tests.support.members import CrashingMember, Member, Owned, PythonMember
+from tests.support.members import Member, Share
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.broker
 
-CLASSIC = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
-EAGER = CLASSIC | {"partition.assignment.strategy": "range"}
-COOPERATIVE = CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
-CONSUMER = {"group.protocol": "consumer"}
+PROPERTIES_OF_ALL = ("auto.commit.interval.ms=200", "topic.metadata.refresh.interval.ms=1000")
+CLASSIC = {"properties": (*PROPERTIES_OF_ALL, "heartbeat.interval.ms=200")}
+EAGER = CLASSIC | {"protocol": "eager"}
+COOPERATIVE = CLASSIC | {"protocol": "cooperative"}
+CONSUMER = {"properties": PROPERTIES_OF_ALL, "protocol": "consumer"}
+ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 @pytest.fixture
@@ -36,15 +38,15 @@ def topic(broker: Kafka) -> Iterator[str]:
         yield name
 
 
-def in_order(expected: list[Owned], reports: list[Owned]) -> bool:
+def in_order(expected: list[Share], reports: list[Share]) -> bool:
     """Whether ``reports`` has the expected states in this order, maybe with others between."""
     left = iter(reports)
     return all(state in left for state in expected)
 
 
-def distinct(states: list[Owned | None]) -> list[Owned]:
+def distinct(states: list[Share | None]) -> list[Share]:
     """Without None and repeats in a row."""
-    found: list[Owned] = []
+    found: list[Share] = []
     for state in states:
         if state is not None and (not found or found[-1] != state):
             found.append(state)
@@ -53,8 +55,9 @@ def distinct(states: list[Owned | None]) -> list[Owned]:
 
 def spread(members: list[Member], partitions: int) -> bool:
     """Whether the members own all partitions, each some."""
-    owned = [member.owned for member in members]
-    return all(owned) and len(frozenset().union(*owned)) == sum(map(len, owned)) == partitions
+    shares = [member.owned for member in members]
+    given = [(topic, p) for share in shares for topic, numbers in share.items() for p in numbers]
+    return all(shares) and len(set(given)) == len(given) == partitions
 
 
 def consecutive(views: list[GroupObserved]) -> list[int]:
@@ -72,8 +75,8 @@ def test_each_generation_is_what_the_callbacks_report(
     group, servers = unique("group"), broker.bootstrap_servers
 
     def member(name: str) -> Member:
-        instance = {"group.instance.id": f"{group}-{name}"} if static else {}
-        return Member(servers, group, name, [topic], **config, **instance)
+        instance = f"{group}-{name}" if static else None
+        return Member(servers, group, name, [topic], **config, instance_id=instance)
 
     with Collecting(servers, group) as collecting:
         with member("a") as a:
@@ -84,12 +87,11 @@ def test_each_generation_is_what_the_callbacks_report(
             eventually(lambda: spread([a, b, c], 6))
             b.close()
             if static:
-                b.reports.clear()
                 b = member("b")
                 eventually(lambda: spread([a, b, c], 6))
             else:
                 eventually(lambda: spread([a, c], 6))
-            final = {one.client_id: one.owned for one in ([a, b, c] if static else [a, c])}
+            final = {one.name: one.owned for one in ([a, b, c] if static else [a, c])}
             eventually(lambda: collecting.members(group) == final, timeout=15)
             views = collecting.views(group)
             if static:
@@ -98,9 +100,7 @@ def test_each_generation_is_what_the_callbacks_report(
         assert collecting.stop() == 0
 
     for one in (a, c):
-        assert in_order(
-            distinct([owned_by(view, one.client_id) for view in views]), [frozenset(), *one.reports]
-        )
+        assert in_order(distinct([owned_by(view, one.name) for view in views]), [{}, *one.reports])
     ids = [event.id for event in collecting.events(group)]
     assert len(ids) == len(set(ids))
     if config is not CONSUMER:
@@ -108,27 +108,27 @@ def test_each_generation_is_what_the_callbacks_report(
         # A static member that comes back is written under the same generation again.
         assert sorted(set(generations)) == list(range(1, max(generations) + 1))
         assert static or len(generations) == len(set(generations))
-        assert {view.protocol for view in views} == {config["partition.assignment.strategy"]}
+        assert {view.protocol for view in views} == {ASSIGNORS[config["protocol"]]}
     else:
         assert [view.group_epoch for view in views] == sorted(view.group_epoch or 0 for view in views)
 
 
 def test_kafka_python_members_generation_by_generation(broker: Kafka, topic: str) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
-    config = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200, "metadata_max_age_ms": 1000}
+    config = {"client": "kafka-python"}
     with Collecting(servers, group) as collecting:
-        with PythonMember(servers, group, "a", [topic], **config) as a:
+        with Member(servers, group, "a", [topic], **config) as a:
             eventually(lambda: any(map(len, a.generations.values())))
-            with PythonMember(servers, group, "b", [topic], **config) as b:
+            with Member(servers, group, "b", [topic], **config) as b:
                 eventually(lambda: any(map(len, b.generations.values())))
-            eventually(lambda: len(a.generations[max(a.generations)]) == 6)
+            eventually(lambda: sum(map(len, a.generations[max(a.generations)].values())) == 6)
             last = max(a.generations)
             eventually(lambda: last in consecutive(collecting.views(group)), timeout=15)
         assert collecting.stop() == 0
 
     views = {view.generation: view for view in collecting.views(group)}
     for one in (a, b):
-        seen = {number: owned_by(views[number], one.client_id) for number in one.generations}
+        seen = {number: owned_by(views[number], one.name) for number in one.generations}
         assert seen == one.generations
 
 
@@ -136,14 +136,14 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
     servers = broker.bootstrap_servers
     classic, modern = unique("classic"), unique("consumer")
     with ExitStack() as stack:
-        for group, config in ((classic, COOPERATIVE | {"session.timeout.ms": 1500}), (modern, CONSUMER)):
+        for group, config in ((classic, COOPERATIVE | {"session_timeout_ms": 1500}), (modern, CONSUMER)):
             stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
             # One by one: the coordinator logs no reason for who joins while a rebalance is on its way.
             leave = Member(servers, group, "leave", [topic], **config)
             eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
-            crash = stack.enter_context(CrashingMember(servers, group, "crash", [topic], **config))
-            crash.await_assignment()
+            crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
+            eventually(lambda: crash.owned)  # noqa: B023 - called at once
             threading.Event().wait(0.5)  # some commits of its own
             leave.close()
             threading.Event().wait(0.5)
@@ -277,22 +277,18 @@ def test_killed_again_and_again_it_publishes_what_an_undisturbed_one_does(broker
     assert {ce_id: len(values) for ce_id, values in contents.items() if len(values) > 1} == {}
 
 
-def test_a_second_collector_takes_over_and_the_first_ends(broker: Kafka, topic: str) -> None:
+def test_a_second_collector_takes_over_and_the_first_ends(broker: Kafka, topic: str, tmp_path: Path) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
     with Collecting(servers, group) as first, Member(servers, group, "a", [topic], **EAGER) as a:
         eventually(lambda: spread([a], 6) and first.views(group))
-        second = subprocess.Popen(first._command, stderr=subprocess.PIPE, text=True)
-        try:
-            assert second.stderr is not None
-            assert any("following" in line for line in second.stderr)
+        with Running(log=tmp_path / "second.log") as second:
+            second.command = first.command
+            second.start()
+            eventually(lambda: "following" in second.said())
             with Member(servers, group, "b", [topic], **EAGER):
                 eventually(lambda: len(first.members(group) or ()) == 2)
-                assert first._process is not None
-                assert first._process.wait(30) == 3
-        finally:
-            second.terminate()
-            second.communicate(timeout=30)
-        assert second.returncode == 0
+                assert first.ended() == 3
+            assert second.stop() == 0
 
 
 def test_it_waits_for_a_broker_that_restarts_and_for_one_that_crashes() -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.kafka import Kafka
+from tests.support.members import JavaMembers
 from tests.support.play_cases import KINDS, case
-from tests.support.puppets import JavaPuppets
 from tests.support.real_groups import Play
 
 pytestmark = pytest.mark.broker
@@ -20,9 +20,9 @@ _DEFAULT = 6
 
 
 @pytest.fixture(scope="module")
-def java() -> Iterator[JavaPuppets]:
-    with JavaPuppets() as puppets:
-        yield puppets
+def java() -> Iterator[JavaMembers]:
+    with JavaMembers() as members:
+        yield members
 
 
 def _seeds() -> range:
@@ -31,7 +31,7 @@ def _seeds() -> range:
 
 
 @pytest.mark.parametrize("seed", _seeds())
-def test_play(broker: Kafka, java: JavaPuppets, seed: int) -> None:
+def test_play(broker: Kafka, java: JavaMembers, seed: int) -> None:
     group, document = case(seed)
     play = Play(broker, java, group, document)
     try:

@@ -18,7 +18,7 @@ from assignors.model import Member
 from assignors.registry import find
 from tests.oracle.driver import Oracle
 from tests.oracle.generator import Assignment, Case, Groups, rounds
-from tests.support.classic_cases import group_of, readable
+from tests.support.groups import group_of, readable
 
 GOLDEN = Path(__file__).parents[3] / "golden/assignors/classic/oracle-4.3.1.jsonl"
 #: Kafka has no answer of its own: see docs/design/sticky.md.

@@ -9,7 +9,8 @@ import pytest
 from assignors.registry import find
 from tests.oracle.driver import Oracle
 from tests.oracle.generator import Assignment, Case, rounds
-from tests.support.consumer_cases import ConsumerGroups, as_group
+from tests.support.consumer_cases import ConsumerGroups
+from tests.support.groups import group_of
 
 SEEDS = [41, 42, 43]
 
@@ -18,7 +19,7 @@ def compare(jvm: Oracle, assignor: str, cases: list[Case]) -> list[Assignment | 
     """Asserts that every case has the JVM's answer, and gives it."""
     theirs = jvm.ask({**case, "family": "consumer", "assignor": assignor} for case in cases)
     for case, answer in zip(cases, theirs, strict=True):
-        ours = find("consumer", assignor).assign(*as_group(case))
+        ours = find("consumer", assignor).assign(*group_of(case))
         readable = {member: {t: list(p) for t, p in sorted(share.items())} for member, share in ours.items()}
         assert {"assignment": readable} == answer, case
     return [answer["assignment"] for answer in theirs]

@@ -15,12 +15,12 @@ from assignors.registry import find
 from assignors.zookeeper import range as zookeeper_range
 from assignors.zookeeper import round_robin
 from tests.oracle.driver import Oracle
+from tests.support.groups import group_of
 from tests.support.zookeeper_cases import (
     VERSIONS,
     Answer,
     Case,
     ZookeeperGroups,
-    as_group,
     colliding,
     comparable,
     equal_streams,
@@ -33,7 +33,7 @@ MODULES = {"range": zookeeper_range, "roundrobin": round_robin}
 def ours(assignor: str, case: Case, version: str) -> Answer | None:
     """Our answer, None where we refuse the group."""
     try:
-        answer = MODULES[assignor].assign(*as_group(case), kafka_version=version)
+        answer = MODULES[assignor].assign(*group_of(case), kafka_version=version)
     except InvalidGroup:
         return None
     return {thread: {t: list(p) for t, p in share.items()} for thread, share in answer.items()}
@@ -67,6 +67,6 @@ def test_sequences(
 
 def test_default_version_is_0_11() -> None:
     case = ZookeeperGroups(64).fresh()
-    assert find("zookeeper", "roundrobin").assign(*as_group(case)) == round_robin.assign(
-        *as_group(case), kafka_version="0.11"
+    assert find("zookeeper", "roundrobin").assign(*group_of(case)) == round_robin.assign(
+        *group_of(case), kafka_version="0.11"
     )

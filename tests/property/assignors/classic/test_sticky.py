@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assignors.model import Member, Topic
 from assignors.registry import find
 from tests.support import plain_sticky
-from tests.support.classic_cases import readable
+from tests.support.groups import readable
 
 COUNTS = st.dictionaries(st.sampled_from(["t", "u", "v", "Aa", "BB"]), st.integers(0, 7), min_size=1)
 IDS = ["c1", "c2", "AaAa", "BBBB", "AaBB", "x-9d1", "x-17f", "é", "😀", "～"]

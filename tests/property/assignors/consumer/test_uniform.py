@@ -12,7 +12,8 @@ from assignors.consumer.balancer import Load
 from assignors.invariants import VALID, check
 from assignors.registry import find
 from tests.oracle.generator import Case
-from tests.support.consumer_cases import ConsumerGroups, as_group
+from tests.support.consumer_cases import ConsumerGroups
+from tests.support.groups import group_of
 
 groups = st.builds(
     lambda seed, equal: ConsumerGroups(seed, equal=equal).fresh(), st.integers(0, 2**32), st.booleans()
@@ -21,7 +22,7 @@ groups = st.builds(
 
 @given(groups)
 def test_promises(case: Case) -> None:
-    topics, members = as_group(case)
+    topics, members = group_of(case)
     for assignor in ("uniform", "range"):
         answer = find("consumer", assignor).assign(topics, members)
         assert list(answer) == [member.member_id for member in members]
@@ -31,7 +32,7 @@ def test_promises(case: Case) -> None:
 
 @given(st.integers(0, 2**32))
 def test_homogeneous_members_keep_what_their_quota_lets_them(seed: int) -> None:
-    topics, members = as_group(ConsumerGroups(seed, equal=True).fresh())
+    topics, members = group_of(ConsumerGroups(seed, equal=True).fresh())
     answer = find("consumer", "uniform").assign(topics, members)
     total = sum(len(p) for share in answer.values() for p in share.values())
     for member in members:
@@ -44,11 +45,11 @@ def test_homogeneous_members_keep_what_their_quota_lets_them(seed: int) -> None:
 @given(st.integers(0, 2**32))
 def test_a_homogeneous_target_is_its_own_next_target(seed: int) -> None:
     case = ConsumerGroups(seed, equal=True).fresh()
-    first = find("consumer", "uniform").assign(*as_group(case))
+    first = find("consumer", "uniform").assign(*group_of(case))
     target = {member: {t: list(p) for t, p in share.items()} for member, share in first.items()}
     for member in case["members"]:
         member["owned"] = target[member["memberId"]]
-    again = find("consumer", "uniform").assign(*as_group(case))
+    again = find("consumer", "uniform").assign(*group_of(case))
     assert {member: {t: list(p) for t, p in share.items()} for member, share in again.items()} == target
 
 

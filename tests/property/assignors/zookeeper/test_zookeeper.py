@@ -9,12 +9,13 @@ from assignors.errors import InvalidGroup
 from assignors.zookeeper import range as zookeeper_range
 from assignors.zookeeper import round_robin
 from assignors.zookeeper.threads import threads_by_topic
-from tests.support.zookeeper_cases import ZookeeperGroups, as_group
+from tests.support.groups import group_of
+from tests.support.zookeeper_cases import ZookeeperGroups
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["0.8.2", "0.11", "1.1"]), st.booleans())
 def test_one_owner_each(seed: int, version: str, equal: bool) -> None:
-    topics, members = as_group(ZookeeperGroups(seed, equal=equal).fresh())
+    topics, members = group_of(ZookeeperGroups(seed, equal=equal).fresh())
     threads = threads_by_topic(topics, members)
     for module in (zookeeper_range, round_robin):
         try:
@@ -37,7 +38,7 @@ def test_one_owner_each(seed: int, version: str, equal: bool) -> None:
 
 @given(st.integers(0, 2**32))
 def test_ranges_are_contiguous_and_even(seed: int) -> None:
-    topics, members = as_group(ZookeeperGroups(seed).fresh())
+    topics, members = group_of(ZookeeperGroups(seed).fresh())
     answer = zookeeper_range.assign(topics, members)
     for name, ids in threads_by_topic(topics, members).items():
         if name in topics:

@@ -4,7 +4,7 @@ import pytest
 
 from assignors.classic.range import assign, divided
 from assignors.model import Member, Topic
-from tests.support.classic_cases import readable
+from tests.support.groups import readable
 
 
 @pytest.mark.parametrize(

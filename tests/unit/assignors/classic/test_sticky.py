@@ -6,7 +6,7 @@ import pytest
 
 from assignors.classic.sticky import assign, equal_subscriptions
 from assignors.model import Member, Topic
-from tests.support.classic_cases import readable
+from tests.support.groups import readable
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.serializers import CPickleSerializer, SpecialLengths, read_int
+from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
@@ -30,7 +32,16 @@ TOLD = {
 
 
 def serializer(most: int = 100) -> ArrowStateSerializer:
-    return ArrowStateSerializer(None, False, True, SCHEMA, most, False)
+    # As pyspark's own would be made: an argument that it gains or renames fails here.
+    theirs = inspect.signature(ApplyInPandasWithStateSerializer).bind(
+        timezone=None,
+        safecheck=False,
+        assign_cols_by_name=True,
+        state_object_schema=SCHEMA,
+        arrow_max_records_per_batch=most,
+        prefers_large_var_types=False,
+    )
+    return ArrowStateSerializer(*theirs.args)
 
 
 def chunk(
@@ -145,9 +156,15 @@ def test_it_is_what_workers_take(monkeypatch: pytest.MonkeyPatch) -> None:
 
     from streaming.spark import arrow
 
-    for name in ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state"):
+    names = ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state")
+    theirs = {name: inspect.signature(getattr(worker, name)) for name in names}
+    for name in names:
         monkeypatch.setattr(worker, name, None)
     arrow.install()
+    # Workers pass arguments by position: ours must stand where pyspark's do.
+    ours = {name: inspect.signature(getattr(worker, name)) for name in names}
+    for name in names:  # what the first is called, the user's function, is no matter
+        assert list(ours[name].parameters)[1:] == list(theirs[name].parameters)[1:]
     assert worker.ApplyInPandasWithStateSerializer is ArrowStateSerializer
     seen: list[Any] = []
 
@@ -156,6 +173,7 @@ def test_it_is_what_workers_take(monkeypatch: pytest.MonkeyPatch) -> None:
         return iter([])
 
     schema = StructType().add("name", StringType()).add("number", IntegerType())
-    run = worker.wrap_grouped_map_pandas_udf_with_state(function, schema, {})
+    called = theirs["wrap_grouped_map_pandas_udf_with_state"].bind(function, schema, {})
+    run = worker.wrap_grouped_map_pandas_udf_with_state(*called.args, **called.kwargs)
     (_, _), returned = run([pa.array([7], pa.int32())], iter([]), state(b"a", None))
     assert (seen, returned) == ([(7,)], ROWS)

@@ -10,28 +10,23 @@ from assignors.model import Member, Topic
 
 def group_of(case: Mapping[str, Any]) -> tuple[dict[str, Topic], list[Member]]:
     """The topics and members of a case; what is left out takes the command's defaults."""
-    topics = {}
-    for name, topic in case["topics"].items():
-        racks = topic.get("racks")
-        topics[name] = Topic(
-            name,
-            topic["partitions"],
-            None if racks is None else tuple(map(tuple, racks)),
-            topic.get("topicId"),
-        )
-    members = [
-        Member(
-            member["memberId"],
-            tuple(member.get("topics", ())),
-            member.get("instanceId"),
-            member.get("rackId"),
-            member.get("owned", {}),
-            member.get("generation", -1),
-            member.get("streams"),
-        )
-        for member in case["members"]
-    ]
-    return topics, members
+    topics = {
+        name: Topic(name, topic["partitions"], topic.get("racks"), topic.get("topicId"))
+        for name, topic in case["topics"].items()
+    }
+    return topics, [member_of(member) for member in case["members"]]
+
+
+def member_of(line: Mapping[str, Any]) -> Member:
+    return Member(
+        line["memberId"],
+        line.get("topics", ()),
+        line.get("instanceId"),
+        line.get("rackId"),
+        line.get("owned", {}),
+        line.get("generation", -1),
+        line.get("streams"),
+    )
 
 
 def readable(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
