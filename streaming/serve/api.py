@@ -101,14 +101,7 @@ class Api:
     async def groups(self, request: Request) -> Response:
         """Every group as it stands."""
         params.only(request, ())
-        caught_up = b"true" if self._board.caught_up else b"false"
-        return _joined(
-            {
-                b"seq": b"%d" % self._board.place.last,
-                b"caughtUp": caught_up,
-                b"groups": encode(list(self._board.groups.values())),
-            }
-        )
+        return JsonBytes(encode(self._board.told() | {"groups": list(self._board.groups.values())}))
 
     async def group(self, request: Request) -> Response:
         """One group, and who owns what in it."""

@@ -22,7 +22,8 @@ from streaming.serve.api import Api, JsonBytes
 from streaming.serve.feed import Feed
 from streaming.serve.metrics import CONTENT_TYPE, Metrics
 from streaming.serve.paths import WholeGroups
-from streaming.serve.problems import Problem, on_failure, on_http, on_problem
+from streaming.serve.problems import Problem, on_failure, on_history, on_http, on_problem
+from streaming.serve.schema import HistoryFailure
 from streaming.serve.security import Guard
 from streaming.wire.codec import encode
 
@@ -102,8 +103,10 @@ def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: in
         return JsonBytes(b'{"status":"up"}')
 
     async def ready(_: Request) -> Response:
-        body = encode({"ready": board.caught_up, "lag": board.lag, "seq": board.place.last})
-        return JsonBytes(body, HTTPStatus.OK if board.caught_up else HTTPStatus.SERVICE_UNAVAILABLE)
+        told = board.told()
+        is_ready = told.pop("caughtUp")
+        status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return JsonBytes(encode({"ready": is_ready, **told}), status)
 
     async def exposition(_: Request) -> Response:
         return Response(metrics.text(), headers={"content-type": CONTENT_TYPE})
@@ -123,5 +126,10 @@ def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: in
             Middleware(_Compressed),
             Middleware(WholeGroups),
         ],
-        exception_handlers={Problem: on_problem, HTTPException: on_http, Exception: on_failure},
+        exception_handlers={
+            Problem: on_problem,
+            HTTPException: on_http,
+            HistoryFailure: on_history,
+            Exception: on_failure,
+        },
     )

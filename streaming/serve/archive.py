@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 import threading
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -80,16 +82,25 @@ class Archive:
     def _connection(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
-            found = self._local.connection = schema.connect(self._path, read_only=True)
+            found = self._local.connection = schema.connect(self._path, "ro")
             with self._lock:
                 self._all.append(found)
         return found
 
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """The file as it was at one moment: retention may run between two questions."""
+        with schema.plainly(f"history {self._path}"):
+            connection = self._connection()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+
     def after(self, place: Place, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
         """Rounds after ``seq``, oldest first; None when rounds after it are gone already."""
-        connection = self._connection()
-        connection.execute("BEGIN")
-        try:
+        with self._reading() as connection:
             meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
             if meta["epoch"] != place.epoch or seq < int(meta["trimmed"]):
                 return None
@@ -105,53 +116,52 @@ class Archive:
                 if size > max_bytes:
                     break
             return found
-        finally:
-            connection.execute("COMMIT")
 
     def page(self, window: Window, *, with_diff: bool) -> Page:
-        """Rounds newest first, each ``{"seq", "id", "summary"}`` and, when asked for, ``"diff"``."""
-        rows = self._rows("SELECT seq, summary, body FROM rounds", window)
-        items = []
-        for seq, summary, body in rows[: window.limit]:
-            diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
-            items.append(b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff))
+        """Rounds newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""
+        with self._reading() as connection:
+            rows = _rows(connection, "SELECT seq, summary, body FROM rounds", window)
+            items = []
+            for seq, summary, body in rows[: window.limit]:
+                diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
+                items.append(b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff))
         return Page(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
     def timeline(self, window: Window) -> tuple[bytes, Page]:
         """Ownership over the rounds of a window: who owned what before it, then each round's changes."""
-        rows = self._rows("SELECT seq, summary, changes FROM rounds", window)
-        shown = rows[: window.limit]
-        items = [
-            b'{"seq":%d,"summary":%b,"changes":%b}' % (seq, summary, zlib.decompress(changes))
-            for seq, summary, changes in shown
-        ]
-        base = encode(rounds.before(self._diff(shown[-1][0]).members)) if shown else b"[]"
+        with self._reading() as connection:
+            rows = _rows(connection, "SELECT seq, summary, changes FROM rounds", window)
+            shown = rows[: window.limit]
+            items = [
+                b'{"seq":%d,"summary":%b,"changes":%b}' % (seq, summary, zlib.decompress(changes))
+                for seq, summary, changes in shown
+            ]
+            base = b"[]"
+            if shown:
+                oldest = "SELECT body FROM rounds WHERE seq = ?"
+                body = connection.execute(oldest, (shown[-1][0],)).fetchone()[0]
+                base = encode(rounds.before(_diffs.decode(zlib.decompress(body)).members))
         return base, Page(items, shown[-1][0] if len(rows) > window.limit else None)
-
-    def _rows(self, select: str, window: Window) -> list[Any]:
-        where, values = window.sql()  # clauses are literals of this module, values are bound
-        return self._connection().execute(f"{select} {where}", values).fetchall()
-
-    def _diff(self, seq: int) -> Diff:
-        body = self._connection().execute("SELECT body FROM rounds WHERE seq = ?", (seq,)).fetchone()
-        return _diffs.decode(zlib.decompress(body[0]))
 
     def round(self, group: str, seq: int) -> bytes | None:
         """One round, whole."""
-        row = (
-            self._connection()
-            .execute(
+        with self._reading() as connection:
+            row = connection.execute(
                 "SELECT summary, body FROM rounds WHERE seq = ? "
                 "AND group_id = (SELECT id FROM groups WHERE name = ?)",
                 (seq, group),
-            )
-            .fetchone()
-        )
-        if row is None:
-            return None
-        return b'{"seq":%d,"summary":%b,"diff":%b}' % (seq, row[0], zlib.decompress(row[1]))
+            ).fetchone()
+            if row is None:
+                return None
+            return b'{"seq":%d,"summary":%b,"diff":%b}' % (seq, row[0], zlib.decompress(row[1]))
 
     def assignment(self, group: str) -> bytes | None:
         """The latest assignment of a group, as it stands in the topic."""
-        row = self._connection().execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
+        with self._reading() as connection:
+            row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
         return None if row is None else row[0]
+
+
+def _rows(connection: sqlite3.Connection, select: str, window: Window) -> list[Any]:
+    where, values = window.sql()  # clauses are literals of this module, values are bound
+    return connection.execute(f"{select} {where}", values).fetchall()

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from streaming.serve.history import Applied, Place, StoredRound
 from streaming.serve.rounds import GroupSummary
+from streaming.serve.standing import Standing
 from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
@@ -23,10 +24,13 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 class Frame(Struct, frozen=True):
-    """One server-sent event: the bytes, what filters look at, and its round's number (0: not a round)."""
+    """One server-sent event: the bytes, what filters look at, and its round's number (0: not a round).
+
+    Without a group it is for every listener.
+    """
 
     seq: int
-    group: str
+    group: str | None
     cause: str
     moved: int
     data: bytes
@@ -46,7 +50,7 @@ class Filter(Struct, frozen=True):
 
     def takes(self, frame: Frame) -> bool:
         """Whether the listener wants this event; a group's standing passes filters on rounds."""
-        if self.group is not None and frame.group != self.group:
+        if self.group is not None and frame.group not in (None, self.group):
             return False
         if frame.seq == 0:
             return True
@@ -66,10 +70,8 @@ class Board:
 
     def __init__(self, place: Place, groups: dict[str, GroupSummary]) -> None:
         self.groups = dict(groups)
-        self.caught_up = False
-        self.lag = 0
+        self.standing = Standing()
         self.closing = False
-        self.rounds_sent = 0
         self.refused = 0
         self.repeated = 0
         self.fell_behind = 0
@@ -135,22 +137,23 @@ class Board:
         self.groups = dict(groups)
         self._snapshot = None
 
-    def progress(self, *, caught_up: bool, lag: int) -> None:
-        """How far the topics are read; listeners hear of a change at once."""
-        changed = caught_up != self.caught_up
-        self.caught_up, self.lag = caught_up, lag
-        if changed:
-            self._push(Frame(0, "", "", 0, self.progress_event()))
+    def progress(self, standing: Standing) -> None:
+        """How far the topics are read, and whether that is known; listeners hear of a change at once."""
+        before, self.standing = self.standing, standing
+        if (before.caught_up, before.stale) != (standing.caught_up, standing.stale):
+            self._snapshot = None
+            self._push(Frame(0, None, "", 0, self.progress_event()))
             self.wake()
+
+    def told(self) -> dict[str, object]:
+        """How things stand, for answers in JSON; ``stale`` only when they are."""
+        standing = self.standing
+        stale = {} if standing.stale is None else {"stale": standing.stale}
+        return {"caughtUp": standing.caught_up, "lag": standing.lag, "seq": self._place.last, **stale}
 
     def progress_event(self) -> bytes:
         """The mark that says how far the server is."""
-        caught_up = b"true" if self.caught_up else b"false"
-        return b'event: progress\ndata: {"caughtUp":%b,"lag":%d,"seq":%d}\n\n' % (
-            caught_up,
-            self.lag,
-            self._place.last,
-        )
+        return b"event: progress\ndata: %b\n\n" % encode(self.told())
 
     def snapshot(self, group: str | None) -> bytes:
         """Where every group (or one) stands, as an event whose id is the place of the changes after it."""
@@ -162,12 +165,9 @@ class Board:
         return self._snapshot[1]
 
     def _snapshot_event(self, groups: list[GroupSummary]) -> bytes:
-        caught_up = b"true" if self.caught_up else b"false"
-        return b'id: %b\nevent: snapshot\ndata: {"seq":%d,"caughtUp":%b,"groups":%b}\n\n' % (
+        return b"id: %b\nevent: snapshot\ndata: %b\n\n" % (
             self.event_id(self._place.last),
-            self._place.last,
-            caught_up,
-            encode(groups),
+            encode(self.told() | {"groups": groups}),
         )
 
     def after(self, cursor: int) -> list[Frame] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator
 from typing import Final
 
@@ -17,6 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter, Frame
+from streaming.serve.schema import HistoryFailure
+
+log = logging.getLogger(__name__)
 
 #: One write holds about this much; the socket's own buffer comes on top for a client that stopped reading.
 WRITE_BYTES: Final = 128 * 1024
@@ -163,6 +167,10 @@ class FeedResponse:
                     async for chunk in chunks:
                         async with asyncio.timeout(self._feed.times.stuck):
                             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await send({"type": "http.response.body", "body": b""})
+            except HistoryFailure as error:
+                # The head is sent: all that can be said is the end. It comes back with its last id.
+                log.warning("a follower of the feed was let go: %s", error)
                 await send({"type": "http.response.body", "body": b""})
             except TimeoutError:
                 # Closing would wait for the bytes it does not take; it comes back with its last id.

@@ -8,24 +8,36 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Final
+from typing import Final, TypeVar
 
-from assignors.errors import MonitorError
+from assignors.errors import MonitorError, OutsideFailure
 from streaming.serve.board import Board
 from streaming.serve.history import Applied, History, Limits, Record
+from streaming.serve.schema import HistoryBlocked
 from streaming.serve.source import Source
+from streaming.serve.standing import Stale, Standing
 
 log = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
 _POLL_SECONDS: Final = 0.1
 _TRIM_EVERY: Final = 60.0
-_LAG_EVERY: Final = 1.0
+_LOOK_EVERY: Final = 1.0
+#: Seconds between tries to write to a history that is locked, or whose disk is full.
+_BLOCKED_SECONDS: Final = 1.0
+#: Seconds without a turn of the loop after which the follower counts as stalled; each wait in it is shorter.
+STALLED_SECONDS: Final = 15.0
+
+
+class FollowerEnded(OutsideFailure):
+    """The thread that reads the topics ended."""
 
 
 class Follower:
     """Reads until it is told to stop: what was read is stored and published, then it ends.
 
-    ``failed`` is called, on this thread, with an error that ends the service.
+    ``failed`` is called, on this thread, when it ends for any other reason.
     """
 
     def __init__(
@@ -47,7 +59,9 @@ class Follower:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._trimmed = self._looked = 0.0
-        self.lag = 0
+        self._blocked: Stale | None = None
+        self._topic_ids: dict[str, str] = {}
+        self._turned = time.monotonic()
 
     def start(self) -> None:
         """Begin to read."""
@@ -59,36 +73,97 @@ class Follower:
         if self._thread.is_alive():
             self._thread.join()
 
+    def watch(self) -> None:
+        """Say on the board that the follower is stalled, when it is; for the event loop, every second or so."""
+        silent = time.monotonic() - self._turned
+        stale = self._board.standing.stale
+        if silent > STALLED_SECONDS and (stale is None or stale.kind != "follower-stalled"):
+            log.warning("no progress for %d s: the reader of the topics is stalled", silent)
+            since = _now_ms() - int(silent * 1000)
+            self._board.progress(
+                Standing(lag=None, stale=Stale("follower-stalled", "The reader has made no progress", since))
+            )
+
     def _run(self) -> None:
         try:
-            self._source.open(self._history.positions())
-            while not self._stopping.is_set():
-                self._step(self._source.poll(_POLL_SECONDS))
+            try:
+                self._read()
+            finally:
+                self._source.close()
         except MonitorError as error:
             self._failed(error)
-        finally:
-            self._source.close()
+        except BaseException as error:
+            # A thread that ends unseen would leave a page that stands still and looks alive.
+            log.debug("the follower ended", exc_info=error)
+            what = f"{type(error).__name__}: {error}"
+            ended = FollowerEnded(f"reading the topics ended with {what}; please report it")
+            ended.__cause__ = error
+            self._failed(ended)
+
+    def _read(self) -> None:
+        self._source.open(self._history.positions())
+        while not self._stopping.is_set():
+            self._turned = time.monotonic()
+            self._renew(self._source.topic_ids())
+            self._step(self._source.poll(_POLL_SECONDS))
+
+    def _renew(self, topic_ids: dict[str, str]) -> None:
+        """A topic made anew while we read has other ids, and its records count from 0 again."""
+        if topic_ids == self._topic_ids:
+            return
+        if self._persist(lambda: self._history.topic_ids(topic_ids)):
+            self._source.open(self._history.positions())
+        self._topic_ids = dict(topic_ids)
 
     def _step(self, records: list[Record]) -> None:
-        applied = self._history.append(records) if records else None
+        applied = self._persist(lambda: self._history.append(records)) if records else None
         now = time.monotonic()
-        if now - self._looked > _LAG_EVERY:
+        if now - self._looked > _LOOK_EVERY:
             self._looked = now
-            self.lag = self._source.lag
-        caught_up = self._source.caught_up
-        if applied is not None or caught_up != self._board.caught_up or self.lag != self._board.lag:
-            self._on_loop(lambda: self._publish(applied, caught_up=caught_up))
+            self._history.check()
+        self._tell(applied)
         if now - self._trimmed > _TRIM_EVERY:
             self._trimmed = now
             self._trim()
 
-    def _publish(self, applied: Applied | None, *, caught_up: bool) -> None:
+    def _tell(self, applied: Applied | None = None) -> None:
+        """Publish what was stored, and how things stand when that changed."""
+        stale = self._blocked or self._source.stale
+        standing = (
+            Standing(caught_up=self._source.caught_up, lag=self._source.lag)
+            if stale is None
+            else Standing(lag=None, stale=stale)
+        )
+        if applied is None and standing == self._board.standing:
+            return
+        self._on_loop(lambda: self._publish(applied, standing))
+
+    def _publish(self, applied: Applied | None, standing: Standing) -> None:
         if applied is not None:
             self._board.publish(applied)
-        self._board.progress(caught_up=caught_up, lag=self.lag)
+        self._board.progress(standing)
+
+    def _persist(self, write: Callable[[], _T]) -> _T | None:
+        """What ``write`` answers once the history takes it; None when told to stop before."""
+        while True:
+            try:
+                answer = write()
+            except HistoryBlocked as error:
+                if self._blocked is None:
+                    log.warning("%s: trying again until it can be written", error)
+                    self._blocked = Stale("history-blocked", "The history can't be written", _now_ms())
+                self._tell()
+                self._turned = time.monotonic()
+                if self._stopping.wait(_BLOCKED_SECONDS):
+                    return None
+            else:
+                if self._blocked is not None:
+                    log.warning("history %s: written again", self._history.path)
+                    self._blocked = None
+                return answer
 
     def _trim(self) -> None:
-        dropped = self._history.trim(self._limits, time.time_ns() // 1_000_000)
+        dropped = self._persist(lambda: self._history.trim(self._limits, _now_ms()))
         if dropped:
             log.info("retention dropped %d rounds", dropped)
             place, groups = self._history.place, self._history.groups
@@ -104,3 +179,7 @@ class Follower:
             asyncio.run_coroutine_threadsafe(call(), self._loop).result()
         except CancelledError:
             self._stopping.set()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

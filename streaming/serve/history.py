@@ -7,10 +7,12 @@ were stored; with the file's ``epoch`` it is a place in the feed.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sqlite3
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +20,8 @@ import msgspec
 from msgspec import Struct
 
 from streaming.serve import rounds, schema
-from streaming.serve.rounds import GroupSummary, RoundSummary
+from streaming.serve.historyfile import HistoryFile
+from streaming.serve.rounds import Change, GroupSummary, RoundSummary
 from streaming.wire.codec import encode
 from streaming.wire.events import Diff, LatestAssignment
 
@@ -78,53 +81,76 @@ class History:
     """The writer. One thread at a time uses it."""
 
     def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str) -> None:
-        self.path = path
+        self._file = HistoryFile(path, cluster_id)
+        self.path = self._file.path
         self._diffs_topic = diffs_topic
-        self._connection = schema.prepare(path, cluster_id)
-        meta = dict(self._connection.execute("SELECT key, value FROM meta"))
-        self.epoch = meta["epoch"]
+        self._connection = self._file.connection
         self._group_ids: dict[str, int] = {}
         self.groups: dict[str, GroupSummary] = {}
-        for group_id, name, summary in self._connection.execute("SELECT id, name, summary FROM groups"):
-            self._group_ids[name] = group_id
-            if summary is not None:
-                self.groups[name] = _summary_decoder.decode(summary)
+        try:
+            self._load()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _load(self) -> None:
+        with self._plainly():
+            meta = dict(self._connection.execute("SELECT key, value FROM meta"))
+            self.epoch: str = meta["epoch"]
+            for group_id, name, summary in self._connection.execute("SELECT id, name, summary FROM groups"):
+                self._group_ids[name] = group_id
+                if summary is not None:
+                    self.groups[name] = _summary_decoder.decode(summary)
+
+    def _plainly(self) -> AbstractContextManager[None]:
+        return schema.plainly(f"history {self.path}")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and let it go."""
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._connection.close()
+        self._file.close()
+
+    def check(self) -> None:
+        """Raise HistoryGone when the file that is written is no longer the one at its path."""
+        self._file.check()
 
     @property
     def place(self) -> Place:
         """What is stored now."""
-        trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
-        last = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rounds'").fetchone()
+        with self._plainly():
+            trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
+            last = self._connection.execute(
+                "SELECT seq FROM sqlite_sequence WHERE name = 'rounds'"
+            ).fetchone()
         return Place(self.epoch, int(trimmed), last[0] if last else 0)
 
     def positions(self) -> dict[tuple[str, int], int]:
         """``{(topic, partition): next offset to read}``."""
-        rows = self._connection.execute("SELECT topic, partition, next_offset FROM positions")
-        return {(topic, partition): offset for topic, partition, offset in rows}
+        with self._plainly():
+            rows = self._connection.execute("SELECT topic, partition, next_offset FROM positions")
+            return {(topic, partition): offset for topic, partition, offset in rows}
 
-    def topic_ids(self, found: dict[str, str]) -> None:
-        """Compare the topics' ids with those read before: a topic made anew is read from its start."""
+    def topic_ids(self, found: dict[str, str]) -> bool:
+        """Compare ``{topic: id}`` with what was read before; whether a topic was made anew.
+
+        Such a topic is another one of the same name: it is read from its start, and its earlier rounds stay.
+        """
+        anew = False
         with self._transaction() as connection:
+            known = dict(connection.execute("SELECT key, value FROM meta WHERE key LIKE 'topic:%'"))
             for topic, topic_id in found.items():
-                known = connection.execute(
-                    "SELECT value FROM meta WHERE key = ?", (f"topic:{topic}",)
-                ).fetchone()
-                if known is not None and known[0] != topic_id:
+                if known.get(f"topic:{topic}", topic_id) != topic_id:
                     log.warning("topic %s was deleted and made anew: reading it from its start", topic)
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
+                    anew = True
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
+        return anew
 
     def append(self, records: Iterable[Record]) -> Applied:
         """Store records and the offsets after them, or nothing at all."""
         applied = Applied([], {})
         positions: dict[tuple[str, int], int] = {}
-        groups_before = self.groups
-        self.groups = dict(self.groups)
+        before = self.groups, self._group_ids
+        self.groups, self._group_ids = dict(self.groups), dict(self._group_ids)
         try:
             with self._transaction() as connection:
                 for record in records:
@@ -138,58 +164,72 @@ class History:
                     "UPDATE groups SET summary = ? WHERE id = ?",
                     [(encode(summary), self._group_ids[name]) for name, summary in applied.groups.items()],
                 )
-        except sqlite3.Error as error:
-            self.groups = groups_before
-            raise schema.HistoryFailure(f"history {self.path}: {error}") from error
+        except BaseException:
+            self.groups, self._group_ids = before
+            raise
         return applied
 
     def _store(self, connection: sqlite3.Connection, record: Record, applied: Applied) -> None:
+        """One record, or a line that says why not: it is decoded whole before anything is written."""
         try:
             if record.topic == self._diffs_topic:
-                self._store_diff(connection, record, applied)
+                diff = _diff_of(record)
+                summary, changes = rounds.summarise(record.id or "", diff), rounds.changes(diff)
             else:
-                self._store_assignment(connection, record, applied)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                name, latest = _assignment_of(record)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             applied.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
+            return
+        if record.topic == self._diffs_topic:
+            self._store_round(connection, record.value or b"", summary, changes, applied)
+        else:
+            self._store_assignment(connection, name, record.value, latest, applied)
 
-    def _store_diff(self, connection: sqlite3.Connection, record: Record, applied: Applied) -> None:
-        if record.id is None or record.value is None:
-            raise msgspec.ValidationError("a diff has a header ce_id and a value")
-        diff = _diff_decoder.decode(record.value)
-        summary = rounds.summarise(record.id, diff)
+    def _store_round(
+        self,
+        connection: sqlite3.Connection,
+        body: bytes,
+        summary: RoundSummary,
+        changes: list[Change],
+        applied: Applied,
+    ) -> None:
+        name = summary.group_id
         stored = connection.execute(
             "INSERT INTO rounds (ce_id, group_id, timestamp, cause, moved, summary, changes, body) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (ce_id) DO NOTHING",
             (
-                record.id,
-                self._group(connection, diff.group_id),
-                diff.timestamp,
-                diff.cause.kind,
-                diff.moved,
+                summary.id,
+                self._group(connection, name),
+                summary.timestamp,
+                summary.cause.kind,
+                summary.moved,
                 encode(summary),
-                zlib.compress(encode(rounds.changes(diff)), 1),
-                zlib.compress(record.value, 1),
+                zlib.compress(encode(changes), 1),
+                zlib.compress(body, 1),
             ),
         )
         if stored.rowcount == 0:
             applied.repeated += 1
             return
         seq = stored.lastrowid or 0
-        applied.rounds.append(StoredRound(seq, summary, record.value))
-        group = rounds.advance(self.groups.get(diff.group_id), seq, summary)
-        self.groups[diff.group_id] = applied.groups[diff.group_id] = group
+        applied.rounds.append(StoredRound(seq, summary, body))
+        self.groups[name] = applied.groups[name] = rounds.advance(self.groups.get(name), seq, summary)
 
-    def _store_assignment(self, connection: sqlite3.Connection, record: Record, applied: Applied) -> None:
-        if record.key is None:
-            raise msgspec.ValidationError("an assignment has a key")
-        name = record.key.decode()
+    def _store_assignment(
+        self,
+        connection: sqlite3.Connection,
+        name: str,
+        value: bytes | None,
+        latest: LatestAssignment | None,
+        applied: Applied,
+    ) -> None:
         group_id = self._group(connection, name)
-        connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (record.value, group_id))
+        connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (value, group_id))
         known = self.groups.get(name)
-        if record.value is not None:
-            group = rounds.with_assignment(known, _assignment_decoder.decode(record.value))
+        if latest is not None:
+            group = rounds.with_assignment(known, latest)
         elif known is not None:
             group = msgspec.structs.replace(known, state="Dead", members=0)
         else:
@@ -208,15 +248,15 @@ class History:
     def trim(self, limits: Limits, now_ms: int) -> int:
         """Drop what retention no longer covers, from the oldest on; how many rounds went."""
         dropped = 0
-        while batch := self._trim_batch(limits, now_ms):
-            dropped += batch
-        if dropped:
-            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+        with self._plainly():
+            while batch := self._trim_batch(limits, now_ms):
+                dropped += batch
+            if dropped:
+                self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         return dropped
 
     def _trim_batch(self, limits: Limits, now_ms: int) -> int:
-        execute = self._connection.execute
-        oldest = execute(
+        oldest = self._connection.execute(
             "SELECT seq, timestamp FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
         ).fetchall()
         if not oldest:
@@ -224,14 +264,11 @@ class History:
         if self.used_bytes() > limits.max_bytes:
             through = oldest[-1][0]
         else:
-            expired = [seq for seq, timestamp in oldest if timestamp < now_ms - limits.max_age_ms]
             # Only a run from the start may go: a feed id stands for everything up to it.
-            kept = next(
-                (index for index, row in enumerate(oldest) if row[0] not in set(expired)), len(oldest)
-            )
-            if kept == 0:
+            due = itertools.takewhile(lambda row: row[1] < now_ms - limits.max_age_ms, oldest)
+            through = max((seq for seq, _ in due), default=None)
+            if through is None:
                 return 0
-            through = oldest[kept - 1][0]
         with self._transaction() as connection:
             gone = connection.execute("DELETE FROM rounds WHERE seq <= ?", (through,)).rowcount
             connection.execute("UPDATE meta SET value = ? WHERE key = 'trimmed'", (str(through),))
@@ -239,25 +276,48 @@ class History:
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold data."""
-        pragma = {
-            name: self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+        pages, free, size = (
+            self._connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "page_size")
-        }
-        return int((pragma["page_count"] - pragma["freelist_count"]) * pragma["page_size"])
+        )
+        return int((pages - free) * size)
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._connection)
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that is written in it, or nothing."""
+        connection = self._connection
+        with self._plainly():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # SQLite itself gives up on some errors
+                    connection.execute("ROLLBACK")
+                raise
 
 
-class _Transaction:
-    """``BEGIN IMMEDIATE`` … ``COMMIT``, or ``ROLLBACK`` when something is raised."""
+def _diff_of(record: Record) -> Diff:
+    if not record.id or record.value is None:
+        raise msgspec.ValidationError("a diff has a header ce_id and a value")
+    _text(record.value)
+    return _diff_decoder.decode(record.value)
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
-    def __enter__(self) -> sqlite3.Connection:
-        self._connection.execute("BEGIN IMMEDIATE")
-        return self._connection
+def _assignment_of(record: Record) -> tuple[str, LatestAssignment | None]:
+    """The group's id, and its assignment; None for a group that is gone."""
+    if record.key is None:
+        raise msgspec.ValidationError("an assignment has a key")
+    name = record.key.decode()
+    if record.value is None:
+        return name, None
+    _text(record.value)
+    latest = _assignment_decoder.decode(record.value)
+    if latest.group_id != name:
+        raise msgspec.ValidationError(f"key: {name!r} is not the groupId {latest.group_id!r} of the value")
+    return name, latest
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._connection.execute("COMMIT" if kind is None else "ROLLBACK")
+
+def _text(value: bytes) -> None:
+    """Raise UnicodeDecodeError unless it is UTF-8: unknown fields are decoded by nobody, and served as they are."""
+    value.decode()

@@ -6,6 +6,7 @@ restart of a consumer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from streaming.serve.board import Board
+from streaming.serve.standing import STALE_KINDS
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -33,7 +35,9 @@ class GroupMetrics(Collector):
         label = ["consumergroup"]
         members = GaugeMetricFamily("kafka_consumergroup_members", "Members of the group.", labels=label)
         state = GaugeMetricFamily(
-            "kafka_consumergroup_group_state", "1 for the state the group is in.", labels=[*label, "state"]
+            "kafka_consumergroup_group_state",
+            "1 for its state; Unknown while the feed is stale.",
+            labels=[*label, "state"],
         )
         unowned = GaugeMetricFamily(
             "kafka_consumergroup_unowned_partitions", "Subscribed partitions without an owner.", labels=label
@@ -57,9 +61,10 @@ class GroupMetrics(Collector):
         last = GaugeMetricFamily(
             "kafka_consumergroup_last_rebalance_timestamp_seconds", "Time of the latest round.", labels=label
         )
+        stale = self._board.standing.stale is not None
         for name, group in self._board.groups.items():
             members.add_metric([name], group.members)
-            state.add_metric([name, group.state], 1)
+            state.add_metric([name, "Unknown" if stale else group.state], 1)
             unowned.add_metric([name], group.unassigned)
             for cause, rounds in group.causes.items():
                 rebalances.add_metric([name, cause], rounds)
@@ -85,11 +90,27 @@ class FeedMetrics(Collector):
         board = self._board
         name = "rebalance_monitor_feed"
         yield GaugeMetricFamily(f"{name}_clients", "Clients of the event stream.", value=board.listeners)
-        yield GaugeMetricFamily(f"{name}_lag_records", "Records not read yet.", value=board.lag)
+        lag, now_stale = board.standing.lag, board.standing.stale
+        yield GaugeMetricFamily(
+            f"{name}_lag_records",
+            "Records not read yet; NaN while that can't be known.",
+            value=math.nan if lag is None else lag,
+        )
         yield GaugeMetricFamily(
             f"{name}_caught_up",
-            "1 once the topics have been read to their ends.",
-            value=float(board.caught_up),
+            "1 while the topics are known to be read to their ends.",
+            value=float(board.standing.caught_up),
+        )
+        stale = GaugeMetricFamily(
+            f"{name}_stale", "1 for what keeps the feed from being up to date.", labels=["cause"]
+        )
+        for kind in STALE_KINDS:
+            stale.add_metric([kind], float(now_stale is not None and now_stale.kind == kind))
+        yield stale
+        yield GaugeMetricFamily(
+            f"{name}_stale_since_timestamp_seconds",
+            "What is shown was true then; 0 while it is true now.",
+            value=0 if now_stale is None else now_stale.since / 1000,
         )
         yield CounterMetricFamily(f"{name}_rounds", "Rounds stored.", value=board.place.last)
         yield CounterMetricFamily(f"{name}_repeated_records", "Diffs dropped as seen.", value=board.repeated)

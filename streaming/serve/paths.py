@@ -1,4 +1,4 @@
-"""Group ids hold anything, slashes too; servers decode a path before they split it."""
+"""Group ids hold anything, slashes and line breaks too; servers decode a path before they split it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_GROUPS: Final = "/api/groups/"
+_GROUPS: Final = ("/api/groups/", "/groups/")
 
 
 class WholeGroups:
-    """Middleware: a slash that was percent-encoded in a group's id parts nothing.
+    """Middleware: what was percent-encoded in a group's id parts nothing.
 
-    Below ``/api/groups/`` the path goes on with such slashes (and percent signs) still encoded; the handler
-    decodes the id that the route found. Else the group ``team/rounds`` were taken for the rounds of ``team``.
+    Below these paths the path goes on with slashes, line breaks and percent signs still encoded; the handler decodes
+    the id that the route found. Else ``team/rounds`` would be taken for the rounds of ``team``, and no route would
+    match an id with a line break.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -24,6 +25,9 @@ class WholeGroups:
         """Hand it on."""
         if scope["type"] == "http" and scope["path"].startswith(_GROUPS):
             parts = scope["raw_path"].decode("latin-1").split("/")
-            kept = "/".join(unquote(part).replace("%", "%25").replace("/", "%2F") for part in parts)
-            scope = {**scope, "path": kept}
+            scope = {**scope, "path": "/".join(map(_protected, parts))}
         await self._app(scope, receive, send)
+
+
+def _protected(part: str) -> str:
+    return unquote(part).replace("%", "%25").replace("/", "%2F").replace("\n", "%0A")

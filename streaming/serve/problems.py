@@ -69,6 +69,13 @@ async def on_http(request: Request, error: Exception) -> Response:
     )
 
 
+async def on_history(request: Request, error: Exception) -> Response:
+    """The history can't be read: a full disk, a lock, a file that is damaged or gone."""
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "history", str(error), {"Retry-After": "10"}).response(
+        request.url.path
+    )
+
+
 async def on_failure(request: Request, _: Exception) -> Response:
     """Something of ours broke: the log has the rest."""
     return Problem(

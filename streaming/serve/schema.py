@@ -1,19 +1,30 @@
-"""The tables of the history file, and what makes a file usable: this version, this cluster."""
+"""The tables of the history file, the mark that says whose it is, and SQLite's errors in plain words."""
 
 from __future__ import annotations
 
 import secrets
 import sqlite3
-from contextlib import closing
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from assignors.errors import BadInput, OutsideFailure
 
-#: Raise it with every change below: a file of another version is rebuilt from the topics.
+#: Raise it with every change below: an older file is kept beside, and a new one is built from the topics.
 SCHEMA_VERSION: Final = 1
+#: "KRMH" in the header of the file (``PRAGMA application_id``): it is ours.
+APPLICATION_ID: Final = 0x4B524D48
+#: The tables of every version so far; version 1 was written without the mark at first and is known by them.
+TABLES: Final = frozenset({"meta", "positions", "groups", "rounds"})
 
-_TABLES: Final = """
+#: Seconds to wait for another program's lock: less than what counts as a stalled follower.
+_BUSY_SECONDS: Final = 5.0
+
+_SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE positions (
     topic TEXT NOT NULL, partition INTEGER NOT NULL, next_offset INTEGER NOT NULL,
@@ -37,21 +48,82 @@ CREATE INDEX rounds_by_time ON rounds (timestamp);
 
 
 class WrongHistory(BadInput):
-    """The history file belongs to another cluster."""
+    """The file named by --database is not a history of this cluster."""
 
 
 class HistoryFailure(OutsideFailure):
     """The history file can't be used."""
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection with the settings that every user of the file needs."""
+class HistoryBlocked(HistoryFailure):
+    """The history file can't be written for now: the disk is full, or another program holds a lock."""
+
+
+class HistoryInUse(HistoryFailure):
+    """Another process serves from the history file."""
+
+
+class HistoryGone(HistoryFailure):
+    """The history file was removed or replaced while it was in use."""
+
+
+#: What to do about a file that SQLite, or we, can't read.
+DAMAGED: Final = "is damaged; restore a copy, or remove it to build it anew from the topics"
+_BLOCKED: Final = {
+    sqlite3.SQLITE_BUSY: "another program holds a lock on it",
+    sqlite3.SQLITE_LOCKED: "another program holds a lock on it",
+    sqlite3.SQLITE_FULL: "the disk is full",
+}
+_REASONS: Final = {
+    **_BLOCKED,
+    sqlite3.SQLITE_READONLY: "it can't be written: the file, its folder or the disk is read-only",
+    sqlite3.SQLITE_PERM: "no permission to use it",
+    sqlite3.SQLITE_CANTOPEN: "it can't be opened; its folder must exist, and be writable",
+    sqlite3.SQLITE_IOERR: "the disk reports an error",
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: DAMAGED,
+}
+
+
+def _failure(subject: str, error: Exception) -> HistoryFailure:
+    if isinstance(error, OSError):
+        other = f"{error.filename}: " if error.filename and str(error.filename) not in subject else ""
+        return HistoryFailure(f"{subject}: {other}{error.strerror or error}")
+    if not isinstance(error, sqlite3.Error):
+        return HistoryFailure(f"{subject}: {DAMAGED} ({error})")
+    code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none
+    primary = None if code is None else code & 0xFF
+    kind = HistoryBlocked if primary in _BLOCKED else HistoryFailure
+    reason = _REASONS.get(primary or 0)
+    return kind(f"{subject}: {f'{reason} ({error})' if reason else error}")
+
+
+@contextmanager
+def plainly(subject: str) -> Iterator[None]:
+    """Errors of SQLite, of the disk, and of stored bytes that don't decode, as one line about ``subject``.
+
+    Raises:
+        HistoryBlocked: waiting may help.
+        HistoryFailure: waiting does not help.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError, zlib.error, msgspec.MsgspecError) as error:
+        raise _failure(subject, error) from error
+
+
+def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
+    """A connection with the settings that every user of the file needs.
+
+    ``mode`` is what SQLite's URIs take: ``ro``, ``rw`` (the file must exist), ``rwc``, or ``ro&immutable=1``, which
+    takes no lock and writes nothing beside the file.
+    """
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}{'?mode=ro' if read_only else ''}",
+        f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,
-        timeout=10,
+        timeout=_BUSY_SECONDS,
     )
     # A killed process loses nothing that was committed; a lost machine loses the newest transactions whole,
     # with their offsets, and reads them again from the topics.
@@ -61,49 +133,15 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _current(path: Path) -> dict[str, str] | None:
-    """``meta`` of a file of this version; None for any other file."""
-    try:
-        with closing(connect(path, read_only=True)) as connection:
-            if connection.execute("PRAGMA user_version").fetchone() != (SCHEMA_VERSION,):
-                return None
-            return dict(connection.execute("SELECT key, value FROM meta"))
-    except sqlite3.DatabaseError:
-        return None
-
-
-def _remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def prepare(path: Path, cluster_id: str) -> sqlite3.Connection:
-    """The writer's connection; a missing file, or one of another version, starts empty.
-
-    Raises:
-        WrongHistory: the file holds another cluster's rounds.
-        HistoryFailure: the folder can't be written, or the file is locked.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        found = _current(path) if path.exists() else None
-        if found is not None and found["cluster_id"] != cluster_id:
-            raise WrongHistory(
-                f"--database {path}: holds the rounds of cluster {found['cluster_id']}, this is {cluster_id}; "
-                "name another file, or remove it to build it anew from the topics"
-            )
-        if found is None:
-            _remove(path)
-        connection = connect(path)
-        if found is None:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA_VERSION};")
-            connection.executemany(
-                "INSERT INTO meta VALUES (?, ?)",
-                [("cluster_id", cluster_id), ("epoch", secrets.token_hex(4)), ("trimmed", "0")],
-            )
-            connection.execute("COMMIT")
-    except (OSError, sqlite3.Error) as error:
-        raise HistoryFailure(f"--database {path}: {error}") from error
-    return connection
+def create(connection: sqlite3.Connection, cluster_id: str) -> None:
+    """The tables, empty, in a file that holds nothing yet."""
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.executescript(
+        f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; PRAGMA application_id = {APPLICATION_ID};"
+    )
+    connection.executemany(
+        "INSERT INTO meta VALUES (?, ?)",
+        [("cluster_id", cluster_id), ("epoch", secrets.token_hex(4)), ("trimmed", "0")],
+    )
+    connection.execute("COMMIT")

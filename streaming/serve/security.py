@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
@@ -58,17 +59,26 @@ def read_token(path: Path) -> str:
 
 def is_loopback(host: str) -> bool:
     """Whether an address to listen on is this machine's alone."""
+    host = host.lower()
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
     if host == "localhost":
         return True
     try:
-        return ip_address(host.strip("[]")).is_loopback
+        # A zone (::1%eth0) may hold any text.
+        return "%" not in host and ip_address(host).is_loopback
     except ValueError:
         return False
 
 
+#: `Host` of RFC 9110, 7.2: a name or IPv4 address, or an IPv6 address in brackets; a port.
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]*)?", re.ASCII)
+
+
 def _name(host_header: str) -> str:
-    """The host of a `Host` header, without its port."""
-    return host_header.partition("]")[0] if host_header.startswith("[") else host_header.partition(":")[0]
+    """The host of a `Host` header, without its port; empty when it is none."""
+    match = _HOST.fullmatch(host_header)
+    return match[1] if match else ""
 
 
 class Guard:

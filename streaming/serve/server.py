@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -35,8 +36,19 @@ _READERS: Final = 4
 #: Seconds that requests under way get to end once the process is told to stop.
 _DRAIN: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
-#: Seconds a connection may stay open without asking for anything.
+#: Seconds a connection may stay open without asking for anything, and a request's head may take.
 IDLE_SECONDS: Final = 15
+#: Seconds that a client may leave an answer untaken.
+_UNTAKEN_SECONDS: Final = 60
+#: Connections beside those that follow the feed, and files that are open beside connections.
+_MORE_CONNECTIONS: Final = 256
+_OTHER_FILES: Final = 64
+#: Seconds between looks at the follower.
+_WATCH_SECONDS: Final = 1.0
+
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
 
 
 class AddressUnusable(OutsideFailure):
@@ -78,18 +90,69 @@ def address(listening: socket.socket) -> str:
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's own, and a way for the feed to drop a connection whose client takes no bytes.
+    """uvicorn's own, with bounds on what a connection may take: of places, of time to ask, of time to listen.
 
-    Closing it would wait until everything buffered is taken, which is never.
+    It also gives the feed a way to drop a connection whose client takes no bytes: closing it would wait until
+    everything buffered is taken, which is never.
     """
+
+    _deadline: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) >= (self.limit_concurrency or 0):
+            transport.write(_FULL)
+            transport.close()
+            return
         self.app_state = {**self.app_state, "abort": transport.abort}
-        # A connection that sends no request is closed like one that was kept alive for none.
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._cancel(self._deadline)
+            self._deadline = None
+        elif self._deadline is None:
+            self._await_head()
+
+    def _await_head(self) -> None:
+        """The whole head of a request must be there by then: bytes of it that drip in don't move it."""
+        self._deadline = self.loop.call_later(IDLE_SECONDS, self._late)
+
+    def _late(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._untaken is None:
+            self._untaken = self.loop.call_later(_UNTAKEN_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._cancel(self._untaken)
+        self._untaken = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._cancel(self._deadline)
+        self._cancel(self._untaken)
+
+    @staticmethod
+    def _cancel(timer: asyncio.TimerHandle | None) -> None:
+        if timer is not None:
+            timer.cancel()
+
+
+def _connections(max_clients: int) -> int:
+    """How many connections may be open: followers and some more, or what the system's limit on files leaves."""
+    wanted = max_clients + _MORE_CONNECTIONS
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < wanted + _OTHER_FILES and files != resource.RLIM_INFINITY:
+        files = wanted + _OTHER_FILES if most == resource.RLIM_INFINITY else min(wanted + _OTHER_FILES, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - _OTHER_FILES))
 
 
 class _Server(uvicorn.Server):
@@ -133,9 +196,12 @@ class FeedServer:
         self._stopped = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: _Server | None = None
-        self._history = History(options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic)
-        self._history.topic_ids(source.topic_ids())
-        self.socket = listen(options.host, options.port)
+        with ExitStack() as undo:
+            self._history = History(options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic)
+            undo.callback(self._history.close)
+            self._history.topic_ids(source.topic_ids())
+            self.socket = listen(options.host, options.port)
+            undo.pop_all()
         self.address = address(self.socket)
         if not is_loopback(options.host) and self._token is None:
             log.warning("%s is open to the network without a token: --token-file asks for one", self.address)
@@ -159,7 +225,7 @@ class FeedServer:
     async def _serve(self) -> None:
         options, loop = self._options, asyncio.get_running_loop()
         board = Board(self._history.place, self._history.groups)
-        archive = Archive(options.history)
+        archive = Archive(self._history.path)
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(
             feed,
@@ -167,7 +233,7 @@ class FeedServer:
             loopback_only=is_loopback(options.host),
             max_clients=options.max_clients,
         )
-        server = _Server(_uvicorn_config(app), board.close)
+        server = _Server(_uvicorn_config(app, _connections(options.max_clients)), board.close)
         self._loop, self._server = loop, server
         if self._stopped.is_set():
             server.stop()
@@ -178,16 +244,24 @@ class FeedServer:
 
         follower = Follower(self._source, self._history, board, options.limits, loop=loop, failed=failed)
         follower.start()
+        watching = asyncio.create_task(_watch(follower))
         try:
             await server.serve([self.socket])
         finally:
+            watching.cancel()
             board.close()
             await to_thread.run_sync(follower.stop)
             archive.close()
             self._history.close()
 
 
-def _uvicorn_config(app: Any) -> uvicorn.Config:
+async def _watch(follower: Follower) -> None:
+    while True:
+        await asyncio.sleep(_WATCH_SECONDS)
+        follower.watch()
+
+
+def _uvicorn_config(app: Any, connections: int) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=_Protocol,
@@ -198,6 +272,7 @@ def _uvicorn_config(app: Any) -> uvicorn.Config:
         server_header=False,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=_DRAIN,
+        limit_concurrency=connections + 1,  # uvicorn's own check comes with the request: too late
         h11_max_incomplete_event_size=_MAX_REQUEST_HEAD,
         proxy_headers=False,
         backlog=512,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from assignors.errors import OutsideFailure
 from streaming.kafka.access import require
 from streaming.kafka.clients import confluent_config
 from streaming.serve.history import Record
+from streaming.serve.standing import Stale
+from streaming.serve.topicwatch import TopicsUnreadable, TopicWatch
 from streaming.wire import codec
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
-    from confluent_kafka.admin import AdminClient
 
     from streaming.settings.config import Settings
 
@@ -23,33 +22,39 @@ log = logging.getLogger(__name__)
 
 #: Records a transaction; a burst is written in transactions of this size.
 BATCH: Final = 500
-#: Seconds between looks for topics and partitions that were not there before.
-_LOOK_EVERY: Final = 10.0
-
-
-class TopicsUnreadable(OutsideFailure):
-    """The diff topics can't be read."""
+#: Seconds to wait at the start for the cluster to describe the topics.
+_START_SECONDS: Final = 10.0
 
 
 class Source(Protocol):
     """What the follower reads; Kafka in production."""
 
     def open(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """Go on from ``{(topic, partition): next offset}``; what is not named starts at its beginning."""
+        """Go on from ``{(topic, partition): next offset}``; what is not named starts at its beginning.
+
+        Called again, it starts over: what was read before counts no more.
+        """
 
     def topic_ids(self) -> dict[str, str]:
-        """``{topic: id}``: a topic of the same name with another id is another topic."""
+        """``{topic: id}`` of the topics that exist; to be asked before each poll, and never waits after the first.
+
+        A topic of the same name with another id is another topic: the source must be opened anew.
+        """
 
     def poll(self, timeout: float) -> list[Record]:
         """Records that arrived, or none after ``timeout`` seconds."""
 
     @property
     def caught_up(self) -> bool:
-        """Whether every partition has been read to its end since the source was opened."""
+        """Whether every partition has been read to the end that is known of it."""
 
     @property
     def lag(self) -> int:
-        """Records between what was read and the ends, as far as is known."""
+        """Records between what was read and the ends that are known."""
+
+    @property
+    def stale(self) -> Stale | None:
+        """Why there may be more than is known; None when that can't be."""
 
     def close(self) -> None:
         """Give the connections back."""
@@ -62,41 +67,26 @@ class KafkaSource:
         self._settings = settings
         self.topics = (settings.topics.diffs, settings.topics.assignments)
         self.cluster_id = require(settings, "serve")
+        self._watch = TopicWatch(settings.kafka, self.topics, self.cluster_id)
         self._consumer: Consumer | None = None
-        self._admin_client: AdminClient | None = None
-        self._positions: dict[tuple[str, int], int] = {}
+        self._positions: Mapping[tuple[str, int], int] = {}
         self._next: dict[tuple[str, int], int] = {}
-        self._unread: set[tuple[str, int]] = set()
-        self._missing: set[str] = set(self.topics)
-        self._named: set[str] = set()
-        self._looked = 0.0
-
-    def _admin(self) -> AdminClient:
-        from confluent_kafka.admin import AdminClient
-
-        if self._admin_client is None:
-            self._admin_client = AdminClient(confluent_config(self._settings.kafka))
-        return self._admin_client
+        self._present: set[str] = set()
 
     def topic_ids(self) -> dict[str, str]:
-        """Ids of the topics that exist."""
-        from confluent_kafka import KafkaException, TopicCollection
-
-        found = {}
-        asked = self._admin().describe_topics(TopicCollection(list(self.topics)), request_timeout=10)
-        for topic, future in asked.items():
-            try:
-                found[topic] = str(future.result().topic_id)
-            except KafkaException as error:
-                if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
-                    raise TopicsUnreadable(f"topic {topic}: {error.args[0].str()}") from error
-        return found
+        """Ids of the topics that exist, as of the last answer."""
+        if self._watch.ends is None:
+            self._watch.first(_START_SECONDS)
+        self._watch.turn()
+        return self._watch.ids
 
     def open(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """Assign every partition that exists; others are looked for while polling."""
+        """Begin with no partition; those that exist are taken up by polling."""
         from confluent_kafka import Consumer
 
-        self._positions = dict(positions)
+        self.close()
+        self._positions, self._next = dict(positions), {}
+        self._present = set(self._watch.ids)
         self._consumer = Consumer(
             confluent_config(self._settings.kafka)
             | {
@@ -108,47 +98,33 @@ class KafkaSource:
                 "queued.max.messages.kbytes": 16 * 1024,
             }
         )
-        self._look(self._consumer)
 
-    def _look(self, consumer: Consumer) -> None:
-        """Take up partitions that were not there before."""
-        from confluent_kafka import KafkaException, TopicPartition
+    def _take_up(self) -> None:
+        """Read partitions that were not there before, and topics that were away."""
+        from confluent_kafka import TopicPartition
 
-        self._looked = time.monotonic()
-        try:
-            known = consumer.list_topics(timeout=5).topics
-        except KafkaException as error:
-            log.warning("cluster %s: %s", self._settings.kafka.bootstrap_servers, error.args[0].str())
-            return
+        present = set(self._watch.ids)
+        if present - self._present:
+            # librdkafka gives up on a topic that was gone, also when its metadata alone was late.
+            self.open({**self._positions, **self._next})
+        self._present = present
         new = []
-        for topic in self.topics:
-            if topic not in known or known[topic].error is not None:
-                if topic not in self._named:
-                    self._named.add(topic)
-                    log.warning("topic %s does not exist yet: waiting for it", topic)
-                self._missing.add(topic)
-                continue
-            self._missing.discard(topic)
-            for partition in known[topic].partitions:
-                if (topic, partition) not in self._next:
-                    offset = self._positions.get((topic, partition), 0)
-                    self._next[topic, partition] = offset
-                    self._unread.add((topic, partition))
-                    new.append(TopicPartition(topic, partition, offset))
-        if new:
-            consumer.incremental_assign(new)
+        for place in self._watch.ends or {}:
+            if place not in self._next:
+                self._next[place] = self._positions.get(place, 0)
+                new.append(TopicPartition(*place, self._next[place]))
+        if new and self._consumer is not None:
+            self._consumer.incremental_assign(new)
 
     def poll(self, timeout: float) -> list[Record]:
         """What arrived, at most ``BATCH`` records; the first is waited for, the rest is taken as it is there."""
-        consumer = self._consumer
-        if consumer is None:
+        self._take_up()
+        if self._consumer is None:
             raise TopicsUnreadable("the source is not open")
-        if time.monotonic() - self._looked > (_LOOK_EVERY if not self._missing else 1.0):
-            self._look(consumer)
-        first = consumer.poll(timeout)
+        first = self._consumer.poll(timeout)
         if first is None:
             return []
-        return [record for record in map(self._record, [first, *consumer.consume(BATCH, 0)]) if record]
+        return [record for record in map(self._record, [first, *self._consumer.consume(BATCH, 0)]) if record]
 
     def _record(self, message: Message) -> Record | None:
         from confluent_kafka import KafkaError
@@ -158,7 +134,8 @@ class KafkaSource:
         if error is None:
             return self._read(message, place)
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public constant
-            self._unread.discard(place)
+            # The end may lie behind the last record: markers of transactions, records that were deleted.
+            self._next[place] = message.offset() or 0
         elif error.fatal() or error.code() in (
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -179,20 +156,19 @@ class KafkaSource:
 
     @property
     def caught_up(self) -> bool:
-        """Every partition's end was seen, and both topics exist."""
-        return not self._unread and not self._missing
+        """Both topics exist, and were read to the ends that the last answer named."""
+        return len(self._watch.ids) == len(self.topics) and self._watch.ends is not None and self.lag == 0
 
     @property
     def lag(self) -> int:
-        """From the ends that came with the last fetches: no request of its own."""
-        from confluent_kafka import TopicPartition
+        """Summed over partitions."""
+        ends = self._watch.ends or {}
+        return sum(max(0, end - self._next.get(place, 0)) for place, end in ends.items())
 
-        total = 0
-        for (topic, partition), offset in self._next.items():
-            if self._consumer is not None:
-                _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
-                total += max(0, end - offset)  # an unknown end is a negative number
-        return total
+    @property
+    def stale(self) -> Stale | None:
+        """What the last look at the topics found."""
+        return self._watch.stale
 
     def close(self) -> None:
         """Leave the cluster."""

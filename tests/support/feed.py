@@ -15,6 +15,7 @@ from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History, Record
+from streaming.serve.standing import Stale
 from streaming.wire.codec import encode, headers
 from streaming.wire.events import Diff
 
@@ -54,6 +55,7 @@ class MemorySource:
     arrived: threading.Event = field(default_factory=threading.Event)
     batch: int = 500
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    stale: Stale | None = None
 
     def topic_ids(self) -> dict[str, str]:
         return dict(self.ids)

@@ -40,9 +40,14 @@ export function moment(timestamp) {
   return same ? clock(timestamp) : `${day(timestamp)} ${clock(timestamp)}`;
 }
 
+// Ids are whatever a client chose: what would not show, or would turn the text around, is written out.
+export const visible = (id) => id.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+  (one) => (one < " " ? String.fromCharCode(0x2400 + one.charCodeAt(0)) : `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`)) || "(no name)";
+
 // `orders-consumer-1-0a3b52c7-…` → `orders-consumer-1·0a3b`: Kafka's clients put a UUID behind the client id.
 const uuid = /^(.*?)[-.]?([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-export function member(id) {
+export function member(chosen) {
+  const id = visible(chosen);
   const match = uuid.exec(id);
   if (match) return `${match[1] ? `${match[1]}·` : ""}${match[2].slice(0, 4)}`;
   return /^[A-Za-z0-9+/_-]{22}$/.test(id) ? id.slice(0, 6) : id;

@@ -32,13 +32,22 @@ function arrive() {
   outlet.focus({ preventScroll: true });
 }
 
+// An address that someone typed may hold a percent sign of its own.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function render() {
   current?.close?.();
   outlet.replaceChildren();
   for (const { pattern, open } of routes) {
     const match = pattern.exec(location.pathname);
     if (match) {
-      current = open(outlet, ...match.slice(1).map(decodeURIComponent));
+      current = open(outlet, ...match.slice(1).map(decoded));
       return;
     }
   }

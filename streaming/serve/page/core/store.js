@@ -8,6 +8,7 @@ class Store extends EventTarget {
   rounds = []; // newest last: {seq, summary, diff}
   state = "connecting";
   caughtUp = false;
+  stale = null; // {kind, reason, since}: what is shown was true then
   seq = 0;
 
   connect() {
@@ -18,6 +19,7 @@ class Store extends EventTarget {
   }
 
   become(state) {
+    if (state === "lost" && this.state !== "lost") this.lost = Date.now();
     this.state = state;
     this.tell("state");
   }
@@ -33,9 +35,16 @@ class Store extends EventTarget {
       this.groups.set(data.groupId, data);
       this.tell("groups");
     } else if (event === "reset") this.rounds = [];
-    if ("caughtUp" in data) this.caughtUp = data.caughtUp;
-    const state = this.caughtUp ? "live" : "behind";
-    if (state !== this.state) this.become(state);
+    if ("caughtUp" in data) this.stands(data);
+    else if (this.state === "lost" || this.state === "connecting") this.stands(this);
+  }
+
+  stands({ caughtUp, stale = null }) {
+    this.caughtUp = caughtUp;
+    const changed = stale?.since !== this.stale?.since || stale?.reason !== this.stale?.reason;
+    this.stale = stale;
+    const state = stale ? "stale" : caughtUp ? "live" : "behind";
+    if (changed || state !== this.state) this.become(state);
   }
 
   snapshot({ seq, groups }) {

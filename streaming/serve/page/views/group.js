@@ -5,7 +5,7 @@ import { Timeline } from "../components/timeline/timeline.js";
 import { Ownership } from "../components/timeline/model.js";
 import { ApiError, get, groupPath } from "../core/api.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
-import { causeText, clock, counting, day, duration, member, number } from "../core/format.js";
+import { causeText, clock, counting, day, duration, member, number, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
@@ -62,7 +62,7 @@ class GroupView {
       this.timeline.stage, this.timeline.minimap.element, this.legend);
     this.said = h("p", { class: "visually-hidden", role: "status" });
     this.page = h("div", { class: "detail" },
-      h("div", { class: "headline" }, h("h1", {}, this.group), h("span", { class: "badge" }, this.state.element)),
+      h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge" }, this.state.element)),
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
       this.chart, this.list.element, this.said);
     outlet.append(this.page);

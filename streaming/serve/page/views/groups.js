@@ -5,7 +5,7 @@ import { Pulse } from "../components/pulse.js";
 import { VirtualTable } from "../components/virtual-table.js";
 import { get } from "../core/api.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
-import { ago, counting, number, stateTone } from "../core/format.js";
+import { ago, counting, number, stateTone, visible } from "../core/format.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
 
@@ -24,7 +24,7 @@ const columns = [
     key: "group", title: "Group", value: (group) => group.groupId, className: "name",
     render(cell, group, row) {
       cell.held ??= cell.appendChild(h("a", { "data-link": true }));
-      setText(cell.held, group.groupId);
+      setText(cell.held, visible(group.groupId));
       setAttribute(cell.held, "href", `/groups/${encodeURIComponent(group.groupId)}`);
       setAttribute(cell.held, "title", group.groupId);
       row.classList.toggle("fresh", Date.now() - (group.seenAt ?? 0) < FRESH_MS);

@@ -13,6 +13,7 @@ from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History, Record
+from streaming.serve.standing import Standing
 from streaming.wire.codec import encode
 from tests.support.asgi import ask
 from tests.support.feed import ASSIGNMENTS, records, service
@@ -158,7 +159,7 @@ def test_ready_only_when_caught_up(history: History) -> None:
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build(feed, token=None, loopback_only=True, max_clients=1)
     assert (ask(app, "/ready").status, ask(app, "/health").status) == (503, 200)
-    board.progress(caught_up=True, lag=0)
+    board.progress(Standing(caught_up=True))
     assert ask(app, "/ready").json == {"ready": True, "lag": 0, "seq": 0}
 
 

@@ -7,6 +7,7 @@ import pytest
 from streaming.serve import board as board_module
 from streaming.serve.board import Board, Filter, Frame, one_line
 from streaming.serve.history import Applied, History
+from streaming.serve.standing import Standing
 from tests.support.feed import records
 from tests.support.histories import Group
 
@@ -80,7 +81,7 @@ def test_a_snapshot_is_encoded_once_until_something_changes(history: History) ->
 def test_caught_up_is_told_once(history: History) -> None:
     board, _ = filled(history, 1)
     end = board.end
-    board.progress(caught_up=True, lag=0)
-    board.progress(caught_up=True, lag=0)
+    board.progress(Standing(caught_up=True))
+    board.progress(Standing(caught_up=True))
     told = board.after(end) or []
     assert [frame.data.split(b"\n")[0] for frame in told] == [b"event: progress"]

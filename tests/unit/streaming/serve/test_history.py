@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import msgspec
 import pytest
 
 from streaming.serve import schema
+from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History, Limits, Record
 from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
@@ -44,9 +46,40 @@ def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
         "CREATE TEMP TRIGGER full BEFORE INSERT ON positions BEGIN SELECT RAISE(FAIL, 'disk'); END"
     )
     groups = history.groups
+    more = records(Group("h", GROUP, 2).diffs(2), start=2)
     with pytest.raises(schema.HistoryFailure, match="disk"):
-        history.append(records(Group("h", GROUP, 2).diffs(2), start=2))
+        history.append(more)
     assert (history.place.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
+    history._connection.execute("DROP TRIGGER full")
+    history.append(more)  # no id of what was rolled back is remembered
+    archive = Archive(history.path)
+    assert len(archive.page(Window(group="h"), with_diff=False).items) == 2
+    archive.close()
+
+
+def test_a_full_disk_is_told_apart_and_nothing_is_lost(history: History) -> None:
+    history.append(made(2))
+    pages = history._connection.execute("PRAGMA page_count").fetchone()[0]
+    history._connection.execute(f"PRAGMA max_page_count = {pages}")
+    more = made(400)[2:]
+    with pytest.raises(schema.HistoryBlocked, match="the disk is full"):
+        history.append(more)
+    assert history.positions() == {(DIFFS, 0): 2}
+    history._connection.execute("PRAGMA max_page_count = 100000")
+    assert len(history.append(more).rounds) == 398
+
+
+def test_a_lock_of_another_program_is_told_apart(history: History) -> None:
+    history._connection.execute("PRAGMA busy_timeout = 0")
+    with sqlite3.connect(history.path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(schema.HistoryBlocked, match="another program holds a lock"):
+            history.append(made(1))
+        with pytest.raises(schema.HistoryBlocked, match="another program holds a lock"):
+            history.topic_ids({DIFFS: "a"})
+        other.execute("ROLLBACK")
+    other.close()
+    assert len(history.append(made(1)).rounds) == 1
 
 
 def test_what_is_no_diff_is_skipped_and_said(history: History, caplog: pytest.LogCaptureFixture) -> None:
@@ -62,6 +95,70 @@ def test_what_is_no_diff_is_skipped_and_said(history: History, caplog: pytest.Lo
     assert history.positions() == {(DIFFS, 0): 3, (ASSIGNMENTS, 0): 1}
 
 
+def changed(value: bytes | None, **fields: object) -> bytes:
+    return json.dumps(json.loads(value or b"") | fields).encode()
+
+
+ASSIGNMENT = encode(Group("g", GROUP, 1).latest())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"{",
+        b"null",
+        b"not json",
+        b'{"groupId":"g","more":"\xff"}',
+        ASSIGNMENT[:-1] + b',"more":"\xff"}',
+        ASSIGNMENT[:-1] + b',"more":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        changed(ASSIGNMENT, groupId="another"),
+        changed(ASSIGNMENT, timestamp=2**70),
+        changed(ASSIGNMENT, generation=2**31),
+        changed(ASSIGNMENT, members={"m": {"t": [-1]}}),
+    ],
+)
+def test_an_assignment_that_is_refused_is_not_served(history: History, value: bytes) -> None:
+    good = Record(ASSIGNMENTS, 0, 0, b"g", ASSIGNMENT, None)
+    history.append([good, msgspec.structs.replace(good, key=b"h")])
+    applied = history.append(
+        [Record(ASSIGNMENTS, 0, 2, b"g", value, None), Record(ASSIGNMENTS, 0, 3, b"new", value, None)]
+    )
+    assert (applied.refused, applied.groups) == (2, {})
+    archive = Archive(history.path)
+    assert (archive.assignment("g"), archive.assignment("new")) == (ASSIGNMENT, None)
+    assert set(history.groups) == {"g"}
+    archive.close()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"timestamp": 2**70},
+        {"timestamp": -1},
+        {"moved": 2**63},
+        {"moved": -1},
+        {"generation": 2**31},
+        {"groupEpoch": -(2**40)},
+        {"round": 2**70},
+        {"unassigned": {"t": [2**63]}},
+        {"members": {"m": {"owned": {"t": [2**70]}, "revoked": {}, "assigned": {}, "kept": {}}}},
+    ],
+)
+def test_a_diff_with_numbers_out_of_range_is_refused_like_any_other(
+    history: History, fields: dict[str, object]
+) -> None:
+    good = made(2)
+    bad = msgspec.structs.replace(good[1], value=changed(good[1].value, **fields), offset=1, id="bad")
+    applied = history.append([good[0], bad, msgspec.structs.replace(good[1], offset=2)])
+    assert (len(applied.rounds), applied.refused, history.positions()) == (2, 1, {(DIFFS, 0): 3})
+
+
+def test_a_diff_whose_unknown_fields_are_no_text_is_refused(history: History) -> None:
+    good = made(1)[0]
+    bad = msgspec.structs.replace(good, value=(good.value or b"")[:-1] + b',"more":"\xff"}')
+    assert history.append([bad]).refused == 1
+
+
 def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
@@ -71,28 +168,6 @@ def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
     second = History(path, cluster_id="c", diffs_topic=DIFFS)
     assert (second.place, second.groups, second.positions()) == (place, groups, {(DIFFS, 0): 4})
     second.close()
-
-
-def test_another_schema_version_starts_anew(tmp_path: Path) -> None:
-    path = tmp_path / "h.sqlite"
-    first = History(path, cluster_id="c", diffs_topic=DIFFS)
-    first.append(made(4))
-    epoch = first.epoch
-    first.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 999")
-    second = History(path, cluster_id="c", diffs_topic=DIFFS)
-    assert (second.place.last, second.positions()) == (0, {})
-    assert second.epoch != epoch
-    second.close()
-
-
-def test_a_file_that_is_no_database_starts_anew(tmp_path: Path) -> None:
-    path = tmp_path / "h.sqlite"
-    path.write_bytes(b"not a database" * 100)
-    history = History(path, cluster_id="c", diffs_topic=DIFFS)
-    assert history.place.last == 0
-    history.close()
 
 
 def test_another_cluster_is_refused(tmp_path: Path) -> None:
@@ -109,12 +184,13 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_topic_made_anew_is_read_from_its_start(history: History) -> None:
-    history.topic_ids({DIFFS: "a", ASSIGNMENTS: "b"})
+    assert not history.topic_ids({DIFFS: "a", ASSIGNMENTS: "b"})
     history.append(made(3))
-    history.topic_ids({DIFFS: "a", ASSIGNMENTS: "b"})
+    assert not history.topic_ids({DIFFS: "a", ASSIGNMENTS: "b"})
+    assert not history.topic_ids({ASSIGNMENTS: "b"})  # it is gone for now
     assert history.positions() == {(DIFFS, 0): 3}
-    history.topic_ids({DIFFS: "z", ASSIGNMENTS: "b"})
-    assert history.positions() == {}
+    assert history.topic_ids({DIFFS: "z", ASSIGNMENTS: "b"})
+    assert (history.positions(), history.place.last) == ({}, 3)
 
 
 def test_retention_by_age_drops_a_run_from_the_start(history: History) -> None:

@@ -5,6 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streaming.serve.board import Board
 from streaming.serve.history import History
 from streaming.serve.metrics import Metrics
+from streaming.serve.standing import Standing
 from tests.support.feed import records
 from tests.support.histories import Group
 
@@ -49,7 +50,7 @@ def test_no_member_id_is_a_label(history: History) -> None:
 
 def test_the_feed_tells_of_itself(history: History) -> None:
     board = Board(history.place, history.groups)
-    board.progress(caught_up=True, lag=7)
+    board.progress(Standing(caught_up=True, lag=7))
     found = samples(board)
     assert found["rebalance_monitor_feed_lag_records", ()] == 7
     assert found["rebalance_monitor_feed_caught_up", ()] == 1

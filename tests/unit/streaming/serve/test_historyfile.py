@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from streaming.serve import schema
+from streaming.serve.history import History
+from streaming.serve.schema import HistoryFailure, HistoryGone, HistoryInUse, WrongHistory
+from tests.support.feed import DIFFS, records
+from tests.support.histories import Group
+
+
+def opened(path: Path, cluster_id: str = "c") -> History:
+    return History(path, cluster_id=cluster_id, diffs_topic=DIFFS)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "h.sqlite"
+
+
+def filled(path: Path, count: int = 4) -> str:
+    """A history of some rounds, closed; its epoch."""
+    with closing(opened(path)) as history:
+        history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
+        return history.epoch
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+
+
+def text(path: Path) -> None:
+    path.write_bytes(b"my notes\n" * 100)
+
+
+def short_text(path: Path) -> None:
+    path.write_bytes(b"x")
+
+
+def another_program(path: Path) -> None:
+    execute(path, "CREATE TABLE meta (key TEXT, value TEXT)", "INSERT INTO meta VALUES ('cluster_id', 'c')")
+
+
+def another_program_with_a_mark(path: Path) -> None:
+    execute(path, "PRAGMA application_id = 7", "CREATE TABLE t (x)")
+
+
+def another_program_with_a_log(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE t (x)")
+
+
+def newer(path: Path) -> None:
+    filled(path)
+    execute(path, f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def only_a_log(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").write_bytes(b"of somebody")
+
+
+def a_link_to_text(path: Path) -> None:
+    target = path.with_name("notes.txt")
+    text(target)
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (text, "no history but another kind of file"),
+        (short_text, "no history but another kind of file"),
+        (a_link_to_text, "no history but another kind of file"),
+        (another_program, "the database of another program"),
+        (another_program_with_a_mark, "the database of another program"),
+        (another_program_with_a_log, "the database of another program"),
+        (newer, "written by a newer release"),
+        (folder, "is a folder"),
+        (pipe, "is a device or pipe"),
+        (only_a_log, "h.sqlite-wal stands there without the file it belongs to"),
+    ],
+)
+def test_what_is_not_a_history_is_refused_and_left_as_it_is(path: Path, make, says: str) -> None:  # type: ignore[no-untyped-def]
+    make(path)
+    before = contents(path.parent)
+    with pytest.raises(WrongHistory, match=says) as refused:
+        opened(path)
+    assert f"--database {path.parent}" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert contents(path.parent) == before
+
+
+def test_another_cluster_is_refused(path: Path) -> None:
+    filled(path)
+    before = path.read_bytes()
+    with pytest.raises(WrongHistory, match="cluster c, this is c-2"):
+        opened(path, "c-2")
+    assert path.read_bytes() == before
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 9000)
+
+
+def cut_in_the_header(path: Path) -> None:
+    os.truncate(path, 50)
+
+
+def scribbled(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 8000)
+
+
+@pytest.mark.parametrize("damage", [cut, cut_in_the_header, scribbled])
+def test_a_damaged_history_is_kept_and_told(path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    filled(path, 200)
+    damage(path)
+    before = path.read_bytes()
+    with pytest.raises(HistoryFailure, match="is damaged; restore a copy, or remove it"):
+        opened(path)
+    assert path.read_bytes() == before
+
+
+def empty(path: Path) -> None:
+    path.touch()
+
+
+def without_tables(path: Path) -> None:
+    execute(path, "PRAGMA journal_mode = WAL")
+
+
+def nothing(_: Path) -> None: ...
+
+
+def a_link_to_nothing(path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere.sqlite"))
+
+
+@pytest.mark.parametrize("make", [nothing, empty, without_tables, a_link_to_nothing])
+def test_where_nothing_stands_a_history_is_built(path: Path, make) -> None:  # type: ignore[no-untyped-def]
+    make(path)
+    epoch = filled(path)
+    with closing(opened(path)) as history:
+        assert (history.epoch, history.place.last) == (epoch, 4)
+    assert path.is_symlink() is (make is a_link_to_nothing)
+
+
+def test_a_history_of_version_1_without_the_mark_goes_on_and_is_marked(path: Path) -> None:
+    epoch = filled(path)
+    execute(path, "PRAGMA application_id = 0")
+    with closing(opened(path)) as history:
+        assert (history.epoch, history.place.last) == (epoch, 4)
+    assert int.from_bytes(path.read_bytes()[68:72]) == schema.APPLICATION_ID
+
+
+def test_an_older_history_keeps_its_rounds_beside_the_new_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    epochs = [filled(path)]
+    for version in (2, 3):
+        monkeypatch.setattr(schema, "SCHEMA_VERSION", version)
+        with closing(opened(path)) as history:
+            assert (history.place.last, history.positions()) == (0, {})
+            epochs.append(history.epoch)
+    assert "kept as h.sqlite.version-1" in caplog.text
+    with closing(sqlite3.connect(f"{path}.version-1")) as connection:
+        assert connection.execute("SELECT count(*) FROM rounds").fetchone() == (4,)
+    assert len(set(epochs)) == 3
+    assert {one.name for one in path.parent.iterdir()} == {
+        *(path.name, f"{path.name}.lock", f"{path.name}.version-1", f"{path.name}.version-2")
+    }
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Another program that writes, as a backup or a shell may."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+def test_a_lock_is_told_and_the_history_is_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "_BUSY_SECONDS", 0.1)
+    epoch = filled(path)
+    with locked(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
+        opened(path)
+    with closing(opened(path)) as history:
+        assert (history.epoch, history.place.last) == (epoch, 4)
+
+
+def test_a_disk_that_fills_while_a_history_is_built_leaves_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "_SCHEMA", f"PRAGMA max_page_count = 1; {schema._SCHEMA}")
+    with pytest.raises(HistoryFailure, match="the disk is full"):
+        opened(path)
+    assert [one.name for one in path.parent.iterdir()] == [f"{path.name}.lock"]
+
+
+def test_a_history_has_one_writer(path: Path) -> None:
+    with closing(opened(path)):
+        link = path.with_name("link.sqlite")
+        link.symlink_to(path)
+        for name in (path, link):
+            with pytest.raises(HistoryInUse, match="another `serve` uses it"):
+                opened(name)
+    opened(path).close()
+
+
+def test_a_killed_writer_leaves_no_lock(path: Path) -> None:
+    hold = (
+        "import sys; from pathlib import Path; from streaming.serve.history import History\n"
+        "h = History(Path(sys.argv[1]), cluster_id='c', diffs_topic='d'); print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(HistoryInUse):
+            opened(path)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(10)
+        opened(path).close()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: bool) -> None:
+    with closing(opened(path)) as history:
+        history.check()
+        copy = path.with_name("copy.sqlite")
+        filled(copy)
+        if replaced:
+            copy.replace(path)
+        else:
+            path.unlink()
+        with pytest.raises(HistoryGone, match="was removed or replaced while in use"):
+            history.check()
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HistoryFailure, match="--database"):
+        opened(tmp_path / "file" / "h.sqlite")
