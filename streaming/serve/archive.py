@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -106,15 +106,14 @@ class Archive:
                 return None
             found: list[StoredRound] = []
             size = 0
-            rows = connection.execute(
-                "SELECT seq, summary, body FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit)
-            )
-            for row_seq, summary, body in rows:
-                raw = zlib.decompress(body)
-                found.append(StoredRound(row_seq, _summaries.decode(summary), raw))
-                size += len(raw)
-                if size > max_bytes:
-                    break
+            asked = "SELECT seq, summary, body FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?"
+            with closing(connection.execute(asked, (seq, limit))) as rows:
+                for row_seq, summary, body in rows:
+                    raw = zlib.decompress(body)
+                    found.append(StoredRound(row_seq, _summaries.decode(summary), raw))
+                    size += len(raw)
+                    if size > max_bytes:
+                        break
             return found
 
     def page(self, window: Window, *, with_diff: bool) -> Page:

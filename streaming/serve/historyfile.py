@@ -177,7 +177,8 @@ class HistoryFile:
                 if found is None or found.version < schema.SCHEMA_VERSION:
                     _build(self.path, cluster_id, found)
                 self.connection = _opened(self.path)
-                self._identity = self._find()
+                self._identity = _identity(self.path)
+                self._logs = {log: _identity(log) for log in (_beside(self.path, one) for one in _COMPANIONS)}
 
     def check(self) -> None:
         """Make sure that the path still names the file that is written.
@@ -187,18 +188,11 @@ class HistoryFile:
             HistoryFailure: its folder can't be read.
         """
         with schema.plainly(f"history {self.path}"):
-            if self._find() != self._identity:
+            if _identity(self.path) != self._identity:
                 raise HistoryGone(
                     f"history {self.path}: was removed or replaced while in use; "
                     "the next start builds it anew from the topics, or goes on with what stands there"
                 )
-
-    def _find(self) -> tuple[int, int] | None:
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return None
-        return status.st_dev, status.st_ino
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and let it go."""
@@ -207,8 +201,27 @@ class HistoryFile:
             with suppress(sqlite3.Error):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.connection.close()
+            with suppress(OSError):
+                self._clean()
         finally:
             os.close(self._lock)
+
+    def _clean(self) -> None:
+        """Without its file the log, which SQLite leaves then, would be taken for that of the next file."""
+        if _identity(self.path) == self._identity:
+            return
+        for path, identity in self._logs.items():
+            if identity is not None and _identity(path) == identity:
+                path.unlink()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path names; None when there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -13,9 +13,9 @@ _GROUPS: Final = ("/api/groups/", "/groups/")
 class WholeGroups:
     """Middleware: what was percent-encoded in a group's id parts nothing.
 
-    Below these paths the path goes on with slashes, line breaks and percent signs still encoded; the handler decodes
-    the id that the route found. Else ``team/rounds`` would be taken for the rounds of ``team``, and no route would
-    match an id with a line break.
+    Below these paths the path goes on with slashes, line breaks and percent signs still encoded; the handler
+    decodes the id that the route found. Else ``team/rounds`` would be taken for the rounds of ``team``, and no
+    route would match an id with a line break.
     """
 
     def __init__(self, app: ASGIApp) -> None:

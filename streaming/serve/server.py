@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import resource
 import signal
 import socket
 import threading
@@ -17,12 +16,13 @@ from typing import Any, Final
 
 import uvicorn
 from anyio import CapacityLimiter, to_thread
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from assignors.errors import MonitorError, OutsideFailure
+from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
+from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
 from streaming.serve.history import History, Limits
@@ -36,19 +36,8 @@ _READERS: Final = 4
 #: Seconds that requests under way get to end once the process is told to stop.
 _DRAIN: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
-#: Seconds a connection may stay open without asking for anything, and a request's head may take.
-IDLE_SECONDS: Final = 15
-#: Seconds that a client may leave an answer untaken.
-_UNTAKEN_SECONDS: Final = 60
-#: Connections beside those that follow the feed, and files that are open beside connections.
-_MORE_CONNECTIONS: Final = 256
-_OTHER_FILES: Final = 64
 #: Seconds between looks at the follower.
 _WATCH_SECONDS: Final = 1.0
-
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-)
 
 
 class AddressUnusable(OutsideFailure):
@@ -87,72 +76,6 @@ def address(listening: socket.socket) -> str:
     """What to open in a browser."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-class _Protocol(H11Protocol):
-    """uvicorn's own, with bounds on what a connection may take: of places, of time to ask, of time to listen.
-
-    It also gives the feed a way to drop a connection whose client takes no bytes: closing it would wait until
-    everything buffered is taken, which is never.
-    """
-
-    _deadline: asyncio.TimerHandle | None = None
-    _untaken: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) >= (self.limit_concurrency or 0):
-            transport.write(_FULL)
-            transport.close()
-            return
-        self.app_state = {**self.app_state, "abort": transport.abort}
-        self._await_head()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._cancel(self._deadline)
-            self._deadline = None
-        elif self._deadline is None:
-            self._await_head()
-
-    def _await_head(self) -> None:
-        """The whole head of a request must be there by then: bytes of it that drip in don't move it."""
-        self._deadline = self.loop.call_later(IDLE_SECONDS, self._late)
-
-    def _late(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if self._untaken is None:
-            self._untaken = self.loop.call_later(_UNTAKEN_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._cancel(self._untaken)
-        self._untaken = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._cancel(self._deadline)
-        self._cancel(self._untaken)
-
-    @staticmethod
-    def _cancel(timer: asyncio.TimerHandle | None) -> None:
-        if timer is not None:
-            timer.cancel()
-
-
-def _connections(max_clients: int) -> int:
-    """How many connections may be open: followers and some more, or what the system's limit on files leaves."""
-    wanted = max_clients + _MORE_CONNECTIONS
-    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files < wanted + _OTHER_FILES and files != resource.RLIM_INFINITY:
-        files = wanted + _OTHER_FILES if most == resource.RLIM_INFINITY else min(wanted + _OTHER_FILES, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-    return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - _OTHER_FILES))
 
 
 class _Server(uvicorn.Server):
@@ -209,8 +132,10 @@ class FeedServer:
     def stop(self) -> None:
         """Drain and end, as a signal does; from any thread."""
         self._stopped.set()
-        if self._loop is not None and self._server is not None:
-            self._loop.call_soon_threadsafe(self._server.stop)
+        loop, server = self._loop, self._server
+        if loop is not None and server is not None:
+            with suppress(RuntimeError):  # it ended by itself meanwhile
+                loop.call_soon_threadsafe(server.stop)
 
     def run(self) -> None:
         """Serve until a signal or :meth:`stop`; what was read is stored by then.
@@ -233,7 +158,7 @@ class FeedServer:
             loopback_only=is_loopback(options.host),
             max_clients=options.max_clients,
         )
-        server = _Server(_uvicorn_config(app, _connections(options.max_clients)), board.close)
+        server = _Server(_uvicorn_config(app, connections.allow(options.max_clients)), board.close)
         self._loop, self._server = loop, server
         if self._stopped.is_set():
             server.stop()
@@ -250,6 +175,7 @@ class FeedServer:
         finally:
             watching.cancel()
             board.close()
+            self._loop = None
             await to_thread.run_sync(follower.stop)
             archive.close()
             self._history.close()
@@ -261,18 +187,18 @@ async def _watch(follower: Follower) -> None:
         follower.watch()
 
 
-def _uvicorn_config(app: Any, connections: int) -> uvicorn.Config:
+def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=_Protocol,
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=IDLE_SECONDS,
+        timeout_keep_alive=connections.IDLE_SECONDS,
         timeout_graceful_shutdown=_DRAIN,
-        limit_concurrency=connections + 1,  # uvicorn's own check comes with the request: too late
+        limit_concurrency=most + 1,  # uvicorn's own check comes with the request: too late
         h11_max_incomplete_event_size=_MAX_REQUEST_HEAD,
         proxy_headers=False,
         backlog=512,

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.serve.history import History
+from streaming.serve.history import History, Limits
+from streaming.serve.server import ServeOptions
 
 
 @pytest.fixture
@@ -13,3 +14,9 @@ def history(tmp_path: Path) -> Iterator[History]:
     history = History(tmp_path / "history.sqlite", cluster_id="c-1", diffs_topic="rebalance.diffs")
     yield history
     history.close()
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> ServeOptions:
+    """A server on a free port that keeps everything."""
+    return ServeOptions(tmp_path / "h.sqlite", "rebalance.diffs", port=0, limits=Limits(2**50, 2**40))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from anyio import CapacityLimiter
@@ -118,6 +119,59 @@ def test_a_group_may_be_called_what_a_route_is(history: History) -> None:
     assert ask(app, "/api/groups/team/rounds").status == 404
 
 
+ODD = [
+    "a\nb",
+    "\n",
+    "a\n",
+    "\x00",
+    "\x1b]0;title\x07",
+    "a/b",
+    "100%",
+    "%2F",
+    "a?b#c",
+    " ",
+    "\u202egnp",
+    "rounds",
+    "é\r",
+]
+
+
+def test_a_group_may_be_called_anything(history: History) -> None:
+    for number, name in enumerate(ODD):
+        history.append(records(Group(name, {"t": 6}, 2).diffs(2), start=2 * number))
+    app = service(history)
+    page = ask(app, "/").body
+    for number, name in enumerate(ODD):
+        path = f"/api/groups/{quote(name, safe='')}"
+        assert ask(app, path).json["group"]["groupId"] == name
+        assert len(ask(app, f"{path}/rounds").json["rounds"]) == 2
+        assert ask(app, f"{path}/rounds/{2 * number + 1}").json["diff"]["groupId"] == name
+        assert len(ask(app, f"{path}/timeline").json["rounds"]) == 2
+        assert ask(app, f"/groups/{quote(name, safe='')}").body == page
+
+
+def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -> None:
+    history.append(records(Group("g", {"t": 6}, 2).diffs(2)))
+    app = service(history)
+    history._connection.execute("UPDATE rounds SET body = x'00', changes = x'00'")
+    for target in ("/api/rounds", "/api/groups/g/rounds/1", "/api/groups/g/timeline"):
+        answer = ask(app, target)
+        assert (answer.status, answer.json["type"]) == (503, "/problems#history")
+        assert "is damaged; restore a copy, or remove it to build it anew" in answer.json["detail"]
+    history._connection.execute("DROP TABLE rounds")
+    answer = ask(service(history), "/api/rounds?view=summary")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "10")
+    assert "no such table: rounds" in answer.json["detail"]
+
+
+def test_a_history_that_is_gone_is_a_problem_document(history: History) -> None:
+    app = service(history)
+    history.path.unlink()
+    answer = ask(app, "/api/rounds")
+    assert (answer.status, answer.headers["content-type"]) == (503, "application/problem+json")
+    assert "it can't be opened" in answer.json["detail"]
+
+
 def test_only_reading(app: Starlette) -> None:
     assert ask(app, "/api/groups", {"content-length": "3"}, method="POST").status == 405
     answer = ask(app, "/api/groups", method="POST")
@@ -136,9 +190,20 @@ def test_every_answer_carries_the_security_headers(app: Starlette) -> None:
 
 def test_loopback_answers_to_its_own_names_only(app: Starlette, history: History) -> None:
     assert ask(app, "/health", host="evil.example:8686").status == 421
-    assert ask(app, "/health", host="127.evil.example").status == 421
-    for host in ("localhost:1", "127.0.0.1:8686", "[::1]:8686"):
-        assert ask(app, "/health", host=host).status == 200
+    for host in ("127.evil.example", "[::1].evil.com", "[::1]evil.com", "[::1%evil.com]", "::1", "[[::1]]"):
+        assert ask(app, "/health", host=host).status == 421, host
+    for host in (
+        "localhost@evil.com",
+        "localhost:80@evil.com",
+        "localhost.evil.com",
+        "",
+        " ",
+        "[::1]:x",
+        "::",
+    ):
+        assert ask(app, "/health", host=host).status == 421, host
+    for host in ("localhost:1", "LocalHost", "127.0.0.1:8686", "[::1]:8686", "[::1]", "[0:0::1]:"):
+        assert ask(app, "/health", host=host).status == 200, host
     assert ask(service(history, loopback_only=False), "/health", host="feed.internal").status == 200
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from dataclasses import dataclass
 
 import msgspec
@@ -13,8 +13,9 @@ from anyio import CapacityLimiter
 from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter
-from streaming.serve.feed import Feed, FeedTimes, Listener
+from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Listener
 from streaming.serve.history import History, Limits
+from streaming.serve.standing import Stale, Standing
 from tests.support.feed import records
 from tests.support.histories import Group
 
@@ -169,6 +170,41 @@ def test_a_filter_sends_what_it_takes_and_marks_carry_the_place(feeding: Feeding
             assert events[-1].id == f"{feeding.history.epoch}.61"
 
     asyncio.run(run())
+
+
+def test_a_filter_on_a_group_hears_how_things_stand(feeding: Feeding) -> None:
+    async def run() -> None:
+        feeding.store(2)
+        async with feeding.listen(wanted=Filter(group="another")) as reader:
+            await reader.until("snapshot")
+            stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
+            feeding.board.progress(Standing(lag=None, stale=stale))
+            told = (await reader.until("progress"))[-1]
+            assert told.id is None  # at once, and not with the next mark of silence
+            assert told.data == {
+                "caughtUp": False,
+                "lag": None,
+                "seq": 2,
+                "stale": {"kind": "kafka-unreachable", "reason": "No contact with Kafka", "since": 5},
+            }
+
+    asyncio.run(run())
+
+
+def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: Feeding) -> None:
+    feeding.store(20)
+    feeding.history._connection.execute("UPDATE rounds SET body = x'00'")
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        sent.append(dict(message))
+
+    asyncio.run(FeedResponse(feeding.feed, Filter(), 5)({"method": "GET", "state": {}}, receive, send))
+    assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 
 def test_closing_ends_the_stream(feeding: Feeding) -> None:

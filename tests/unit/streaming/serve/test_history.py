@@ -99,7 +99,13 @@ def changed(value: bytes | None, **fields: object) -> bytes:
     return json.dumps(json.loads(value or b"") | fields).encode()
 
 
-ASSIGNMENT = encode(Group("g", GROUP, 1).latest())
+def assignment() -> bytes:
+    group = Group("g", GROUP, 1)
+    group.diffs(3)
+    return encode(group.latest())
+
+
+ASSIGNMENT = assignment()
 
 
 @pytest.mark.parametrize(

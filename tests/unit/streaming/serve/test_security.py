@@ -20,6 +20,10 @@ from streaming.serve.security import UnusableToken, is_loopback, read_token
         ("10.0.0.1", False),
         ("127.evil.example", False),
         ("", False),
+        ("[::1].evil.com", False),
+        ("::1%evil.com", False),
+        ("[::1", False),
+        ("LOCALHOST", True),
     ],
 )
 def test_loopback(host: str, expected: bool) -> None:

@@ -1,0 +1,78 @@
+"""A whole server over a source in memory, on a thread of the test."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from assignors.errors import MonitorError
+from streaming.serve.server import FeedServer, ServeOptions
+from tests.support.feed import MemorySource
+
+
+def asking(port: int, path: str, *, buffer: int | None = None) -> socket.socket:
+    """A client that has asked for ``path`` and reads, or not, what comes into its ``buffer``."""
+    client = socket.socket()
+    if buffer:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    client.settimeout(10)
+    client.connect(("127.0.0.1", port))
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return client
+
+
+@dataclass
+class Running:
+    source: MemorySource
+    server: FeedServer
+    ended: list[MonitorError | None] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.server.address.rsplit(":", 1)[1])
+
+    def ask(self, path: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    def get(self, path: str) -> Any:
+        return json.loads(self.ask(path)[1])
+
+    def metrics(self) -> dict[str, float]:
+        """Samples by their name and labels, as they stand in the exposition."""
+        lines = self.ask("/metrics")[1].decode().splitlines()
+        return {
+            name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")
+        }
+
+    def run(self) -> None:
+        try:
+            self.server.run()
+        except MonitorError as error:
+            self.ended.append(error)
+        else:
+            self.ended.append(None)
+
+
+@contextlib.contextmanager
+def running(options: ServeOptions, source: MemorySource | None = None) -> Iterator[Running]:
+    """A server on its own thread; stopped as a signal would."""
+    source = source or MemorySource()
+    feed = Running(source, FeedServer(source, options, cluster_id="c"))
+    thread = threading.Thread(target=feed.run, daemon=True)
+    thread.start()
+    try:
+        yield feed
+    finally:
+        feed.server.stop()
+        thread.join(15)
+        assert not thread.is_alive()

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from streaming.serve import connections
+from streaming.serve.feed import FeedTimes
+from streaming.serve.server import ServeOptions
+from tests.support.feed import records
+from tests.support.feed_server import Running, asking, running
+from tests.support.histories import Group
+from tests.support.wait import eventually
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 1)
+    monkeypatch.setattr(connections, "UNTAKEN_SECONDS", 1)
+
+
+def connected(feed: Running) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", feed.port))
+    client.settimeout(10)
+    return client
+
+
+def test_a_client_that_stops_reading_is_cut_off_and_nobody_waits_for_it(options: ServeOptions) -> None:
+    options = replace(options, times=FeedTimes(stuck=1.0, keep_alive=1.0))
+    with (
+        running(options) as feed,
+        asking(feed.port, "/api/stream", buffer=4096) as deaf,
+        asking(feed.port, "/api/stream") as fine,
+    ):
+        eventually(lambda: feed.metrics()["rebalance_monitor_feed_clients"] == 2)
+        feed.source.put(*records(Group("g", {"t": 200}, 1).diffs(3000)))
+        received = b""
+        while b'event: round\ndata: {"seq":3000,' not in received[-200_000:]:
+            received += fine.recv(1 << 20)
+        eventually(lambda: feed.metrics()["rebalance_monitor_feed_clients_cut_off_total"] == 1)
+        with contextlib.suppress(ConnectionResetError):
+            while deaf.recv(1 << 20):
+                pass
+        assert received.count(b"event: round") == 3000
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_answer_that_nobody_takes_is_given_up(options: ServeOptions) -> None:
+    with running(options) as feed:
+        feed.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections inherit it
+        feed.source.put(*records(Group("g", {"t": 500}, 1).diffs(500)))
+        eventually(lambda: feed.get("/ready")["seq"] == 500)
+        with asking(feed.port, "/api/rounds?limit=500", buffer=4096) as deaf:
+            time.sleep(2)  # what is tried: a client that takes nothing for longer than is allowed
+            with pytest.raises(ConnectionResetError):
+                while deaf.recv(1 << 20):
+                    pass
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_connection_that_asks_nothing_is_closed(options: ServeOptions) -> None:
+    with running(options) as feed, connected(feed) as idle:
+        assert idle.recv(10) == b""
+
+
+def drips(head: bytes) -> Iterator[bytes]:
+    for byte in head:
+        yield bytes([byte])
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_head_that_drips_in_is_not_waited_for(options: ServeOptions, before: bytes) -> None:
+    """Also behind a request that was answered on the same connection."""
+    with running(options) as feed, connected(feed) as client:
+        client.sendall(before)
+        if before:
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        started = time.monotonic()
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            for byte in drips(b"GET /health HTTP/1.1\r\nHost: " + b"x" * 100):
+                client.sendall(byte)
+                time.sleep(0.1)
+        assert time.monotonic() - started < 8
+
+
+def test_a_request_line_without_end_is_refused(options: ServeOptions) -> None:
+    with running(options) as feed, connected(feed) as client:
+        client.sendall(b"GET /" + b"x" * 70_000)
+        assert client.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_connections_are_bounded_and_places_are_given_back(
+    options: ServeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_MORE_CONNECTIONS", 2)
+    with running(replace(options, max_clients=1)) as feed:
+        with contextlib.ExitStack() as held:
+            for _ in range(3):
+                held.enter_context(connected(feed))
+            eventually(lambda: refused(feed))
+        eventually(lambda: not refused(feed))
+        assert feed.ask("/health")[0] == 200
+
+
+def refused(feed: Running) -> bool:
+    with asking(feed.port, "/health") as client:
+        answer = client.recv(1000)
+    return answer.startswith(b"HTTP/1.1 503") and b"retry-after" in answer
+
+
+def test_the_limit_on_files_is_raised_and_then_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = [(256, 500)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, found: limits.append(found))
+    assert connections.allow(100) == 100 + 256
+    assert limits[-1] == (100 + 256 + 64, 500)
+    assert connections.allow(1000) == 500 - 64
+    assert limits[-1] == (500, 500)

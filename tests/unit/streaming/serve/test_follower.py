@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import pytest
+
+from assignors.errors import MonitorError, OutsideFailure
+from streaming.serve import follower
+from streaming.serve.follower import FollowerEnded
+from streaming.serve.history import Limits, Record
+from streaming.serve.schema import HistoryFailure, HistoryGone
+from streaming.serve.server import ServeOptions
+from streaming.serve.standing import Stale
+from tests.support.feed import DIFFS, MemorySource, records
+from tests.support.feed_server import Running, running
+from tests.support.histories import Group
+from tests.support.wait import eventually
+
+READY = {"ready": True, "lag": 0}
+
+
+def made(count: int, name: str = "g") -> list[Record]:
+    return records(Group(name, {"t": 6}, 1).diffs(count))
+
+
+def ready(feed: Running, seq: int) -> bool:
+    return feed.ask("/ready")[0] == 200 and feed.get("/ready") == {**READY, "seq": seq}
+
+
+def end_of(feed: Running) -> MonitorError | None:
+    """What the process ends with, without being asked to end."""
+    eventually(lambda: feed.ended)
+    return feed.ended[0]
+
+
+@dataclass
+class Failing(MemorySource):
+    """A source that raises once it is told what."""
+
+    error: BaseException | None = None
+
+    def poll(self, timeout: float) -> list[Record]:
+        if self.error is not None:
+            raise self.error
+        return super().poll(timeout)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("odd"), OverflowError("too large"), MemoryError(), SystemExit(0), KeyError("x")]
+)
+def test_a_follower_that_fails_ends_the_process(options: ServeOptions, error: BaseException) -> None:
+    source = Failing()
+    with running(options, source) as feed:
+        eventually(lambda: ready(feed, 0))
+        source.error = error
+        ended = end_of(feed)
+    assert isinstance(ended, FollowerEnded)
+    assert (ended.exit_status, ended.__cause__) == (3, error)
+    assert f"reading the topics ended with {type(error).__name__}" in str(ended)
+    assert "\n" not in str(ended)
+
+
+def test_an_error_outside_ends_the_process_with_its_line(options: ServeOptions) -> None:
+    source = Failing(error=OutsideFailure("topic t: not allowed"))
+    with running(options, source) as feed:
+        assert str(end_of(feed)) == "topic t: not allowed"
+
+
+def test_a_history_that_cannot_be_written_ends_the_process(options: ServeOptions) -> None:
+    with running(options) as feed:
+        eventually(lambda: ready(feed, 0))
+        feed.server._history._connection.execute("DROP TABLE positions")
+        feed.source.put(*made(1))
+        ended = end_of(feed)
+    assert isinstance(ended, HistoryFailure)
+    assert "no such table: positions" in str(ended)
+
+
+def test_retention_that_fails_ends_the_process(
+    options: ServeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "_TRIM_EVERY", 0.2)
+    with running(replace(options, limits=Limits(1, 2**30))) as feed:
+        feed.server._history._connection.execute(
+            "CREATE TEMP TRIGGER broken BEFORE DELETE ON rounds BEGIN SELECT RAISE(FAIL, 'no'); END"
+        )
+        feed.source.put(*made(4))
+        assert isinstance(end_of(feed), HistoryFailure)
+
+
+def test_a_full_disk_is_told_and_waited_for(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "_BLOCKED_SECONDS", 0.05)
+    with running(options) as feed:
+        eventually(lambda: ready(feed, 0))
+        connection = feed.server._history._connection
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        feed.source.put(*made(300))
+        eventually(lambda: feed.ask("/ready")[0] == 503)
+        told = feed.get("/ready")
+        assert (told["ready"], told["lag"], told["stale"]["kind"]) == (False, None, "history-blocked")
+        assert feed.metrics()["rebalance_monitor_feed_caught_up"] == 0
+        assert feed.metrics()['rebalance_monitor_feed_stale{cause="history-blocked"}'] == 1
+        connection.execute("PRAGMA max_page_count = 100000")
+        eventually(lambda: ready(feed, 300))
+        assert feed.metrics()['rebalance_monitor_feed_stale{cause="history-blocked"}'] == 0
+
+
+def test_a_full_disk_during_retention_is_told_and_waited_for(
+    options: ServeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from streaming.serve.history import History
+    from streaming.serve.schema import HistoryBlocked
+
+    monkeypatch.setattr(follower, "_BLOCKED_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "_TRIM_EVERY", 0.05)
+    full = threading.Event()
+    full.set()
+
+    def trim(*_: object) -> int:
+        if full.is_set():
+            raise HistoryBlocked("history h: the disk is full")
+        return 0
+
+    monkeypatch.setattr(History, "trim", trim)
+    with running(options) as feed:
+        eventually(lambda: feed.get("/ready").get("stale"))
+        full.clear()
+        eventually(lambda: ready(feed, 0))
+
+
+def test_told_to_stop_while_the_disk_is_full_it_stops_and_reads_again(options: ServeOptions) -> None:
+    source = MemorySource()
+    with running(options, source) as feed:
+        eventually(lambda: ready(feed, 0))
+        connection = feed.server._history._connection
+        connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
+        source.put(*made(300))
+        eventually(lambda: feed.ask("/ready")[0] == 503)
+    assert feed.ended == [None]
+    with running(options, source) as feed:
+        eventually(lambda: ready(feed, 300))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_history_that_is_removed_ends_the_process(options: ServeOptions, replaced: bool) -> None:
+    source = MemorySource()
+    source.put(*made(5))
+    with running(options, source) as feed:
+        eventually(lambda: ready(feed, 5))
+        if replaced:
+            copy = options.history.with_name("copy")
+            copy.write_bytes(options.history.read_bytes())
+            copy.replace(options.history)
+        else:
+            options.history.unlink()
+        assert isinstance(end_of(feed), HistoryGone)
+    options.history.unlink(missing_ok=True)
+    with running(options, source) as feed:
+        eventually(lambda: ready(feed, 5))
+
+
+@dataclass
+class Stalling(MemorySource):
+    """A source whose poll does not return until it is let go."""
+
+    let_go: threading.Event = field(default_factory=threading.Event)
+
+    def poll(self, timeout: float) -> list[Record]:
+        found = super().poll(timeout)
+        self.let_go.wait(20)
+        return found
+
+
+def test_a_follower_that_is_stalled_is_told(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "STALLED_SECONDS", 0.3)
+    source = Stalling()
+    source.let_go.set()
+    with running(options, source) as feed:
+        eventually(lambda: ready(feed, 0))
+        source.let_go.clear()
+        eventually(lambda: feed.ask("/ready")[0] == 503)
+        assert feed.get("/ready")["stale"]["kind"] == "follower-stalled"
+        source.let_go.set()
+        eventually(lambda: ready(feed, 0))
+
+
+def test_what_the_source_says_is_told_and_taken_back(options: ServeOptions) -> None:
+    source = MemorySource()
+    source.put(*made(5))
+    with running(options, source) as feed:
+        eventually(lambda: ready(feed, 5))
+        source.stale = Stale("kafka-unreachable", "No contact with Kafka", 1_700_000_000_000)
+        eventually(lambda: feed.ask("/ready")[0] == 503)
+        stale = {"kind": "kafka-unreachable", "reason": "No contact with Kafka", "since": 1_700_000_000_000}
+        assert feed.get("/ready") == {"ready": False, "lag": None, "seq": 5, "stale": stale}
+        listed = feed.get("/api/groups")
+        assert (listed["caughtUp"], listed["stale"]) == (False, stale)
+        assert feed.metrics()['kafka_consumergroup_group_state{consumergroup="g",state="Unknown"}'] == 1
+        assert feed.metrics()["rebalance_monitor_feed_stale_since_timestamp_seconds"] == 1_700_000_000
+        source.stale = None
+        eventually(lambda: ready(feed, 5))
+        assert "stale" not in feed.get("/api/groups")
+
+
+def test_a_topic_made_anew_while_running_is_read_from_its_start(options: ServeOptions) -> None:
+    source = MemorySource()
+    source.put(*made(9))
+    with running(options, source) as feed:
+        eventually(lambda: ready(feed, 9))
+        source.ids = {}
+        source.log = []
+        source.log = made(20, "h")
+        source.ids = {DIFFS: "t-2"}
+        eventually(lambda: ready(feed, 29))
+        assert {one["groupId"]: one["rounds"] for one in feed.get("/api/groups")["groups"]} == {
+            "g": 9,
+            "h": 20,
+        }
+
+
+def test_a_record_with_numbers_out_of_range_stops_nobody(options: ServeOptions) -> None:
+    good = made(2)
+    bad = msgspec.structs.replace(
+        good[0],
+        offset=1,
+        id="bad",
+        value=(good[0].value or b"").replace(b'"moved":', b'"moved":1180591620717411303424'),
+    )
+    with running(options) as feed:
+        feed.source.put(good[0], bad, msgspec.structs.replace(good[1], offset=2))
+        eventually(lambda: ready(feed, 2))
+        assert feed.metrics()["rebalance_monitor_feed_refused_records_total"] == 1
+
+
+def test_retention_runs_while_serving(options: ServeOptions) -> None:
+    options = replace(options, limits=Limits(1, 2**30))
+    source = MemorySource()
+    source.put(*made(4))
+    with running(options, source) as feed:
+        eventually(lambda: feed.get("/ready")["seq"] == 4)
+    with running(options, source) as feed:  # the first round of trimming comes with the first step
+        eventually(lambda: feed.get("/api/rounds")["rounds"] == [])
