@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from streaming.serve.history import Limits
+from streaming.serve.server import ServeOptions
+from streaming.serve.standing import Stale
 from tests.support.browser import chromium, open_page
+from tests.support.feed import DIFFS, MemorySource, records
+from tests.support.feed_server import running
+from tests.support.histories import Group
 
 pytestmark = pytest.mark.browser
 
@@ -172,6 +179,59 @@ def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
     watched = open_page(browser, f"{url}/groups/nobody")
     expect(watched.page.locator(".empty")).to_contain_text("No such group yet")
     watched.page.context.close()
+
+
+def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) -> None:
+    source = MemorySource()
+    source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Limits(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, feed.server.address)
+        page = watched.page
+        live, warning = page.locator("#live"), page.locator("#stale")
+        expect(live).to_have_text("Live")
+        expect(warning).to_be_hidden()
+        source.stale = Stale("kafka-unreachable", "No contact with Kafka", int(time.time() * 1000) - 60_000)
+        expect(live).to_have_text("Not up to date")
+        expect(warning).to_have_text(
+            re.compile(
+                r"^No contact with Kafka since (\d+ \w+ )?\d\d:\d\d:\d\d; what is shown was true then\.$"
+            )
+        )
+        state = page.locator(".grid-row:not([hidden]) .state").first
+        was = "element => getComputedStyle(element, '::before').content"
+        assert state.evaluate(was) == '"was"'
+        page.reload()  # it also stands in the snapshot
+        expect(warning).to_be_visible()
+        source.stale = None
+        expect(live).to_have_text("Live")
+        expect(warning).to_be_hidden()
+        assert state.evaluate(was) == "none"
+        assert watched.errors == []
+    expect(warning).to_contain_text("No contact with the server since", timeout=15_000)
+    page.context.close()
+
+
+def test_a_group_may_be_called_anything(browser: Browser, tmp_path: Path) -> None:
+    names = ["a\nb", "50%/x", "<b>bold</b>", "\x1b]0;title\x07", "\u202egnp"]
+    source = MemorySource()
+    for number, name in enumerate(names):
+        source.put(*records(Group(name, {"t": 6}, 1).diffs(3), start=3 * number))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Limits(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, feed.server.address)
+        page = watched.page
+        shown = ["a␊b", "50%/x", "<b>bold</b>", "␛]0;title␇", "\\u202egnp"]
+        for name in shown:
+            page.locator(".grid-row:not([hidden]) a").get_by_text(name, exact=True).click()
+            expect(page.locator("h1")).to_have_text(name)
+            expect(page.locator(".round")).to_have_count(3)
+            page.reload()
+            expect(page.locator(".round")).to_have_count(3)
+            page.go_back()
+            expect(page.locator(".count")).to_have_text("5 groups")
+        assert watched.errors == []
+        page.context.close()
 
 
 def test_the_token_is_asked_for(browser: Browser, tmp_path: Path) -> None:

@@ -1,0 +1,169 @@
+"""What happens to the cluster while the server runs: it must be told, and nothing may be lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from streaming.kafka.broker import EmbeddedBroker
+from tests.integration.streaming.serve.test_serve import ids, made
+from tests.support.kafka import PROPERTIES, eventually, unique
+from tests.support.serving import Follower, Publisher, Serve
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """A broker that may be stopped: nobody else uses it."""
+    with EmbeddedBroker(data_dir=tmp_path_factory.mktemp("broker"), properties=PROPERTIES) as broker:
+        yield broker
+
+
+@pytest.fixture
+def serve(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Serve]:
+    with Serve(own_broker.bootstrap_servers, f"{unique('outage')}.", tmp_path) as serve:
+        yield serve
+
+
+def told(serve: Serve) -> dict[str, Any]:
+    status, answer = serve.ask("/ready")
+    assert (status == 200) is answer["ready"]
+    return answer  # type: ignore[no-any-return]
+
+
+def stale(serve: Serve, kind: str) -> bool:
+    return told(serve).get("stale", {}).get("kind") == kind
+
+
+def delete(serve: Serve, *topics: str) -> None:
+    admin = AdminClient({"bootstrap.servers": serve.settings.kafka.bootstrap_servers})
+    for deleted in admin.delete_topics(list(topics)).values():
+        deleted.result(20)
+    eventually(lambda: not set(topics) & set(admin.list_topics(timeout=10).topics))
+
+
+def both(serve: Serve) -> tuple[str, str]:
+    return serve.settings.topics.diffs, serve.settings.topics.assignments
+
+
+def test_topics_made_anew_while_running_are_read_from_their_start(serve: Serve) -> None:
+    before = made(2, 10)
+    Publisher(serve).put(before)
+    serve.start().await_status("/ready", 200)
+    follower = Follower(serve.port)
+    eventually(lambda: len(serve.ids()) == 20)
+    delete(serve, *both(serve))
+    eventually(lambda: stale(serve, "topic-missing"), timeout=15)
+    later = made(2, 30)[20:]  # more than before: offsets alone would look fine
+    Publisher(serve).put(later)
+    serve.await_status("/ready", 200)
+    eventually(lambda: sorted(serve.ids()) == ids([*before, *later]))
+    eventually(lambda: sorted(follower.ids) == ids(later))
+    follower.ending.set()
+
+
+def test_a_broker_that_is_away_is_told_and_what_changed_meanwhile_is_read(
+    serve: Serve, own_broker: EmbeddedBroker
+) -> None:
+    before = made(2, 10)
+    Publisher(serve).put(before)
+    serve.start().await_status("/ready", 200)
+    own_broker.kill()
+    away = time.time()
+    eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
+    assert abs(told(serve)["stale"]["since"] / 1000 - away) < 10
+    own_broker.restart()
+    delete(serve, *both(serve))
+    later = made(2, 30)[20:]
+    Publisher(serve).put(later)
+    eventually(lambda: sorted(serve.ids()) == ids([*before, *later]), timeout=60)
+    serve.await_status("/ready", 200)
+
+
+def test_a_broker_that_hangs_is_told(serve: Serve, own_broker: EmbeddedBroker) -> None:
+    Publisher(serve).put(made(1, 3))
+    serve.start().await_status("/ready", 200)
+    assert own_broker.pid is not None
+    os.kill(own_broker.pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: stale(serve, "kafka-unreachable"), timeout=20)
+    finally:
+        os.kill(own_broker.pid, signal.SIGCONT)
+    serve.await_status("/ready", 200)
+
+
+def test_partitions_that_are_added_are_read(serve: Serve) -> None:
+    publisher = Publisher(serve)
+    publisher.put(made(2, 3))
+    serve.start().await_status("/ready", 200)
+    admin = AdminClient({"bootstrap.servers": serve.settings.kafka.bootstrap_servers})
+    count = len(admin.list_topics(timeout=10).topics[publisher.topic].partitions)
+    admin.create_partitions([NewPartitions(publisher.topic, count + 3)])[publisher.topic].result(20)
+    eventually(lambda: len(admin.list_topics(timeout=10).topics[publisher.topic].partitions) == count + 3)
+    wanted = made(40, 2)
+    Publisher(serve).put(wanted)
+    eventually(lambda: {*ids(wanted)} <= {*serve.ids()})
+
+
+def test_the_second_server_on_a_history_is_refused_in_one_line(serve: Serve, tmp_path: Path) -> None:
+    Publisher(serve).put(made(1, 3))
+    serve.start().await_status("/ready", 200)
+    other = Serve(serve.settings.kafka.bootstrap_servers, serve.settings.topics.prefix, tmp_path)
+    other.log = tmp_path / "other.log"
+    with other:
+        other.start(wait=False)
+        assert other.process is not None
+        assert other.process.wait(30) == 3
+    lines = [line for line in other.log.read_text().splitlines() if line.startswith("error:")]
+    assert len(lines) == 1
+    assert "another `serve` uses it" in lines[0]
+    assert len(serve.ids()) == 3
+
+
+def test_the_file_of_another_program_stays_and_ends_it_with_two(serve: Serve, tmp_path: Path) -> None:
+    Publisher(serve).put(made(1, 3))
+    notes = tmp_path / "history.sqlite"
+    notes.write_text("my notes\n")
+    serve.start(wait=False)
+    assert serve.process is not None
+    assert serve.process.wait(30) == 2
+    assert notes.read_text() == "my notes\n"
+    assert {one.name for one in tmp_path.iterdir()} == {"history.sqlite", "serve.log"}
+
+
+def test_a_history_that_is_removed_ends_it_with_three_and_is_built_anew(serve: Serve, tmp_path: Path) -> None:
+    wanted = made(2, 10)
+    Publisher(serve).put(wanted)
+    serve.start().await_status("/ready", 200)
+    (tmp_path / "history.sqlite").unlink()
+    assert serve.process is not None
+    assert serve.process.wait(20) == 3
+    assert "was removed or replaced while in use" in serve.log.read_text()
+    serve.start().await_status("/ready", 200)
+    assert sorted(serve.ids()) == ids(wanted)
+    assert "Traceback" not in serve.log.read_text().rsplit("serving", 1)[1]
+
+
+def test_a_lock_of_another_program_is_told_and_waited_for(serve: Serve, tmp_path: Path) -> None:
+    publisher = Publisher(serve)
+    publisher.put(made(1, 3))
+    serve.start().await_status("/ready", 200)
+    other = sqlite3.connect(tmp_path / "history.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    wanted = made(1, 30)
+    publisher.put(wanted)
+    eventually(lambda: stale(serve, "history-blocked"))
+    assert serve.ask("/api/rounds")[0] == 200
+    other.execute("ROLLBACK")
+    other.close()
+    eventually(lambda: sorted(serve.ids()) == ids(wanted))
+    serve.await_status("/ready", 200)
