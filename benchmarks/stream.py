@@ -38,7 +38,7 @@ from streaming.monitor.bucket import Record, Sinks, process
 from streaming.monitor.tracked import native
 from streaming.settings.config import KafkaSettings, Settings, TopicSettings
 from streaming.spark import plan
-from streaming.spark.job import PRODUCE
+from streaming.spark.query import PRODUCE
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec

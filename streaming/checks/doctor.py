@@ -16,6 +16,7 @@ from streaming.kafka.java import java
 from streaming.kafka.topics import describe_topics
 from streaming.monitor.tracked import native
 from streaming.settings.config import Settings
+from streaming.spark.pyspark import require_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Finding:
 def examine(settings: Settings, checkpoint: Path | None) -> Iterator[Finding]:
     """Every check in the order in which one needs the other."""
     yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
+    yield from _tried("spark", lambda: [f"PySpark {require_fit()}"])
     yield from _tried(
         "jars", lambda: [f"{len(fetch([spark_connector(version('pyspark'))]))} jars of Spark's connector"]
     )

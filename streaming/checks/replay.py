@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from streaming.kafka.reader import DiffRecord, read_diffs
-from streaming.kafka.tail import TopicTail
+from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import DIFF_TYPE, Record, Sinks, process
@@ -28,7 +28,7 @@ def replay(
 
     Raises:
         ClusterUnavailable, TopicsNotCreated: nobody answers, or nobody says what the topics are like.
-        TopicUnreadable: there is no such topic.
+        TopicUnreadable: there is no such topic, or it is deleted meanwhile.
     """
     topics = settings.topics
     names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
@@ -37,18 +37,18 @@ def replay(
     sinks = Sinks(*names, partitions=dict.fromkeys(names, 1), max_bytes=limits)
     bucket = Bucket()
     wanted = None if group is None else group.encode()
-    with TopicTail(settings, topics.membership, from_beginning=True) as tail:
-        while not tail.at_end and not until():
-            message = tail.poll(0.1)
-            if message is None or (wanted is not None and message.key() != wanted):
-                continue
-            place = (message.partition(), message.offset())
-            record = Record.of(*place, message.key(), message.value(), message.headers() or [])
-            for write in process(bucket, [record], 0, sinks):
-                ids = codec.ce_attributes(write.headers)
-                if ids.get("type") == DIFF_TYPE and write.topic == topics.diffs and write.value is not None:
-                    diff = msgspec.json.decode(write.value, type=Diff)
-                    yield DiffRecord(ids["id"], diff, write.value, record.partition, record.offset)
+    for message in read_to_end(settings.kafka, topics.membership):
+        if until():
+            return
+        if wanted is not None and message.key() != wanted:
+            continue
+        place = (message.partition() or 0, message.offset() or 0)
+        record = Record.of(*place, message.key(), message.value(), message.headers() or [])
+        for write in process(bucket, [record], 0, sinks):
+            ids = codec.ce_attributes(write.headers)
+            if ids.get("type") == DIFF_TYPE and write.topic == topics.diffs and write.value is not None:
+                diff = msgspec.json.decode(write.value, type=Diff)
+                yield DiffRecord(ids["id"], diff, write.value, record.partition, record.offset)
 
 
 def differences(settings: Settings, group: str | None = None) -> Iterator[str]:

@@ -23,7 +23,7 @@ from streaming.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from streaming.spark.listener import Batch
+    from streaming.spark.progress import BatchReport
 
 
 class OnDataLoss(StrEnum):
@@ -108,7 +108,8 @@ def stream(
     from streaming.cli.durations import duration_ms
     from streaming.process import log
     from streaming.settings.config import load
-    from streaming.spark.job import StreamOptions, run
+    from streaming.spark.job import run
+    from streaming.spark.options import StreamOptions
     from streaming.spark.session import SessionOptions
 
     log.configure(log_format, verbose=verbose)
@@ -165,11 +166,11 @@ def inspect_state(
 
 
 @contextmanager
-def _report(*, every_batch: bool) -> Iterator[Callable[[Batch], None]]:
+def _report(*, every_batch: bool) -> Iterator[Callable[[BatchReport], None]]:
     """What is told of a batch: a log line, or a status line where a person looks on, or nothing."""
     from rich.console import Console
 
-    from streaming.spark.listener import log_batch
+    from streaming.spark.progress import log_batch
 
     console = Console(stderr=True, highlight=False)
     if every_batch or not console.is_terminal:
@@ -178,7 +179,7 @@ def _report(*, every_batch: bool) -> Iterator[Callable[[Batch], None]]:
     with console.status("starting Spark …") as status:
         events = diffs = 0
 
-        def show(done: Batch) -> None:
+        def show(done: BatchReport) -> None:
             nonlocal events, diffs
             events, diffs = events + done.events, diffs + done.diffs
             behind = f", {done.lag:,} behind" if done.lag else ""

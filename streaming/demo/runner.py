@@ -28,6 +28,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.process.children import Child, Children
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
+from streaming.spark.pyspark import require_fit
 from streaming.wire.events import Diff
 
 PAGE_PORT = 8686
@@ -250,8 +251,9 @@ def play(
 
     Raises:
         SecuredCluster: the demo's consumers can't speak with it.
-        OutsideFailure: no Java, no broker, a part of the monitor ended by itself.
+        OutsideFailure: no Java, a PySpark that does not fit, no broker, a part of the monitor ended by itself.
     """
+    require_fit()
     with ExitStack() as stack:
         if embedded:
             view.stage("starting a Kafka broker")

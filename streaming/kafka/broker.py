@@ -30,6 +30,7 @@ from streaming.kafka.runtime import (
     write_storage,
 )
 from streaming.kafka.supervised import SupervisedProcess
+from streaming.process.private import make_private
 from streaming.settings.connection import KafkaSettings
 
 _START_SECONDS = 60.0
@@ -200,7 +201,7 @@ class EmbeddedBroker:
     def _start(self, runtime: Runtime, ports: tuple[int, int]) -> None:
         storage, config = self.data_dir / "storage", self.data_dir / "server.properties"
         try:
-            self.data_dir.mkdir(parents=True, exist_ok=True)
+            make_private(self.data_dir)
             if not (storage / "meta.properties").is_file():
                 write_storage(runtime, storage)
             write_properties(config, server_properties(storage, *ports, self._properties))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -23,6 +24,9 @@ from streaming.settings.connection import KafkaSettings
 CLIENT_ID = "rebalance-monitor"
 #: For a cluster to answer at the start: whoever waits hears what is wrong within 15 s, start-up included.
 REACH_SECONDS = 8.0
+#: While a cluster that is away is waited for: for one look, and between two.
+_LOOK_SECONDS = 5.0
+_AGAIN_SECONDS = 0.2
 _QUIET_SECONDS = 60.0
 _REMEMBERED_TEXTS = 1000
 _VARYING = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
@@ -67,6 +71,8 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
         "bootstrap.servers": settings.bootstrap_servers,
         "client.id": CLIENT_ID,
         "logger": _librdkafka_logger(),
+        # A producer, and an admin client, would have the broker make every topic that they ask for.
+        "allow.auto.create.topics": False,
         # A broker that comes back is found within a second.
         "reconnect.backoff.max.ms": 1000,
         **security.librdkafka(settings),
@@ -134,6 +140,17 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
                 f"bootstrap_servers {settings.bootstrap_servers}: no broker answers within {timeout:g} s "
                 f"({plain(reason or last.str())})"
             )
+
+
+def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:
+    """Wait until the cluster answers; False when ``stop`` is set first."""
+    while not stop.wait(_AGAIN_SECONDS):
+        try:
+            check_reachable(settings, timeout=_LOOK_SECONDS)
+        except ClusterUnavailable:
+            continue
+        return True
+    return False
 
 
 def _open(servers: str) -> str | None:

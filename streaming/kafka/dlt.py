@@ -14,10 +14,13 @@ import msgspec
 from assignors.errors import BadInput, OutsideFailure
 from assignors.partitioner import partition_for_key
 from streaming.kafka.clients import confluent_config
+from streaming.kafka.topic_reader import read_to_end
 from streaming.wire.codec import MAX_RECORD_BYTES
 from streaming.wire.dead_letters import PREFIX, TRUNCATED
 
 if TYPE_CHECKING:
+    from confluent_kafka import Message
+
     from streaming.settings.config import Settings
 
 _TIMEOUT_SECONDS = 10.0
@@ -32,7 +35,7 @@ class DeadLetterCut(BadInput):
 
 
 class DeadLettersUnavailable(OutsideFailure):
-    """The dead-letter topic can't be read or sent from."""
+    """Dead letters can't be sent again."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,42 +55,14 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read(settings: Settings) -> Iterator[DeadLetter]:
-    """Every dead letter that is in the topic now, partition by partition.
+    """Every dead letter that is in the topic now, each partition in order.
 
     Raises:
-        DeadLettersUnavailable: the topic does not exist or no broker answers.
+        TopicUnreadable: the topic does not exist.
+        ClusterUnavailable: no broker answers.
     """
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-    topic = settings.topics.dead_letters
-    consumer = Consumer(
-        confluent_config(settings.kafka)
-        | {"group.id": "rebalance-monitor-dlt", "enable.auto.commit": False}  # required, never joined
-    )
-    try:
-        described = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
-        if described.error is not None:
-            raise DeadLettersUnavailable(f"topic {topic}: {described.error.str()}")
-        for partition in sorted(described.partitions):
-            low, high = consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=_TIMEOUT_SECONDS
-            )
-            consumer.assign([TopicPartition(topic, partition, low)])
-            while low < high:
-                message = consumer.poll(_TIMEOUT_SECONDS)
-                if message is None:
-                    break  # only markers of transactions are left
-                error = message.error()
-                if error is not None:
-                    raise DeadLettersUnavailable(f"topic {topic}: {error.str()}")
-                low = message.offset() + 1
-                yield _letter(
-                    partition, message.offset(), message.key(), message.value(), message.headers() or []
-                )
-    except KafkaException as error:
-        raise DeadLettersUnavailable(f"topic {topic}: {error.args[0].str()}") from error
-    finally:
-        consumer.close()
+    for message in read_to_end(settings.kafka, settings.topics.dead_letters):
+        yield _letter(message)
 
 
 def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter]) -> int:
@@ -161,26 +136,21 @@ def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
     return [known[place] for place in places]
 
 
-def _letter(
-    partition: int,
-    offset: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: list[tuple[str, bytes | None]],
-) -> DeadLetter:
+def _letter(message: Message) -> DeadLetter:
+    headers: list[tuple[str, bytes | None]] = message.headers() or []
     reason = {
         name: (data or b"").decode(errors="replace") for name, data in headers if name.startswith(PREFIX)
     }
     return DeadLetter(
-        partition=partition,
-        offset=offset,
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
         exception=reason.get("dlt_exception", ""),
         message=reason.get("dlt_message", ""),
         source_topic=reason.get("dlt_topic", ""),
         source_partition=_number(reason.get("dlt_partition")),
         source_offset=_number(reason.get("dlt_offset")),
-        key=key,
-        value=value,
+        key=message.key(),
+        value=message.value(),
         headers=[(name, data) for name, data in headers if not name.startswith(PREFIX)],
         truncated=TRUNCATED in reason,
     )

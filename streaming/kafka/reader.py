@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.kafka.tail import TopicTail
+from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.events import Diff
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 #: Repeats come from a batch that Spark writes again, so they stand close to the first copy. Ids remembered:
 REMEMBERED_IDS = 200_000
@@ -50,7 +53,11 @@ class DiffReader:
         settings: how to reach the cluster and what the topic is called.
         from_beginning: start at the earliest diff; otherwise only diffs that land from now on.
         positions: ``{partition: next offset}`` of an earlier reader; it goes on there.
+        topic_id: that reader's; if the topic was made again since, it is read from its beginning.
         group: only this group's diffs.
+
+    A topic that is deleted while it is read is waited for, and read from its beginning once it is made again; both
+    are logged.
 
     Raises:
         TopicUnreadable: there is no such topic.
@@ -64,10 +71,17 @@ class DiffReader:
         *,
         from_beginning: bool = False,
         positions: Mapping[int, int] | None = None,
+        topic_id: str | None = None,
         group: str | None = None,
     ) -> None:
-        self._tail = TopicTail(
-            settings, settings.topics.diffs, from_beginning=from_beginning, positions=positions
+        self._topic = settings.topics.diffs
+        self._reader = TopicReader(
+            settings.kafka,
+            [self._topic],
+            from_beginning=from_beginning,
+            positions={(self._topic, number): offset for number, offset in (positions or {}).items()},
+            ids={} if topic_id is None else {self._topic: topic_id},
+            follow=True,
         )
         self._group = None if group is None else group.encode()
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -75,24 +89,31 @@ class DiffReader:
     @property
     def positions(self) -> dict[int, int]:
         """``{partition: next offset}``: give it to a later reader to go on there."""
-        return self._tail.positions
+        return {number: offset for (_, number), offset in self._reader.positions.items()}
+
+    @property
+    def topic_id(self) -> str | None:
+        """The id of the topic that the positions are of; None while there is none."""
+        return self._reader.ids.get(self._topic)
 
     @property
     def at_end(self) -> bool:
         """Whether everything that was in the topic when the reader started has been read."""
-        return self._tail.at_end
+        return self._reader.at_end
 
     def poll(self, timeout: float) -> DiffRecord | None:
         """The next new diff, or None after ``timeout`` seconds or for a record that is not asked for.
 
         Raises:
             MalformedDiff: a record is no diff; the reader goes on behind it when called again.
-            TopicUnreadable: the topic is gone.
+            NotAllowed: this user may not read it any more.
         """
-        message = self._tail.poll(timeout)
-        if message is None:
-            return None
-        partition, offset, value = message.partition(), message.offset(), message.value()
+        for message in self._reader.poll(timeout):
+            return self._record(message)
+        return None
+
+    def _record(self, message: Message) -> DiffRecord | None:
+        partition, offset, value = message.partition() or 0, message.offset() or 0, message.value() or b""
         ce_id = codec.ce_attributes(message.headers()).get("id")
         if ce_id is None or ce_id in self._seen:
             return None
@@ -105,13 +126,13 @@ class DiffReader:
             diff = _decoder.decode(value)
         except (msgspec.MsgspecError, TypeError) as problem:
             raise MalformedDiff(
-                f"{self._tail.topic} partition {partition} offset {offset}: {problem}"
+                f"{self._topic} partition {partition} offset {offset}: {problem}"
             ) from problem
         return DiffRecord(ce_id, diff, value, partition, offset)
 
     def close(self) -> None:
         """Give the connections back."""
-        self._tail.close()
+        self._reader.close()
 
     def __enter__(self) -> Self:
         return self

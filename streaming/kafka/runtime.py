@@ -24,6 +24,7 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.cache import cache_dir, locked
 from streaming.kafka.jars import Progress, fetch, kafka_coordinates, say
 from streaming.kafka.java import java
+from streaming.process.private import make_private, open_private
 
 DEFAULT_VERSION = "4.3.1"
 _TEMPLATE_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -91,7 +92,7 @@ def prepare(version: str = DEFAULT_VERSION, *, progress: Progress | None = say) 
 
 def write_storage(runtime: Runtime, folder: Path) -> None:
     """A new, formatted, empty storage with a cluster id of its own."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)  # SCRAM credentials are in the metadata log
     for file in runtime.storage.iterdir():
         text = file.read_bytes()
         if file.name == "meta.properties":
@@ -140,6 +141,8 @@ def server_properties(
         "transaction.state.log.num.partitions": "2",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
+        # A topic is there because somebody made it: one that a client's question makes has one partition.
+        "auto.create.topics.enable": "false",
         # For people who watch and tests that wait: short pauses are allowed, and the first member starts at once.
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
@@ -153,9 +156,10 @@ def server_properties(
 
 
 def write_properties(file: Path, properties: Mapping[str, str]) -> None:
-    """A Java properties file."""
+    """A Java properties file, for this user's eyes: a listener's passwords may be among them."""
     lines = (f"{name}={value}".replace("\\", "\\\\") for name, value in properties.items())
-    file.write_text("\n".join(lines) + "\n")
+    with open_private(file, "w") as text:
+        text.write("\n".join(lines) + "\n")
 
 
 def _make(jars: tuple[Path, ...], home: Path, progress: Progress) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assignors.errors import OutsideFailure
+from streaming.process.private import open_private
 
 
 class ProcessNotStarted(OutsideFailure):
@@ -39,7 +40,7 @@ class SupervisedProcess:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         script = Path(__file__).with_name("supervisor.py")
-        with log.open("ab") as output:
+        with open_private(log, "ab") as output:
             self._supervisor = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(script), str(grace), *command],
                 stdin=subprocess.PIPE,

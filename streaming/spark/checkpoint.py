@@ -18,13 +18,10 @@ import msgspec
 from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.kafka.clients import confluent_config
-from streaming.settings.config import Settings
 
 #: What to do when records are gone: end, go on with what is there, or begin anew.
 OnDataLoss = Literal["stop", "continue", "restart"]
 NAME = "rebalance-monitor.json"
-_TIMEOUT_SECONDS = 10.0
 
 
 class CheckpointOfAnotherJob(BadInput):
@@ -52,39 +49,6 @@ class Card(msgspec.Struct, frozen=True, rename="camel"):
     buckets: int
     version: int = _VERSION
     partitions: int = 0
-
-
-def current(settings: Settings, buckets: int) -> Card:
-    """The card of a job on this cluster now."""
-    from confluent_kafka import KafkaException, TopicCollection
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient(confluent_config(settings.kafka))
-    topic = settings.topics.membership
-    try:
-        cluster_id = str(admin.list_topics(timeout=_TIMEOUT_SECONDS).cluster_id)
-        described = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_SECONDS)
-        description = described[topic].result()
-    except KafkaException as error:
-        raise CheckpointUnusable(f"topic {topic}: its id is not to be had: {error.args[0].str()}") from error
-    return Card(cluster_id, topic, str(description.topic_id), buckets, partitions=len(description.partitions))
-
-
-def ends(settings: Settings, partitions: int) -> dict[int, int]:
-    """Where the first ``partitions`` partitions of the membership topic end now."""
-    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec
-
-    topic = settings.topics.membership
-    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-    admin = AdminClient(confluent_config(settings.kafka))  # held: answers come only while it lives
-    found = admin.list_offsets(
-        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
-    )
-    try:
-        return {place.partition: result.result().offset for place, result in found.items()}
-    except KafkaException as error:
-        raise CheckpointUnusable(f"topic {topic}: its end is not to be had: {error.args[0].str()}") from error
 
 
 def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:

@@ -19,7 +19,7 @@ from pyarrow import compute
 
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import Record, Sinks, Write, expire, process
-from streaming.spark.tally import Told
+from streaming.spark.progress import Told
 from streaming.wire import codec
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from streaming.spark.arrow import Columns, Function, Rows
+    from streaming.spark.pyspark.arrow import Columns, Function, Rows
     from streaming.spark.tally import Tally
 
 #: Columns that the operator gets (:mod:`streaming.spark.plan` makes them) behind the bucket and before
@@ -64,7 +64,7 @@ _headers = msgspec.json.Decoder(list[_Header])
 
 
 def operator(sinks: Sinks, tally: Tally) -> Function:
-    """The function to hand to ``applyInPandasWithState``, where workers are :mod:`streaming.spark.worker`'s."""
+    """The function to hand to ``applyInPandasWithState``; workers are those of :mod:`streaming.spark.pyspark`."""
     return partial(_bucket_batch, sinks, tally)
 
 

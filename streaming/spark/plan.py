@@ -1,7 +1,7 @@
 """The query: Kafka source + ticks → slim columns → stateful operator by bucket → Kafka sink.
 
 A tick is a record in a topic of its own. It becomes one row a bucket, so that every bucket looks at its session
-timeouts and reports its next one; the driver ticks when one is due (:mod:`streaming.spark.clock`). Spark's own way
+timeouts and reports its next one; the driver ticks when one is due (:mod:`streaming.spark.timers`). Spark's own way
 to run timers without data would run empty batches without pause.
 
 Only the JVM touches what Python does not need. Headers arrive as an array of structs, which is slow to carry to

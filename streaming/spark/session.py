@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from assignors.errors import OutsideFailure
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
+from streaming.spark.pyspark import require_fit
+from streaming.spark.pyspark.jvm import LOCAL_FILES, context
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 #: Already in pyspark's own jars, where a second copy would only cost start-up time.
@@ -39,24 +35,6 @@ _SHIPPED = (
     "scala-parallel-",
     "jsr305-",
 )
-_END_SECONDS = 10.0
-#: What saves forked commands where Hadoop's native library is missing, as nearly everywhere.
-_LOCAL_FILES = {
-    # The default manager forks `chmod` and `ls` for every checkpoint file.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-    ),
-    # Hadoop's checksums are a file of their own beside each file, and another `chmod`; state has its own within.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-}
-
-
-class SparkUnavailable(OutsideFailure):
-    """Spark did not start."""
-
-
-class SparkGone(OutsideFailure):
-    """Spark's JVM ended while it was needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +77,15 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.master": options.master,
         "spark.app.name": "kafka-rebalance-monitor",
         "spark.jars": ",".join(str(jar) for jar in connector_jars(jars)),
+        # Spark prints options where it explains a plan: what holds a secret reads "(redacted)".
+        "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore|ssl[.]key",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.ui.enabled": "false",
         # A cluster's drivers must be reachable; on one machine nothing listens beyond loopback.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         "spark.driver.extraJavaOptions": java_options,
-        "spark.python.daemon.module": "streaming.spark.worker",
+        "spark.python.daemon.module": "streaming.spark.pyspark.worker",
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Whole buckets go to Python; splitting them there only to join them again costs.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
@@ -115,7 +95,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.sql.streaming.stopTimeout": "30s",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
-        **(_LOCAL_FILES if options.local_checkpoint else {}),
+        **(LOCAL_FILES if options.local_checkpoint else {}),
         **dict(options.conf),
     }
 
@@ -124,115 +104,37 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
 def session(options: SessionOptions) -> Iterator[SparkSession]:
     """A Spark session in a new JVM, which is gone when the context is left.
 
+    The JVM has a temporary working directory: paths that it is given have to be absolute.
+
     Raises:
         NoJava: there is none.
         DownloadFailed: the Kafka connector could not be fetched.
+        PySparkUnfit: the installed PySpark is another release than this one is made for.
         SparkUnavailable: the JVM ended while starting; the message names its log.
         SparkGone: it ended while the context was open.
     """
+    require_fit()
     java()
     import pyspark
-    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
-    from pyspark import SparkConf
-    from pyspark.accumulators import AccumulatorServer
-    from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     jars = fetch([spark_connector(pyspark.__version__)]) if options.connector else []
-    log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    log4j = _log4j(log_file.parent, "info" if options.verbose else "warn")
-    # pyspark logs every captured error once more, whole, to the console; ours names its cause.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    if options.master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # The workers import this package wherever the command was started.
-    root = str(Path(__file__).parents[2])
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if root not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
-    conf = SparkConf(loadDefaults=False).setAll(list(configuration(options, jars, log4j).items()))
-    with log_file.open("a") as log:
-        popen: dict[str, Any] = {"stdout": log, "stderr": log, "start_new_session": True}
-        try:
-            gateway = launch_gateway(conf, popen)
-            context = _context(_submitted(conf, gateway), gateway)
-        except (PySparkException, OSError) as error:
-            raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
-    AccumulatorServer.handle_error = _accumulators_gone
-    gone = (
-        f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
-        "Start again: the checkpoint has the place and the state"
-    )
-    ended = threading.Event()
-    if gateway.proc is not None:
-        threading.Thread(target=_outlive, args=(gateway.proc, ended, gone), daemon=True).start()
-    try:
-        try:
-            yield SparkSession(context)
-        finally:
-            context.stop()
-    except (Py4JNetworkError, ConnectionError) as error:
-        raise SparkGone(gone) from error
-    finally:
-        ended.set()
-        _end(gateway)
-
-
-def _outlive(jvm: subprocess.Popen[bytes], ended: threading.Event, gone: str) -> None:
-    """A JVM that ends unasked ends this process: py4j may wait for an answer that never comes."""
-    jvm.wait()
-    # The usual way is the error that the next call into the JVM meets; it has this long.
-    time.sleep(_END_SECONDS)
-    if ended.is_set():
-        return
-    logging.getLogger(__name__).critical("%s", gone)
-    os._exit(SparkGone.exit_status)
-
-
-def _accumulators_gone(server: Any, request: Any, client: Any) -> None:
-    """Pyspark prints a stack trace when the JVM's end of this socket goes; what is lost is said once, by us."""
-    del server, request, client
-    logging.getLogger(__name__).debug("pyspark's accumulators lost the JVM")
-
-
-def _submitted(conf: SparkConf, gateway: Any) -> SparkConf:
-    """Under spark-submit the JVM is there already, and what it was given (master, images, …) goes before ours."""
-    if gateway.proc is not None:
-        return conf
-    from pyspark import SparkConf as Conf
-
-    given = Conf(loadDefaults=True, _jvm=gateway.jvm)
-    return Conf(loadDefaults=False, _jvm=gateway.jvm).setAll([*conf.getAll(), *given.getAll()])
-
-
-def _context(conf: Any, gateway: Any) -> Any:
-    """A SparkContext that leaves Ctrl-C to us: pyspark's handler cancels all jobs and raises."""
-    from pyspark import SparkContext
-
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        return SparkContext(conf=conf, gateway=gateway)
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
-
-
-def _end(gateway: Any) -> None:
-    """Close the JVM's standard input, which ends it, and wait until it has."""
-    process: subprocess.Popen[bytes] | None = gateway.proc
-    gateway.shutdown()
-    if process is None:  # spark-submit's own
-        return
-    if process.stdin is not None:
-        process.stdin.close()
-    try:
-        process.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    with tempfile.TemporaryDirectory(prefix="rebalance-monitor-", ignore_cleanup_errors=True) as home:
+        log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
+        log_file = log_file.absolute()
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        log4j = _log4j(Path(home), "info" if options.verbose else "warn")
+        # pyspark logs every captured error once more, whole, to the console; ours names its cause.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+        if options.master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # The workers import this package wherever the command was started.
+        paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        absolute = [str(Path(path).absolute()) for path in paths if path]
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute))
+        with context(configuration(options, jars, log4j), log_file, Path(home)) as spark:
+            yield SparkSession(spark)
 
 
 def _log4j(folder: Path, level: str) -> Path:

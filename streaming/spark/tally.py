@@ -6,7 +6,8 @@ and run in every batch: a seventh of a small one. A task that is run again tells
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
 
 from pyspark import AccumulatorParam, TaskContext
 
@@ -15,38 +16,23 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from streaming.spark.progress import Told
+
 #: Where Spark tells tasks the number of their batch (``MicroBatchExecution.BATCH_ID_KEY``).
 _BATCH = "streaming.sql.batchId"
 
-
-class Told(NamedTuple):
-    """What a bucket says of one batch.
-
-    Attributes:
-        due: when its first timer is due, ms; 0 when it has none.
-        diffs: diffs it gave.
-        dead_letters: records it could not use.
-        oldest: when its oldest record was appended to its topic, ms; None without records.
-    """
-
-    due: int
-    diffs: int = 0
-    dead_letters: int = 0
-    oldest: int | None = None
+#: ``(batch, bucket, what it tells)``. A deque may grow on one thread (pyspark's, in the driver) while another one
+#: empties it.
+_Lines = deque[tuple[int, int, "Told"]]
 
 
-#: ``{batch: {bucket: Told}}``.
-_Batches = dict[int, dict[int, Told]]
-
-
-class _Merge(AccumulatorParam[_Batches]):
-    def zero(self, value: _Batches) -> _Batches:
+class _Append(AccumulatorParam[_Lines]):
+    def zero(self, value: _Lines) -> _Lines:
         del value
-        return {}
+        return deque()
 
-    def addInPlace(self, value1: _Batches, value2: _Batches) -> _Batches:  # noqa: N802 - Spark's name
-        for batch, told in value2.items():
-            value1.setdefault(batch, {}).update(told)
+    def addInPlace(self, value1: _Lines, value2: _Lines) -> _Lines:  # noqa: N802 - Spark's name
+        value1.extend(value2)
         return value1
 
 
@@ -54,19 +40,28 @@ class Tally:
     """Made by the driver, carried to the workers inside the operator."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._batches = spark.sparkContext.accumulator({}, _Merge())
+        self._lines = spark.sparkContext.accumulator(deque(), _Append())
 
     def tell(self, bucket: int, told: Told) -> None:
         """In a worker: what ``bucket`` says of the batch whose task this is."""
         context = TaskContext.get()
         batch = context.getLocalProperty(_BATCH) if context is not None else None
         if batch is not None:
-            self._batches.add({int(batch): {bucket: told}})
+            self._lines.add(deque([(int(batch), bucket, told)]))
+
+
+class Batches:
+    """In the driver: what was told, batch by batch. Only the job's own thread uses it."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._lines: _Lines = tally._lines.value  # noqa: SLF001 - the driver's half of it
+        self._told: defaultdict[int, dict[int, Told]] = defaultdict(dict)
 
     def of(self, batch: int) -> Mapping[int, Told]:
-        """In the driver: what every bucket said of a batch that has ended; it is forgotten with those before it."""
-        batches: _Batches = self._batches.value
-        for number in tuple(batches):  # a copy: tasks of the next batch may tell meanwhile, on another thread
-            if number < batch:
-                del batches[number]
-        return batches.pop(batch, {})
+        """What every bucket said of a batch that has ended; it is forgotten with those before it."""
+        while self._lines:
+            number, bucket, told = self._lines.popleft()
+            self._told[number][bucket] = told
+        for number in [number for number in self._told if number < batch]:
+            del self._told[number]
+        return self._told.pop(batch, {})

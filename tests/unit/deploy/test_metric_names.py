@@ -14,7 +14,7 @@ from streaming.collect.metrics import CollectMetrics
 from streaming.serve.board import Board
 from streaming.serve.history import Place
 from streaming.serve.metrics import FeedMetrics, GroupMetrics
-from streaming.spark.listener import BatchMetrics
+from streaming.spark.progress import BatchMetrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "rebalances.json"

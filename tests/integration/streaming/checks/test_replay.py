@@ -8,7 +8,7 @@ import pytest
 from streaming.checks.replay import differences, replay
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
-from streaming.kafka.tail import TopicUnreadable
+from streaming.kafka.topic_reader import TopicUnreadable
 from tests.support.histories import as_topic, membership_log
 from tests.support.kafka import Kafka
 from tests.support.stream_job import Job

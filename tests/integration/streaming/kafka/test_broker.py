@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.broker import BrokerDied, DataDirUnusable, EmbeddedBroker, PortInUse
 from streaming.kafka.jars import DownloadFailed, fetch
@@ -28,6 +28,8 @@ def topics(broker: EmbeddedBroker) -> set[str]:
 
 
 def produce(broker: EmbeddedBroker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, b"v")
     assert producer.flush(20) == 0

@@ -16,7 +16,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.monitor import tracked
 from streaming.spark import plan
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.tally import Tally
+from streaming.spark.tally import Batches, Tally
 from tests.support.histories import as_topic, membership_log
 from tests.support.kafka import Kafka
 from tests.support.stream_job import Job, compacted, expected
@@ -68,6 +68,7 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(
                 **({} if bound is None else {"maxOffsetsPerTrigger": str(bound)}),
             }
             tally = Tally(spark)
+            batches = Batches(tally)
             rows = plan.writes(
                 plan.source(spark, spark_options(kafka) | options),
                 plan.source(spark, spark_options(kafka) | {"subscribe": ticks}),
@@ -83,7 +84,7 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(
                 .start()
             )
             query.awaitTermination()
-            told = [one for at in range(query.lastProgress["batchId"] + 1) for one in tally.of(at).values()]
+            told = [one for at in range(query.lastProgress["batchId"] + 1) for one in batches.of(at).values()]
             batches = len([one for one in query.recentProgress if one.numInputRows])
             topics = job.settings.topics
             variant = f"{bound or 'all'} events a batch, {buckets} buckets, {partitions} partitions"

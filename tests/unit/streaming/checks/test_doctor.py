@@ -37,6 +37,7 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
     assert {check: finding.ok for check, finding in found.items()} == {
         "java": False,
         "jars": True,
+        "spark": True,
         "rounds": True,
         "broker": False,
         "permissions": None,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from streaming.monitor.bucket import Sinks
 from streaming.spark.operator import OUTPUT_SCHEMA, operator, records
-from streaming.spark.tally import Told
+from streaming.spark.progress import Told
 from streaming.wire import codec
 from tests.support.histories import Log
 

@@ -7,8 +7,7 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry
 
-from streaming.spark.listener import Batch, BatchMetrics, batch, log_batch
-from streaming.spark.tally import Told
+from streaming.spark.progress import BatchMetrics, BatchReport, Told, log_batch, report
 
 PROGRESS = {
     "timestamp": "2026-01-02T03:04:05.000Z",
@@ -44,8 +43,8 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
 def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
-    metrics.add(batch(PROGRESS, TOLD))
-    metrics.add(batch(PROGRESS, TOLD))
+    metrics.add(report(PROGRESS, TOLD))
+    metrics.add(report(PROGRESS, TOLD))
     assert samples(registry) == {
         "batch_duration_seconds_count": 2,
         "batch_duration_seconds_sum": 0.5,
@@ -64,17 +63,17 @@ def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
 def test_what_spark_leaves_out_stays_as_it_was() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
-    metrics.add(batch(PROGRESS, TOLD))
+    metrics.add(report(PROGRESS, TOLD))
     before = samples(registry)
-    metrics.add(batch({"sources": [{"description": "KafkaV2[…]", "metrics": None}]}))
+    metrics.add(report({"sources": [{"description": "KafkaV2[…]", "metrics": None}]}))
     assert samples(registry) == before
 
 
 def test_a_batch_is_one_line_with_its_figures_as_fields(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        log_batch(batch(PROGRESS, TOLD))
-        log_batch(batch({"timestamp": "2026-01-02T03:04:05.000Z"}))
-        log_batch(Batch(number=8))
+        log_batch(report(PROGRESS, TOLD))
+        log_batch(report({"timestamp": "2026-01-02T03:04:05.000Z"}))
+        log_batch(BatchReport(number=8))
     (line,) = caplog.records
     assert line.getMessage() == "batch 7: 10 events, 4 diffs in 0.25 s, 3 behind"
     fields = {

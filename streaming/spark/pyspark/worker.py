@@ -8,7 +8,7 @@ Four things make every batch faster, all before the first fork:
   went there. Here, as CPython 3.13 does in effect, an archive is read again only if its file has changed.
 * The JVM sends a task's command and then its rows. Nagle's algorithm holds the rows back until the command is
   acknowledged, and a worker that has answered before puts that off by 40 ms. Here it acknowledges at once.
-* pyspark makes pandas frames of everything: here Arrow's arrays are handed over (:mod:`streaming.spark.arrow`).
+* pyspark makes pandas frames of everything: here Arrow's arrays are handed over (:mod:`.arrow`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> None:
     from pyspark import daemon
 
     import streaming.spark.operator  # noqa: F401 - same
-    from streaming.spark import arrow
+    from streaming.spark.pyspark import arrow
 
     read_changed_archives_only()
     arrow.install()

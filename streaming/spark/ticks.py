@@ -1,13 +1,12 @@
-"""The stream's alarm clock: writes a tick when a session timeout is due, so that a batch looks at it.
+"""The topic of ticks: a record in it has a batch look at the buckets' session timeouts.
 
-It knows each bucket's next deadline from the batches themselves. A tick decides nothing: the bucket does, by the
-time of its batch, and all it does is to write a fence to the membership log.
+A tick decides nothing: the bucket does, by the time of its batch, and all it does is to write a fence to the
+membership log. When to tick: :mod:`streaming.spark.timers`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from assignors.errors import OutsideFailure
@@ -16,40 +15,11 @@ from streaming.kafka.clients import confluent_config
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-#: Ticks are at least this far apart: a batch needs time to answer.
-_APART_SECONDS = 0.5
 _RETENTION_MS = 3_600_000
 
 
 class TicksUnavailable(OutsideFailure):
     """The topic of the stream's ticks can't be made."""
-
-
-class Clock:
-    """Knows when the next timer of any bucket is due.
-
-    ``next_ms`` of a bucket comes with :meth:`heard`; until all buckets have told theirs, which the first tick makes
-    them do, nothing is due.
-    """
-
-    def __init__(self) -> None:
-        self._due: dict[int, int] = {}
-        self._last = float("-inf")
-        self._first = True
-
-    def heard(self, due: Mapping[int, int]) -> None:
-        """Take in what buckets told: when their next timers are due, ms, 0 for none."""
-        self._due.update(due)
-
-    def ticks(self, now: float) -> bool:
-        """Whether to tick at ``now`` (seconds since the epoch); if so, it counts as done."""
-        due = min((ms for ms in self._due.values() if ms), default=None)
-        wanted = self._first or (due is not None and due <= now * 1000)
-        if not wanted or now - self._last < _APART_SECONDS:
-            return False
-        self._first = False
-        self._last = now
-        return True
 
 
 class TickTopic:

@@ -1,16 +1,8 @@
-"""Options and failures of the job, without a JVM."""
+"""A failed query in one line."""
 
 from __future__ import annotations
 
-import pytest
-
-from streaming.spark.job import InvalidStreamOptions, StreamOptions, _reason, cluster_is_away
-
-
-@pytest.mark.parametrize("options", [{"buckets": 0}, {"max_offsets_per_trigger": 0}])
-def test_options_out_of_range_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(InvalidStreamOptions, match="at least 1"):
-        StreamOptions(checkpoint="c", **options)  # type: ignore[arg-type]
+from streaming.spark.failures import cluster_is_away, reason
 
 
 def test_only_brokers_that_do_not_answer_are_waited_for() -> None:
@@ -26,7 +18,7 @@ streaming.monitor.blob.StateFromTheFuture: state: version 2, this release reads 
 \tat org.apache.spark.api.python.BasePythonRunner
 Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 """
-    assert _reason(RuntimeError(worker)) == "state: version 2, this release reads up to 1; run the release"
+    assert reason(RuntimeError(worker)) == "state: version 2, this release reads up to 1; run the release"
     jvm = "x\nCaused by: a.B: first\n\tat a.B\nCaused by: c.D: why\n\tat c.D"
-    assert _reason(RuntimeError(jvm)) == "Caused by: c.D: why"
-    assert _reason(RuntimeError("")) == "RuntimeError"
+    assert reason(RuntimeError(jvm)) == "Caused by: c.D: why"
+    assert reason(RuntimeError("")) == "RuntimeError"

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
-from streaming.spark.arrow import ArrowStateSerializer
+from streaming.spark.pyspark.arrow import ArrowStateSerializer
 
 SCHEMA = StructType().add("blob", BinaryType())
 ROWS = pa.struct([("name", pa.string()), ("number", pa.int32())])
@@ -154,7 +154,7 @@ def test_a_function_that_fails_has_started_no_stream() -> None:
 def test_it_is_what_workers_take(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark import worker
 
-    from streaming.spark import arrow
+    from streaming.spark.pyspark import arrow
 
     names = ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state")
     theirs = {name: inspect.signature(getattr(worker, name)) for name in names}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark.worker import acknowledge_at_once, read_changed_archives_only
+from streaming.spark.pyspark.worker import acknowledge_at_once, read_changed_archives_only
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="CPython 3.13 reads archives lazily by itself")

@@ -1,0 +1,112 @@
+"""Which topics stand under their names now: a topic that was deleted and made again is another topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from streaming.kafka.clients import confluent_config
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from streaming.settings.connection import KafkaSettings
+
+#: Seconds between two looks.
+LOOK_SECONDS: Final = 0.25
+#: Seconds that brokers have for an answer; without one the cluster counts as away.
+_ANSWER_SECONDS: Final = 5.0
+
+
+class Identity(NamedTuple):
+    """A topic's id, as Kafka prints it, and how many partitions it has."""
+
+    topic_id: str
+    partitions: int
+
+
+class IdentityWatch:
+    """Asks the cluster for its topics again and again, and never waits for the answer.
+
+    Args:
+        settings: how to reach the cluster.
+        topics: their names.
+        every: seconds between two questions.
+
+    Attributes:
+        last_contact: when the cluster last answered, on the clock that :meth:`look` is given; None before that.
+        trouble: why the last question has no answer; None when it has one.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, topics: Iterable[str], *, every: float = LOOK_SECONDS
+    ) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.topics = tuple(topics)
+        self.last_contact: float | None = None
+        self.trouble: str | None = None
+        self._every = every
+        self._next = float("-inf")
+        self._asked: dict[str, Future[Any]] = {}
+        self._admin = AdminClient(confluent_config(settings))  # held: answers come only while it lives
+
+    def look(self, now: float) -> Mapping[str, Identity | None] | None:
+        """An answer that came since the last look, or None. The next question is asked when it is time.
+
+        A topic that does not exist has None; one that this user may not describe is left out.
+        """
+        answer = self._answer(now)
+        if not self._asked and now >= self._next:
+            from confluent_kafka import TopicCollection
+
+            self._next = now + self._every
+            self._asked = self._admin.describe_topics(
+                TopicCollection(list(self.topics)), request_timeout=_ANSWER_SECONDS
+            )
+        return answer
+
+    def _answer(self, now: float) -> dict[str, Identity | None] | None:
+        from confluent_kafka import KafkaException
+
+        if not self._asked or not all(future.done() for future in self._asked.values()):
+            return None
+        asked, self._asked = self._asked, {}
+        found: dict[str, Identity | None] = {}
+        self.trouble = None
+        for topic, future in asked.items():
+            try:
+                described = future.result()
+                found[topic] = Identity(str(described.topic_id), len(described.partitions))
+            except KafkaException as error:
+                name = error.args[0].name()
+                if name == "UNKNOWN_TOPIC_OR_PART":
+                    found[topic] = None
+                elif name != "TOPIC_AUTHORIZATION_FAILED":
+                    self.trouble = error.args[0].str()
+        if self.trouble is not None:
+            return None
+        self.last_contact = now
+        return found
+
+
+def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
+    """The topics as they stand now; blocks.
+
+    Raises:
+        ClusterUnavailable: the cluster does not say.
+    """
+    import time
+
+    from streaming.kafka.clients import ClusterUnavailable
+
+    watch = IdentityWatch(settings, topics)
+    by = time.monotonic() + 2 * _ANSWER_SECONDS
+    while (found := watch.look(time.monotonic())) is None:
+        if time.monotonic() > by:
+            raise ClusterUnavailable(
+                f"bootstrap_servers {settings.bootstrap_servers}: does not describe its topics "
+                f"({watch.trouble or 'no answer'})"
+            )
+        time.sleep(0.01)
+    return dict(found)

@@ -1,0 +1,60 @@
+"""Where partitions begin and end, asked without a consumer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from streaming.kafka.clients import ClusterUnavailable, confluent_config
+
+if TYPE_CHECKING:
+    from streaming.settings.connection import KafkaSettings
+
+_ANSWER_SECONDS: Final = 10.0
+#: A topic that was just made, or whose leader moves, has no leader for moments.
+_PATIENCE_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 0.1
+
+#: A topic and a partition of it.
+Place = tuple[str, int]
+
+
+def bounds(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
+    """``{(topic, partition): (earliest offset, next offset)}``; what open transactions wrote is beyond the end.
+
+    Raises:
+        ClusterUnavailable: nobody tells.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import OffsetSpec
+
+    places = list(places)
+    by = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            lows = _offsets(settings, places, OffsetSpec.earliest())
+            highs = _offsets(settings, places, OffsetSpec.latest())
+        except KafkaException as error:
+            if time.monotonic() > by or not error.args[0].retriable():
+                names = ", ".join(sorted({topic for topic, _ in places}))
+                raise ClusterUnavailable(
+                    f"topic {names}: nobody tells where its partitions end: {error.args[0].str()}"
+                ) from error
+            time.sleep(_AGAIN_SECONDS)
+        else:
+            return {place: (lows[place], highs[place]) for place in places}
+
+
+def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:
+    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    if not places:
+        return {}
+    admin = AdminClient(confluent_config(settings))  # held: answers come only while it lives
+    asked = {TopicPartition(*place): spec for place in places}
+    found = admin.list_offsets(
+        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
+    )
+    return {(place.topic, place.partition): result.result().offset for place, result in found.items()}

@@ -1,0 +1,307 @@
+"""The one loop that reads topics to their end, or follows them, without a consumer group.
+
+It knows what a plain consumer does not: that a topic was deleted, or is another one under the same name, that it
+has more partitions than before, and since when the cluster has been silent.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Self
+
+from assignors.errors import OutsideFailure
+from streaming.kafka.access import NotAllowed, denied
+from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
+from streaming.kafka.identity import Identity, IdentityWatch, identify
+from streaming.kafka.offsets import Place, bounds
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+
+    from streaming.settings.connection import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the topics.
+LOOK_SECONDS: Final = 2.0
+#: Errors of a user who may not read.
+_DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+#: Events that say that no broker answers.
+_AWAY: Final = frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT"})
+
+
+class TopicUnreadable(OutsideFailure):
+    """The topic can't be read."""
+
+
+class TopicReader:
+    """All partitions of some topics, each in order; no offsets are committed anywhere.
+
+    Args:
+        settings: how to reach the cluster.
+        topics: what to read.
+        from_beginning: start at the earliest records; otherwise at the ends.
+        positions: ``{(topic, partition): next offset}``; it wins over ``from_beginning``.
+        ids: ``{topic: id}`` of the topics that ``positions`` are from; another topic is read from its beginning.
+        wait: topics that do not exist yet are waited for; otherwise that is an error.
+        follow: a topic that is deleted is waited for, and one that was made again is read from its beginning,
+            which is logged; otherwise both are errors.
+        properties: librdkafka's, besides this class's own.
+
+    Raises:
+        TopicUnreadable: there is no such topic.
+        NotAllowed: this user may not read it.
+        ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topics: Iterable[str],
+        *,
+        from_beginning: bool = True,
+        positions: Mapping[Place, int] | None = None,
+        ids: Mapping[str, str] | None = None,
+        wait: bool = False,
+        follow: bool = False,
+        properties: Mapping[str, object] | None = None,
+    ) -> None:
+        from confluent_kafka import Consumer
+
+        check_reachable(settings)
+        self.topics = tuple(topics)
+        self._kafka = settings
+        self._follow = follow
+        self._positions: dict[Place, int] = {}
+        self._ends: dict[Place, int] = {}
+        self._unread: set[Place] = set()
+        self._known: dict[str, Identity] = {}
+        self._missing: set[str] = set()
+        self._silent_since: float | None = None
+        self._contact = time.time()
+        self._watch = IdentityWatch(settings, self.topics, every=LOOK_SECONDS)
+        self._consumer: Consumer = Consumer(
+            confluent_config(settings)
+            | {
+                "group.id": "rebalance-monitor-reader",  # required by the client, never joined: we assign
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 50,
+                # Tells ends that are no records: markers of transactions, records that were deleted.
+                "enable.partition.eof": True,
+                **(properties or {}),
+            }
+        )
+        try:
+            self._start(from_beginning, positions or {}, ids or {}, wait=wait)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def _start(
+        self, from_beginning: bool, positions: Mapping[Place, int], ids: Mapping[str, str], *, wait: bool
+    ) -> None:
+        found = identify(self._kafka, self.topics)
+        given = dict(positions)
+        for topic in self.topics:
+            if topic not in found:
+                raise NotAllowed(denied(self._kafka, topic, "Read", "which a reader of it must"))
+            identity = found[topic]
+            if identity is None and not wait:
+                raise TopicUnreadable(
+                    f"topic {topic}: does not exist; `rebalance-monitor topics --create` makes it"
+                )
+            if identity is None:
+                self._missing.add(topic)
+                log.warning("topic %s does not exist yet: waiting for it", topic)
+            elif ids.get(topic, identity.topic_id) != identity.topic_id:
+                self._say_remade(topic)
+                given = {place: offset for place, offset in given.items() if place[0] != topic}
+                given |= {(topic, number): 0 for number in range(identity.partitions)}
+        self._take_up(found, from_beginning=from_beginning, positions=given)
+
+    def _take_up(
+        self,
+        found: Mapping[str, Identity | None],
+        *,
+        from_beginning: bool = True,
+        positions: Mapping[Place, int] | None = None,
+    ) -> None:
+        """Read what is not read yet: partitions of topics that are new, or have more of them."""
+        from confluent_kafka import TopicPartition
+
+        there = {topic: identity for topic, identity in found.items() if identity is not None}
+        new = [
+            place
+            for topic, identity in there.items()
+            for place in ((topic, number) for number in range(identity.partitions))
+            if place not in self._positions
+        ]
+        for place, (low, high) in bounds(self._kafka, new).items():
+            start = (positions or {}).get(place, low if from_beginning else high)
+            if start > high:  # of another topic of this name, whose id nobody kept
+                log.warning("topic %s partition %d: ends at %d, before %d: read again", *place, high, start)
+                start = low
+            self._positions[place], self._ends[place] = start, high
+            if max(start, low) < high:
+                self._unread.add(place)
+        for topic in self._missing & there.keys():
+            log.warning("topic %s is there: it is read from its beginning", topic)
+        self._known |= there
+        self._missing -= there.keys()
+        if new:
+            self._consumer.incremental_assign(
+                [TopicPartition(*place, self._positions[place]) for place in new]
+            )
+
+    @property
+    def positions(self) -> dict[Place, int]:
+        """``{(topic, partition): next offset}``: give it to a later reader to go on there, with :attr:`ids`."""
+        return dict(self._positions)
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """``{topic: id}`` of the topics that exist; when one is made again, it changes with the positions."""
+        return {topic: known.topic_id for topic, known in self._known.items()}
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Topics that do not exist, and are waited for."""
+        return frozenset(self._missing)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that was in the topics when reading them began has been read."""
+        return not self._unread and not self._missing
+
+    @property
+    def lag(self) -> int:
+        """Records between what was read and the ends, as far as the last fetches told: no request of its own."""
+        from confluent_kafka import TopicPartition
+
+        total = 0
+        for place, offset in self._positions.items():
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+            total += max(0, end - offset)  # an end that is not known is a negative number
+        return total
+
+    @property
+    def silent_since(self) -> float | None:
+        """When the cluster was last heard, seconds since the epoch, if it does not answer now; None if it does.
+
+        It is known within ten seconds, as long as :meth:`poll` is called.
+        """
+        return self._silent_since
+
+    def poll(self, timeout: float, most: int = 1) -> list[Message]:
+        """Up to ``most`` records, or none after ``timeout`` seconds: only the first is waited for.
+
+        Raises:
+            TopicUnreadable: a topic is gone, and is not to be followed.
+            NotAllowed: this user may not read a topic any more.
+        """
+        self._look()
+        first = self._consumer.poll(timeout)
+        if first is None:
+            return []
+        more = self._consumer.consume(most - 1, 0) if most > 1 else []
+        return [message for message in (first, *more) if self._is_new(message)]
+
+    def _is_new(self, message: Message) -> bool:
+        """Take note of a message; whether it is a record that was not given before."""
+        error = message.error()
+        if error is not None:
+            self._take_note(message, error)
+            return False
+        place = (message.topic() or "", message.partition() or 0)
+        offset = message.offset() or 0
+        if offset < self._positions.get(place, offset + 1):  # of a topic made again: the next look tells
+            return False
+        self._moved(place, offset + 1)
+        return True
+
+    def _take_note(self, message: Message, error: KafkaError) -> None:
+        name, topic = error.name(), message.topic()
+        if name == "_PARTITION_EOF":
+            place = (topic or "", message.partition() or 0)
+            self._unread.discard(place)
+            if message.offset() is not None and place in self._positions:
+                self._moved(place, max(self._positions[place], message.offset() or 0))
+        elif name in _DENIALS:
+            raise NotAllowed(denied(self._kafka, topic or "", "Read", "which a reader of it must"))
+        elif error.fatal():
+            raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
+        elif name in _AWAY and self._silent_since is None:
+            self._silent_since = self._contact
+        # librdkafka connects again by itself; what became of a topic is seen by the next look.
+
+    def _moved(self, place: Place, offset: int) -> None:
+        self._positions[place] = offset
+        if offset >= self._ends[place]:
+            self._unread.discard(place)
+
+    def _look(self) -> None:
+        """See what became of the topics, and whether the cluster answers."""
+        found = self._watch.look(time.monotonic())
+        if found is None:
+            if self._watch.trouble is not None and self._silent_since is None:
+                self._silent_since = self._contact
+            return
+        self._contact, self._silent_since = time.time(), None
+        for topic, identity in found.items():
+            known = self._known.get(topic)
+            if known is None or (identity is not None and identity.topic_id == known.topic_id):
+                continue
+            if not self._follow:
+                what = "was deleted" if identity is None else "was deleted and made again"
+                raise TopicUnreadable(f"topic {topic}: {what} while it was read; start again")
+            self._let_go(topic)
+            if identity is None:
+                self._missing.add(topic)
+                log.warning("topic %s was deleted: waiting until it is made again", topic)
+            else:
+                self._say_remade(topic)
+        try:
+            self._take_up(found)
+        except ClusterUnavailable as error:
+            log.warning("%s", error)  # the next look tries again
+
+    def _let_go(self, topic: str) -> None:
+        from confluent_kafka import TopicPartition
+
+        places = [place for place in self._positions if place[0] == topic]
+        self._consumer.incremental_unassign([TopicPartition(*place) for place in places])
+        for place in places:
+            del self._positions[place], self._ends[place]
+            self._unread.discard(place)
+        del self._known[topic]
+
+    @staticmethod
+    def _say_remade(topic: str) -> None:
+        log.warning("topic %s was deleted and made again: it is read from its beginning", topic)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_to_end(
+    settings: KafkaSettings, topic: str, properties: Mapping[str, object] | None = None
+) -> Iterator[Message]:
+    """Every record that is in a topic now, each partition in order.
+
+    Raises:
+        TopicUnreadable: there is no such topic, or it is deleted meanwhile.
+        NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
+    """
+    with TopicReader(settings, [topic], properties=properties) as reader:
+        while not reader.at_end:
+            yield from reader.poll(0.1, 1000)

@@ -1,0 +1,37 @@
+"""A failed query in one line: what a person can act on, without Spark's stack traces."""
+
+from __future__ import annotations
+
+import re
+
+from assignors.errors import OutsideFailure
+
+#: Our own errors in the stack trace of a Python worker.
+_OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
+#: Kafka's retriable errors as they stand in a failed query's text.
+_AWAY = (
+    "org.apache.kafka.common.errors.TimeoutException",
+    "org.apache.kafka.common.errors.DisconnectException",
+    "org.apache.kafka.common.errors.NetworkException",
+    "org.apache.kafka.common.errors.NotLeaderOrFollowerException",
+    "org.apache.kafka.common.errors.LeaderNotAvailableException",
+    "java.util.concurrent.TimeoutException",
+)
+
+
+class StreamFailed(OutsideFailure):
+    """The streaming query failed."""
+
+
+def cluster_is_away(text: str) -> bool:
+    """Whether a query's failure says that the brokers did not answer: the one failure that waiting cures."""
+    return any(name in text for name in _AWAY)
+
+
+def reason(error: Exception) -> str:
+    """The line of an error that a person can act on: what our own code raised in a worker, else the last cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [found[1] for line in lines if (found := _OURS.match(line))]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    said = (ours or causes)[-1:] or lines[:1] or [type(error).__name__]
+    return said[0][:500]

@@ -1,0 +1,200 @@
+"""What the job does next: pure. Messages and the time go in; what to do comes out.
+
+The messages are batches that ended, the topics as the cluster has them, and where partitions end. The query itself
+is started and stopped by :mod:`streaming.spark.job`, with the numbers that stand here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from assignors.errors import OutsideFailure
+from streaming.spark.bound import Bound
+from streaming.spark.checkpoint import TopicRecreated, recreated
+from streaming.spark.growth import Growth
+from streaming.spark.timers import Timers
+
+if TYPE_CHECKING:
+    from streaming.kafka.identity import Identity
+    from streaming.spark.options import StreamOptions
+    from streaming.spark.progress import BatchReport, Told
+
+#: How long Spark may take to tell that a batch has ended.
+HEARD_SECONDS = 30.0
+
+
+class TopicGone(OutsideFailure):
+    """A topic that the job reads or writes was deleted."""
+
+
+class ListenerSilent(OutsideFailure):
+    """Spark runs batches that nothing is heard of: timers would never fire."""
+
+
+class Do(Enum):
+    """What the job is to do now."""
+
+    GO_ON = auto()
+    #: Write a tick: a timer is due.
+    TICK = auto()
+    #: Ask where the partitions that are read end.
+    ASK_ENDS = auto()
+    #: Stop the query, and start it with another bound.
+    BOUND = auto()
+    #: Stop the query, and start it with all partitions of the membership topic.
+    READ_ALL = auto()
+    #: Stop the query; a topic seems to be gone: look again.
+    CONFIRM = auto()
+
+
+class Supervisor:
+    """Watches over one job. All times are seconds since the epoch.
+
+    Args:
+        options: the job's.
+        membership: the topic that is read.
+        topics: all topics of the job, as they were when it started.
+        partitions: how many partitions of the membership topic are read.
+
+    Attributes:
+        growth: of the membership topic.
+        bound: of a batch's events.
+        notes: warnings for whoever runs the job, oldest first; taken by :meth:`take_notes`.
+    """
+
+    def __init__(
+        self, options: StreamOptions, membership: str, topics: Mapping[str, Identity], partitions: int
+    ) -> None:
+        self.growth = Growth(membership, partitions)
+        self.bound = Bound(options.max_offsets_per_trigger, options.batch_seconds)
+        self._options = options
+        self._membership = membership
+        self._topics = dict(topics)
+        self._timers = Timers()
+        self._missing: list[str] = []
+        self._heard = self._owed = -1
+        self._asked = float("-inf")
+        self._notes: list[str] = []
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """Names of the job's topics."""
+        return tuple(self._topics)
+
+    def take_notes(self) -> Sequence[str]:
+        """The warnings since the last call."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def batch_ended(self, progress: Mapping[str, Any], told: Mapping[int, Told], report: BatchReport) -> None:
+        """Take in a batch, or a look of Spark's that found nothing new."""
+        self._heard = max(self._heard, -1 if report.number is None else report.number)
+        self._timers.heard({bucket: one.due for bucket, one in told.items()})
+        self.growth.progress(progress, report.at or 0.0)
+        self.bound.heard(report.events, report.seconds or 0.0)
+
+    def wants_count(self, now: float) -> bool:
+        """Whether it is time to ask Spark for the number of its last batch."""
+        return now - self._asked >= HEARD_SECONDS
+
+    def counted(self, batch: int, now: float) -> None:
+        """Take in the number of the last batch that Spark has finished.
+
+        Raises:
+            ListenerSilent: the one it had finished the last time has not been heard of since.
+        """
+        if self._heard < self._owed:
+            raise ListenerSilent(
+                f"Spark has finished batch {self._owed}, and {HEARD_SECONDS:g} s later nothing is heard of it. "
+                "Start again: the checkpoint has the place and the state"
+            )
+        self._owed, self._asked = batch, now
+
+    def topics_seen(self, topics: Mapping[str, Identity | None], now: float) -> None:
+        """Take in the topics as they stand; those that are not named are not known.
+
+        Raises:
+            TopicRecreated: the membership topic is another one, and the job is not to go on with that.
+            TopicGone: a topic that is written is another one.
+        """
+        self._missing = [name for name, found in topics.items() if found is None and name in self._topics]
+        for name, found in topics.items():
+            known = self._topics.get(name)
+            if found is None or known is None:
+                continue
+            if name == self._membership:
+                if found.topic_id != known.topic_id and self._options.on_data_loss != "continue":
+                    raise TopicRecreated(recreated(self._options.checkpoint, name))
+                self._grown(found.partitions, now)
+            elif found.topic_id != known.topic_id:
+                raise TopicGone(remade(name, known, found))
+
+    def still_missing(self) -> None:
+        """A second look says the same.
+
+        Raises:
+            TopicGone: there are topics that do not exist.
+        """
+        if self._missing:
+            raise TopicGone(deleted(self._missing, self._membership))
+
+    def ends_seen(self, ends: Mapping[int, int], now: float) -> None:
+        """Take in where the partitions that are read ended at ``now``."""
+        self.growth.ends(ends, now)
+
+    def next(self, now: float) -> Do:
+        """What to do at ``now``; a tick counts as written."""
+        if self._missing:
+            return Do.CONFIRM
+        if self.growth.ready():
+            return Do.READ_ALL
+        if self.bound.moved():
+            return Do.BOUND
+        if self.growth.wants_ends(now):
+            return Do.ASK_ENDS
+        if not self._options.available_now and self._timers.due(now):
+            return Do.TICK
+        return Do.GO_ON
+
+    def _grown(self, partitions: int, now: float) -> None:
+        """Take in how many partitions the membership topic has."""
+        if not self.growth.seen(partitions, now):
+            return
+        was = self.growth.partitions
+        self._notes.append(
+            f"topic {self._membership} has {partitions} partitions, {was} are read: the new ones follow once the "
+            "others are read to where producers left them"
+        )
+        if not self.growth.in_order:
+            self._notes.append(
+                f"{partitions} is no multiple of {was}: groups moved between old partitions too, their events "
+                "around the change may be read out of order; grow by a whole multiple"
+            )
+
+
+def deleted(names: Sequence[str], membership: str) -> str:
+    """That topics are gone, and what to do."""
+    which = f"topic {names[0]} was" if len(names) == 1 else f"topics {', '.join(names)} were"
+    text = (
+        f"{which} deleted while the job ran, and what was written there is gone. Start `stream` again: it makes "
+        "what is missing, as `rebalance-monitor topics --create` does, and goes on where it stopped; what was not "
+        "yet written is written then"
+    )
+    if membership in names:
+        text += f". As it reads {membership}, it then needs --on-data-loss restart or continue"
+    return text
+
+
+def remade(name: str, known: Identity, found: Identity) -> str:
+    """That a topic is another one now, and what to do."""
+    text = f"topic {name} was deleted and made again while the job ran, and what was written there is gone. "
+    if found.partitions != known.partitions:
+        text += (
+            f"It has {found.partitions} in place of {known.partitions} partitions: if a broker made it "
+            "(auto.create.topics.enable), delete it and run `rebalance-monitor topics --create`. "
+        )
+    return (
+        text + "Start `stream` again: it goes on where it stopped; what was not yet written is written then"
+    )

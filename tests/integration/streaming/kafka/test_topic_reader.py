@@ -1,0 +1,255 @@
+"""Reading topics on a real broker: to their end, and on through whatever becomes of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import confluent_config
+from streaming.kafka.identity import identify
+from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.kafka.reader import DiffReader
+from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+
+pytestmark = pytest.mark.broker
+
+
+class Topic:
+    """A topic of a test's own."""
+
+    def __init__(self, kafka: Kafka, partitions: int = 2) -> None:
+        self.settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
+        self.name = unique("read")
+        self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        self.make(partitions)
+
+    @property
+    def partitions(self) -> int | None:
+        found = identify(self.settings, [self.name])[self.name]
+        return None if found is None else found.partitions
+
+    def make(self, partitions: int) -> None:
+        new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
+        self.admin.create_topics([new])[self.name].result(30)
+        eventually(lambda: self.partitions == partitions)
+
+    def grow(self, partitions: int) -> None:
+        self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(30)
+        eventually(lambda: self.partitions == partitions)
+
+    def delete(self) -> None:
+        self.admin.delete_topics([self.name])[self.name].result(30)
+        eventually(lambda: self.partitions is None)
+
+    def write(self, partition: int, *values: str) -> None:
+        producer = Producer(confluent_config(self.settings))
+        failed: list[object] = []
+        for value in values:
+            producer.produce(
+                self.name,
+                value,
+                partition=partition,
+                on_delivery=lambda error, _: error and failed.append(error),
+            )
+        assert (producer.flush(30), failed) == (0, [])
+
+
+@pytest.fixture
+def topic(broker: Kafka) -> Topic:
+    return Topic(broker)
+
+
+def values(reader: TopicReader, until: Callable[[], bool], seconds: float = 30) -> list[str]:
+    by = time.monotonic() + seconds
+    found = []
+    while not until():
+        assert time.monotonic() < by, found
+        found += [(message.value() or b"").decode() for message in reader.poll(0.05, 100)]
+    return found
+
+
+def some(reader: TopicReader, count: int) -> list[str]:
+    found: list[str] = []
+    while len(found) < count:
+        found += values(reader, iter([False, True]).__next__)
+    return sorted(found)
+
+
+def test_to_the_end_and_on_from_there(topic: Topic) -> None:
+    topic.write(0, "a", "b")
+    topic.write(1, "c")
+    with TopicReader(topic.settings, [topic.name]) as reader:
+        assert sorted(values(reader, lambda: reader.at_end)) == ["a", "b", "c"]
+        assert reader.positions == {(topic.name, 0): 2, (topic.name, 1): 1}
+        assert (reader.lag, reader.silent_since, reader.missing) == (0, None, frozenset())
+        positions, ids = reader.positions, reader.ids
+    topic.write(1, "d")
+    with TopicReader(topic.settings, [topic.name], positions=positions, ids=ids) as reader:
+        assert values(reader, lambda: reader.at_end) == ["d"]
+    with TopicReader(topic.settings, [topic.name], from_beginning=False) as reader:
+        assert reader.at_end
+        topic.write(0, "e")
+        assert some(reader, 1) == ["e"]
+
+
+def test_markers_and_open_transactions_at_the_end_are_no_records(topic: Topic) -> None:
+    producer = Producer(confluent_config(topic.settings) | {"transactional.id": topic.name})
+    producer.init_transactions(30)
+    for value, end in (("kept", producer.commit_transaction), ("given up", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic.name, value, partition=0)
+        producer.flush(30)
+        end(30)
+    producer.begin_transaction()
+    producer.produce(topic.name, "open", partition=0)
+    producer.flush(30)
+    assert [message.value() for message in read_to_end(topic.settings, topic.name)] == [b"kept"]
+    producer.abort_transaction(30)
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(topic: Topic) -> None:
+    with TopicReader(topic.settings, [topic.name], from_beginning=False) as reader:
+        topic.grow(3)
+        topic.write(2, "new")
+        assert some(reader, 1) == ["new"]
+
+
+def test_a_topic_made_again_is_followed_and_told(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
+    topic.write(0, "a", "b", "c")
+    with TopicReader(topic.settings, [topic.name], follow=True) as reader:
+        assert some(reader, 3) == ["a", "b", "c"]
+        before = reader.ids
+        topic.delete()
+        topic.make(1)
+        topic.write(0, "d", "e", "f", "g")  # more than the old position: by offsets alone "g" would be all
+        assert set(some(reader, 4)) >= {"d", "e", "f"}
+        assert reader.ids != before
+        assert reader.positions == {(topic.name, 0): 4}
+    assert f"topic {topic.name} was deleted and made again: it is read from its beginning" in caplog.messages
+
+
+def test_a_deleted_topic_is_told_at_once_and_waited_for(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TopicReader(topic.settings, [topic.name], follow=True) as reader:
+        topic.delete()
+        values(reader, lambda: reader.missing == {topic.name}, seconds=10)
+        assert not reader.at_end
+        assert f"topic {topic.name} was deleted: waiting until it is made again" in caplog.messages
+        topic.make(1)
+        topic.write(0, "again")
+        assert some(reader, 1) == ["again"]
+
+
+@pytest.mark.parametrize(
+    ("again", "said"), [(False, "was deleted while"), (True, "was deleted and made again")]
+)
+def test_a_topic_that_goes_is_an_error_where_it_is_read_to_its_end(
+    topic: Topic, again: bool, said: str
+) -> None:
+    with TopicReader(topic.settings, [topic.name]) as reader:
+        topic.delete()
+        if again:
+            topic.make(2)
+        with pytest.raises(TopicUnreadable, match=f"{topic.name}: {said}"):
+            values(reader, lambda: False, seconds=10)
+
+
+def test_positions_of_another_topic_are_not_taken(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
+    topic.write(0, "a")
+    with TopicReader(topic.settings, [topic.name]) as reader:
+        values(reader, lambda: reader.at_end)
+        positions, ids = reader.positions, reader.ids
+    topic.delete()
+    topic.make(2)
+    topic.write(0, "b", "c")
+    with TopicReader(topic.settings, [topic.name], positions=positions, ids=ids) as reader:
+        assert values(reader, lambda: reader.at_end) == ["b", "c"]
+    assert "made again" in caplog.text
+
+
+def test_a_topic_that_does_not_exist_is_refused_or_waited_for(topic: Topic) -> None:
+    topic.delete()
+    with pytest.raises(TopicUnreadable, match=f"{topic.name}: does not exist; `rebalance-monitor topics"):
+        TopicReader(topic.settings, [topic.name])
+    with TopicReader(topic.settings, [topic.name], wait=True) as reader:
+        assert reader.missing == {topic.name}
+        topic.make(1)
+        topic.write(0, "first")
+        assert some(reader, 1) == ["first"]
+        assert reader.at_end
+
+
+def test_positions_beyond_the_end_are_told_and_not_waited_at(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic.write(0, "a")
+    with TopicReader(topic.settings, [topic.name], positions={(topic.name, 0): 7}) as reader:
+        assert values(reader, lambda: reader.at_end) == ["a"]
+    assert "ends at 1, before 7" in caplog.text
+
+
+def test_diffs_have_the_id_of_their_topic(topic: Topic) -> None:
+    settings = Settings(kafka=topic.settings)
+    settings.topics.prefix = f"{topic.name}."
+    topic.name = settings.topics.diffs
+    topic.make(1)
+    with DiffReader(settings, from_beginning=True) as reader:
+        assert reader.topic_id is not None
+        assert reader.positions == {0: 0}
+
+
+def test_the_cluster_is_silent_and_is_heard_again() -> None:
+    with EmbeddedBroker(properties=PROPERTIES) as broker:
+        topic = Topic(broker, partitions=1)
+        with TopicReader(topic.settings, [topic.name], follow=True) as reader:
+            values(reader, lambda: reader.at_end)
+            before = time.time()
+            broker.stop()
+            values(reader, lambda: reader.silent_since is not None, seconds=15)
+            assert reader.silent_since is not None
+            assert before - 5 < reader.silent_since < time.time()
+            broker.start()
+            values(reader, lambda: reader.silent_since is None, seconds=30)
+            topic.write(0, "back")
+            assert some(reader, 1) == ["back"]
+
+
+@contextmanager
+def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
+    """The topics that came to be in the body."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    before, found = admin.list_topics(timeout=10).topics.keys(), set[str]()
+    yield found
+    found |= admin.list_topics(timeout=10).topics.keys() - before
+
+
+def test_no_client_of_ours_has_a_broker_make_a_topic(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
+        settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
+        names = settings.topics
+        with created(broker) as topics:
+            for make in readers(settings):
+                with pytest.raises(TopicUnreadable):
+                    make()
+            with EventProducer(settings) as producer, pytest.raises(NotDelivered, match="topics --create"):
+                producer.send_record(names.membership, b"key", b"{}")
+            Producer(confluent_config(settings.kafka)).list_topics(names.diffs, timeout=5)
+            AdminClient(confluent_config(settings.kafka)).list_topics(names.diffs, timeout=5)
+        assert {name for name in topics if not name.startswith("__")} == set()
+
+
+def readers(settings: Settings) -> Iterable[Callable[[], object]]:
+    yield lambda: DiffReader(settings)
+    yield lambda: list(read_to_end(settings.kafka, settings.topics.dead_letters))

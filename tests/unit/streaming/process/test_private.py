@@ -1,0 +1,46 @@
+"""Files that may hold a secret are for one user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.runtime import write_properties
+from streaming.process.private import make_private, open_private
+
+
+@pytest.fixture(autouse=True)
+def _generous() -> Iterator[None]:
+    """Whatever the user's umask allows."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_a_new_file_and_one_that_was_there_are_private(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("secret\n")
+    for path in (old, new):
+        with open_private(path, "a") as file:
+            file.write("more")
+    assert (mode(old), mode(new), old.read_text()) == (0o600, 0o600, "secret\nmore")
+
+
+def test_a_new_folder_is_private_and_one_that_was_there_is_left_alone(tmp_path: Path) -> None:
+    make_private(tmp_path / "new")
+    (tmp_path / "old").mkdir()
+    make_private(tmp_path / "old")
+    assert (mode(tmp_path / "new"), mode(tmp_path / "old")) == (0o700, 0o777)
+
+
+def test_a_brokers_properties_are_private(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    write_properties(file, {"listener.name.sasl.jaas.config": 'x password="p\\q";'})
+    assert (mode(file), file.read_text()) == (0o600, 'listener.name.sasl.jaas.config=x password="p\\\\q";\n')

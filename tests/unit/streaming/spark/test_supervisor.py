@@ -1,0 +1,131 @@
+"""What the job does next, from messages and the time alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streaming.kafka.identity import Identity
+from streaming.spark.checkpoint import TopicRecreated
+from streaming.spark.growth import SETTLE_SECONDS
+from streaming.spark.options import StreamOptions
+from streaming.spark.progress import Told, report
+from streaming.spark.supervisor import HEARD_SECONDS, Do, ListenerSilent, Supervisor, TopicGone
+
+TOPICS = {"m": Identity("id-m", 4), "diffs": Identity("id-d", 4), "ticks": Identity("id-t", 1)}
+
+
+def supervisor(**options: Any) -> Supervisor:
+    made = Supervisor(StreamOptions(checkpoint="c", **options), "m", TOPICS, partitions=4)
+    made.topics_seen(TOPICS, 0.0)
+    return made
+
+
+def ended(
+    made: Supervisor, told: dict[int, Told] | None = None, *, events: int = 0, seconds: float = 0.1
+) -> None:
+    progress = {
+        "batchId": 1,
+        "durationMs": {"triggerExecution": seconds * 1000},
+        "sources": [
+            {"description": "KafkaV2[Assign[m]]", "numInputRows": events, "endOffset": {"m": {"0": events}}}
+        ],
+    }
+    told = told or {}
+    made.batch_ended(progress, told, report(progress, told.values()))
+
+
+def test_it_ticks_when_a_timer_is_due() -> None:
+    made = supervisor()
+    assert [made.next(0.0), made.next(100.0)] == [Do.TICK, Do.GO_ON]
+    ended(made, {0: Told(150_000)})
+    assert [made.next(149.9), made.next(150.0)] == [Do.GO_ON, Do.TICK]
+
+
+def test_a_job_that_ends_at_what_is_there_has_no_timers() -> None:
+    assert supervisor(available_now=True).next(0.0) is Do.GO_ON
+
+
+def test_a_slow_batch_has_the_query_started_with_another_bound() -> None:
+    made = supervisor(max_offsets_per_trigger=1000)
+    made.next(0.0)
+    ended(made, events=1000, seconds=30)
+    assert (made.next(1.0), made.bound.value) == (Do.BOUND, 500)
+    assert made.next(1.1) is Do.GO_ON
+
+
+def test_new_partitions_are_read_once_the_old_ones_are() -> None:
+    made = supervisor()
+    made.next(0.0)
+    made.topics_seen(TOPICS | {"m": Identity("id-m", 6)}, 10.0)
+    first, second = made.take_notes()
+    assert first.startswith("topic m has 6 partitions, 4 are read")
+    assert second.startswith("6 is no multiple of 4")
+    made.topics_seen(TOPICS | {"m": Identity("id-m", 6)}, 11.0)
+    assert made.take_notes() == []
+    assert made.next(9.0 + SETTLE_SECONDS) is Do.GO_ON
+    assert made.next(10.0 + SETTLE_SECONDS) is Do.ASK_ENDS
+    made.ends_seen({0: 5}, 50.0)
+    assert made.next(51.0) is Do.GO_ON
+    ended(made, events=5)
+    assert made.next(52.0) is Do.READ_ALL
+
+
+@pytest.mark.parametrize("name", ["diffs", "ticks"])
+def test_a_topic_that_is_missing_stops_the_query_and_twice_ends_the_job(name: str) -> None:
+    made = supervisor()
+    made.topics_seen(TOPICS | {name: None}, 1.0)
+    assert made.next(1.0) is Do.CONFIRM
+    with pytest.raises(TopicGone, match=f"topic {name} was deleted while the job ran.*Start `stream` again"):
+        made.still_missing()
+
+
+def test_a_topic_that_one_broker_missed_is_nothing() -> None:
+    made = supervisor()
+    made.next(0.0)
+    made.topics_seen(TOPICS | {"diffs": None}, 1.0)
+    made.topics_seen(TOPICS, 1.5)
+    made.still_missing()
+    assert made.next(1.6) is Do.GO_ON
+
+
+def test_a_topic_that_nobody_described_is_not_judged() -> None:
+    made = supervisor()
+    made.next(0.0)
+    made.topics_seen({"m": TOPICS["m"]}, 1.0)
+    assert made.next(1.0) is Do.GO_ON
+
+
+def test_a_written_topic_that_was_made_again_ends_the_job() -> None:
+    with pytest.raises(
+        TopicGone, match=r"topic diffs was deleted and made again.*1 in place of 4 partitions"
+    ):
+        supervisor().topics_seen(TOPICS | {"diffs": Identity("id-2", 1)}, 1.0)
+    with pytest.raises(TopicGone) as told:
+        supervisor().topics_seen(TOPICS | {"diffs": Identity("id-2", 4)}, 1.0)
+    assert "in place of" not in str(told.value)
+
+
+def test_batches_that_nothing_is_heard_of_end_the_job() -> None:
+    made = supervisor()
+    assert made.wants_count(0.0)
+    made.counted(1, 0.0)
+    assert not made.wants_count(HEARD_SECONDS - 1)
+    ended(made)  # batch 1
+    made.counted(7, HEARD_SECONDS)
+    with pytest.raises(ListenerSilent, match="Spark has finished batch 7"):
+        made.counted(9, 2 * HEARD_SECONDS)
+
+
+def test_the_topic_that_is_read_is_a_choice() -> None:
+    other = TOPICS | {"m": Identity("id-2", 4)}
+    with pytest.raises(TopicRecreated, match="Choose: --on-data-loss restart"):
+        supervisor().topics_seen(other, 1.0)
+    supervisor(on_data_loss="continue").topics_seen(other, 1.0)
+    made = supervisor()
+    made.topics_seen(TOPICS | {"m": None, "diffs": None}, 1.0)
+    with pytest.raises(
+        TopicGone, match=r"^topics m, diffs were deleted.*needs --on-data-loss restart or continue"
+    ):
+        made.still_missing()
