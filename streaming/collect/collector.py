@@ -10,7 +10,8 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +19,22 @@ from msgspec import structs
 
 from streaming.collect.commits import unexplained
 from streaming.collect.coordinator_log import CoordinatorLog
-from streaming.collect.fold import Fold, Row, Unusable
+from streaming.collect.fold import Fold, Found, Outcome, Row
 from streaming.collect.log_tail import LogTail
-from streaming.collect.metadata import ClusterTopics, changes, outdated, partitions_changed, subscribed
+from streaming.collect.metadata import ClusterTopics, Told, subscribed, surely_alive_ms
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.published import published_topics
 from streaming.collect.sink import OFFSETS_TOPIC, Sink
 from streaming.kafka.access import require
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
 from streaming.kafka.topics import ensure_topics
-from streaming.wire.events import Event, GroupDeleted, GroupObserved, TopicMetadata
+from streaming.wire.events import Event, GroupObserved
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
     from streaming.settings.config import Settings
+    from streaming.wire.events import TopicMetadata
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05
@@ -65,15 +67,16 @@ class Collector:
         self._settings = settings
         self._stop = stop
         self._group_id = settings.topics.prefix + settings.collect.group_id
-        self._include = [re.compile(pattern) for pattern in settings.collect.include_groups]
-        self._exclude = [re.compile(pattern) for pattern in settings.collect.exclude_groups]
+        # Group ids may hold line breaks: "." stands for them too.
+        self._include = [re.compile(pattern, re.DOTALL) for pattern in settings.collect.include_groups]
+        self._exclude = [re.compile(pattern, re.DOTALL) for pattern in settings.collect.exclude_groups]
+        self._wanted: dict[str, bool] = {}
         self._tails = [LogTail(path) for path in (*settings.collect.coordinator_logs, *coordinator_logs)]
         self._reasons = CoordinatorLog()
         self._folds: dict[int, Fold] = {}
         self._next: dict[int, int] = {}
         self._start: dict[int, int] = {}
         self._at_end: dict[int, float] = {}
-        self._told: dict[str, dict[str, TopicMetadata]] = {}
         self._metadata_due = 0.0
         #: Partitions that have not been read to their end yet: what groups subscribe to is not known before.
         self._behind: set[int] = set()
@@ -104,11 +107,13 @@ class Collector:
         require(self._settings, "collect")
         ensure_topics(self._settings)
         self._source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
-        self._metadata_source = f"kafka://{cluster}/metadata"
+        metadata_source = f"kafka://{cluster}/metadata"
         config = confluent_config(self._settings.kafka)
-        self._topics = ClusterTopics(AdminClient(config))
+        admin = AdminClient(config)
+        self._topics = ClusterTopics(admin)
+        self._surely_alive_ms = surely_alive_ms(admin)
         sink = Sink(self._settings, self._group_id, self._stop.is_set)
-        self._told = published_topics(self._settings, self._metadata_source)
+        self._told = Told(metadata_source, published_topics(self._settings, metadata_source))
         consumer = Consumer(
             config
             | {
@@ -144,7 +149,9 @@ class Collector:
         wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in partitions]
         for place in self._committed(consumer, wanted) if wanted else ():
             self._start[place.partition] = max(place.offset, 0)
-            self._folds[place.partition] = Fold(self._source, place.partition, self._topics.name)
+            self._folds[place.partition] = Fold(
+                self._source, place.partition, self._topics.name, self._follows, self._surely_alive_ms
+            )
         self._behind = set(partitions)
         consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in partitions])
         _log.info("following %d partitions of %s as %s", len(partitions), OFFSETS_TOPIC, self._group_id)
@@ -171,7 +178,7 @@ class Collector:
         for tail in self._tails:
             for line in tail.lines():
                 self._reasons.feed(line)
-        out: list[tuple[int, Event | Unusable]] = []
+        out: list[Outcome] = []
         for message in messages:
             self._read(message, out)
         now = time.monotonic()
@@ -192,7 +199,7 @@ class Collector:
             )
         self._metrics.place(ends, self._next, len(self._behind))
 
-    def _read(self, message: Any, out: list[tuple[int, Event | Unusable]]) -> None:
+    def _read(self, message: Any, out: list[Outcome]) -> None:
         from confluent_kafka import KafkaError
 
         number, error = message.partition(), message.error()
@@ -207,25 +214,25 @@ class Collector:
             return
         self._at_end.pop(number, None)
         self._next[number] = message.offset() + 1
-        row = Row(message.offset(), message.timestamp()[1], message.key(), message.value())
+        row = Row(number, message.offset(), message.timestamp()[1], message.key(), message.value())
         out += self._published(number, self._folds[number].add(row))
 
-    def _published(self, number: int, outcome: list[Event | Unusable]) -> list[tuple[int, Event | Unusable]]:
-        """Of a run's outcome what is new, is asked for, and with the broker's reasons."""
-        start = self._start[number]
-        chosen: list[tuple[int, Event | Unusable]] = []
-        for item in outcome:
-            if isinstance(item, Unusable):
-                if item.row.offset >= start:
-                    chosen.append((number, item))
-            elif int(item.id.rpartition(":")[2]) >= start and self._wanted(item.data.group_id):
-                chosen.append((number, self._explained(item)))
-        return chosen
+    def _published(self, number: int, outcome: list[Outcome]) -> list[Outcome]:
+        """Of a run's outcome what is new, with the broker's reasons."""
+        return [
+            replace(item, event=self._explained(item.event)) if isinstance(item, Found) else item
+            for item in outcome
+            if item.row.offset >= self._start[number]
+        ]
 
-    def _wanted(self, group_id: str) -> bool:
-        return any(p.fullmatch(group_id) for p in self._include) and not any(
-            p.fullmatch(group_id) for p in self._exclude
-        )
+    def _follows(self, group_id: str) -> bool:
+        """Whether a group is asked for."""
+        known = self._wanted.get(group_id)
+        if known is None:
+            known = self._wanted[group_id] = any(
+                pattern.fullmatch(group_id) for pattern in self._include
+            ) and not any(pattern.fullmatch(group_id) for pattern in self._exclude)
+        return known
 
     def _explained(self, event: Event) -> Event:
         data = event.data
@@ -238,57 +245,43 @@ class Collector:
         evidence = [*logged, *unexplained(data.evidence, logged)]
         return structs.replace(event, data=structs.replace(data, evidence=evidence))
 
-    def _publish(
-        self, out: list[tuple[int, Event | Unusable]], consumer: Consumer, sink: Sink, *, metadata_due: bool
-    ) -> None:
-        announced = self._announce(out) if out or metadata_due else []
-        if not out and not announced:
+    def _publish(self, out: list[Outcome], consumer: Consumer, sink: Sink, *, metadata_due: bool) -> None:
+        batch = self._with_counts(out, metadata_due=metadata_due)
+        if not batch:
             return
-        batch = [*announced, *out]
         positions = {}
         for number, following in self._next.items():
             unsettled = self._folds[number].open_offset
             # Never behind the place itself: while the past is read again nothing moves.
             positions[number] = max(following if unsettled is None else unsettled, self._start[number])
-        sink.publish(batch, positions, consumer.consumer_group_metadata())
-        self._metrics.published(batch)
+        self._metrics.published(sink.publish(batch, positions, consumer.consumer_group_metadata()))
 
-    def _announce(self, out: list[tuple[int, Event | Unusable]]) -> list[tuple[int, Event | Unusable]]:
-        """Partition counts that groups were not told: of what is new in ``out`` at once, of all now and then."""
+    def _with_counts(self, out: list[Outcome], *, metadata_due: bool) -> list[Outcome | Event]:
+        """``out`` with the partition counts that groups were not told: before what shows them, or when due."""
         from confluent_kafka import KafkaException
 
-        due = time.monotonic() >= self._metadata_due and not self._behind
-        subscriptions: dict[str, frozenset[str]] = {}
-        stamps: dict[str, int] = {}
-        if due:
+        events = [item.event for item in out if isinstance(item, Found)]
+        followed: dict[str, frozenset[str]] = {}
+        if metadata_due:
             self._metadata_due = time.monotonic() + self._settings.collect.metadata_interval_ms / 1000
             for fold in self._folds.values():
-                subscriptions |= {g: t for g, t in fold.subscriptions().items() if self._wanted(g)}
-        news = False
-        for _, item in out:
-            if not isinstance(item, Event):
-                continue
-            data = item.data
-            if isinstance(data, GroupDeleted):
-                self._told.pop(data.group_id, None)
-            elif isinstance(data, GroupObserved):
-                stamps.setdefault(data.group_id, data.timestamp)
-                before = subscriptions.get(data.group_id, frozenset())
-                subscriptions[data.group_id] = before | subscribed(data)
-                news = news or outdated(data, self._told.get(data.group_id, {}))
-        if not (due or news):
-            return []
-        try:
-            current = self._topics.refresh({topic for topics in subscriptions.values() for topic in topics})
-        except KafkaException as error:
-            _log.warning("topic metadata: %s", error.args[0].str())
-            return []
-        events: list[tuple[int, Event | Unusable]] = []
-        for group_id, topics in changes(subscriptions, self._told, current).items():
-            stamp = stamps.get(group_id) or int(time.time() * 1000)
-            events.append((-1, partitions_changed(self._metadata_source, group_id, stamp, topics)))
-            self._told.setdefault(group_id, {}).update(topics)
-        return events
+                followed |= fold.subscriptions()
+        current: Mapping[str, TopicMetadata] = {}
+        if metadata_due or self._told.asks(events):
+            views = [event.data for event in events if isinstance(event.data, GroupObserved)]
+            try:
+                current = self._topics.refresh(frozenset().union(*followed.values(), *map(subscribed, views)))
+            except KafkaException as error:
+                _log.warning("topic metadata: %s", error.args[0].str())
+        batch: list[Outcome | Event] = []
+        for item in out:
+            told = self._told.before(item.event, current) if isinstance(item, Found) else None
+            batch += [item] if told is None else [told, item]
+        now = int(time.time() * 1000)
+        for group_id, topics in followed.items():
+            told = self._told.tell(group_id, topics, current, now)
+            batch += [] if told is None else [told]
+        return batch
 
     def _finish(self, consumer: Consumer, sink: Sink) -> None:
         """Publish what was read: runs that are complete as far as anybody can see."""

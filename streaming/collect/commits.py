@@ -1,81 +1,148 @@
 """What offset commits tell of members that are gone: those that left, and those whose session ran out.
 
-The offsets topic holds no reasons. But a member commits until it goes: a commit within the session timeout before
-it was gone proves that its session had not run out (a commit counts as a heartbeat), so it left; one that was
-silent for the session timeout, and not for much longer, was most likely fenced. Longer silence says nothing: an
-idle consumer does not commit.
+The offsets topic holds no reasons, but a member commits until it goes. With S its session timeout, I the longest
+time between two of its heartbeats while it lives, C its last commit and R the moment it was removed:
+
+- The coordinator ends a session S after the last heartbeat. Whoever committed at C was alive then and had sent a
+  heartbeat after C − I, so its session could not run out before C − I + S. R − C < S − I proves that it did not.
+- From S − I on both are possible: a crashed member was silent for as long, and so was one that had nothing to
+  commit and then left. Silence alone proves no crash.
+
+A commit is no heartbeat itself: under KIP-848 never, under the classic protocol not within a transaction (the
+coordinator's ``commitOffset`` extends a classic session, its ``commitTransactionalOffset`` does not). So S alone is
+no bound under either. Where S and I come from:
+
+- classic: the record names S; I is taken as S / 3, the most that Kafka advises for ``heartbeat.interval.ms``.
+- KIP-848: records name neither, and both can be set for each group. What holds for all groups are the brokers'
+  own bounds of them (``group.consumer.min.session.timeout.ms``, ``group.consumer.max.heartbeat.interval.ms``). A
+  cluster that does not tell those leaves nothing to prove.
+
+A session is not all that ends a membership: a member that is told to give up partitions and does not is fenced
+while it heartbeats and commits, so nothing is proved of a member with partitions still to give up (KIP-848). And R
+is known only when the generation before is: across generations that were not read nothing is said.
+
+A classic member that was silent for S, and not for much longer, most likely crashed, and is called fenced; the
+reason says that this is an inference. Longer silence says nothing: an idle consumer does not commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from streaming.wire.events import Evidence, GroupObserved, ObservedMember
 
 SOURCE = "offset-commits"
-#: ``group.consumer.session.timeout.ms`` of the broker: KIP-848 members do not name theirs.
-DEFAULT_SESSION_TIMEOUT_MS = 45_000
+#: The kind of evidence about an end that may have been a crash as well as a leave.
+UNSURE = "group.observed"
 #: Silence of more than this many session timeouts is taken for idleness.
 _IDLE_FACTOR = 2
+#: Heartbeats in a session timeout, at least: what Kafka asks of classic consumers.
+_HEARTBEATS = 3
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A partition's holder, since when, and when it last committed there; times in ms."""
+
+    member_id: str
+    since: int
+    committed: int | None = None
 
 
 class Ownership:
-    """Who has held each partition of a group since when, and when it was last committed; times in ms."""
+    """Who has held each partition of a group since when, and when they last committed it.
 
-    __slots__ = ("_committed", "_held")
+    Commits of partitions that nobody holds are not remembered: whoever writes offsets without being a member says
+    nothing of members.
+    """
+
+    __slots__ = ("_held",)
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, int], tuple[str, int]] = {}
-        self._committed: dict[tuple[str, int], int] = {}
+        self._held: dict[tuple[str, int], _Hold] = {}
 
     def commit(self, topic: str, partition: int, timestamp: int | None) -> None:
-        """An offset was committed, or (None) removed."""
-        if timestamp is None:
-            self._committed.pop((topic, partition), None)
-        else:
-            self._committed[topic, partition] = timestamp
+        """An offset was committed at ``timestamp`` (ms), or (None) removed."""
+        held = self._held.get((topic, partition))
+        if held is not None and (timestamp is None or timestamp >= held.since):
+            held.committed = timestamp
 
     def observe(self, now: GroupObserved) -> None:
         """A new view of the group."""
-        held: dict[tuple[str, int], tuple[str, int]] = {}
+        held: dict[tuple[str, int], _Hold] = {}
         for member in now.members:
             for topic, partitions in member.assigned.items():
                 for partition in partitions:
                     before = self._held.get((topic, partition))
-                    kept = before is not None and before[0] == member.member_id
-                    held[topic, partition] = before if kept and before else (member.member_id, now.timestamp)
+                    kept = before is not None and before.member_id == member.member_id
+                    held[topic, partition] = (
+                        before if kept and before else _Hold(member.member_id, now.timestamp)
+                    )
         self._held = held
 
     def last_commit(self, member: ObservedMember) -> int | None:
-        """When the member last committed what it holds; None: never since it holds it."""
-        times = []
-        for topic, partitions in member.assigned.items():
-            for partition in partitions:
-                holder = self._held.get((topic, partition))
-                committed = self._committed.get((topic, partition))
-                if holder and committed and holder[0] == member.member_id and committed >= holder[1]:
-                    times.append(committed)
-        return max(times, default=None)
+        """When the member last committed anything that it holds, in ms; None: never since it holds it."""
+        holds = (
+            self._held.get((topic, partition))
+            for topic, partitions in member.assigned.items()
+            for partition in partitions
+        )
+        return max(
+            (
+                held.committed
+                for held in holds
+                if held is not None and held.member_id == member.member_id and held.committed is not None
+            ),
+            default=None,
+        )
 
 
-def infer(before: GroupObserved, now: GroupObserved, ownership: Ownership) -> list[Evidence]:
-    """Evidence for members of ``before`` that are gone ``now``; ``ownership`` as it was with ``before``."""
-    evidence = []
-    for member in gone(before, now):
-        last = ownership.last_commit(member)
-        if last is None:
-            continue
-        timeout = member.session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS
-        silence = max(0, now.timestamp - last)
-        if silence < timeout:
-            kind = "member.left"
-        elif silence <= _IDLE_FACTOR * timeout:
-            kind = "member.fenced"
-        else:
-            continue
-        reason = f"last offset commit {silence} ms before it was gone, session timeout {timeout} ms"
-        evidence.append(Evidence(source=SOURCE, reason=reason, member_ids=[member.member_id], kind=kind))
-    return evidence
+def infer(
+    before: GroupObserved, now: GroupObserved, ownership: Ownership, surely_alive_ms: int | None
+) -> list[Evidence]:
+    """Evidence for members of ``before`` that are gone ``now``.
+
+    Args:
+        before: the view before.
+        now: the view in which they are gone.
+        ownership: as it was with ``before``.
+        surely_alive_ms: how long no session of a KIP-848 member can run out after a sign of life; None: not known.
+    """
+    if now.generation is not None and now.generation > (before.generation or 0) + 1:
+        return []  # a generation was not read: it may have gone then
+    found = (
+        _ended(member, now, ownership.last_commit(member), surely_alive_ms) for member in gone(before, now)
+    )
+    return [item for item in found if item is not None]
+
+
+def _ended(
+    member: ObservedMember, now: GroupObserved, last: int | None, surely_alive_ms: int | None
+) -> Evidence | None:
+    """What its last commit (ms) says of a member that is gone; None: nothing."""
+    if last is None:
+        return None
+    silence = max(0, now.timestamp - last)
+    timeout = member.session_timeout_ms
+    surely_alive = surely_alive_ms if timeout is None else timeout - timeout // _HEARTBEATS
+    said = f"last offset commit {silence} ms before it was gone"
+    if timeout is not None:
+        said += f", session timeout {timeout} ms"
+    kind = UNSURE
+    if member.pending_revocation:
+        said += "; it still had partitions to give up: can't tell a crash from a leave"
+    elif surely_alive is not None and silence < surely_alive:
+        kind = "member.left"
+        said += f": its session can't have run out within {surely_alive} ms, it left"
+    elif now.group_protocol == "classic" and timeout is not None and silence >= timeout:
+        if silence > _IDLE_FACTOR * timeout:
+            return None
+        kind = "member.fenced"
+        said += ": most likely its session ran out"
+    else:
+        said += ": can't tell a crash from a leave"
+    return Evidence(source=SOURCE, reason=said, member_ids=[member.member_id], kind=kind)
 
 
 def gone(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMember]:

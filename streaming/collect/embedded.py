@@ -1,96 +1,110 @@
-"""What consumers put into classic group records: the embedded consumer protocol, decoded by kafka-python.
+"""What consumers put into classic group records: the embedded consumer protocol, which any client may write.
 
-``ConsumerProtocolSubscription`` v0 to v3 and ``ConsumerProtocolAssignment``; a higher version reads as the highest
-known, as Kafka's ConsumerProtocol does. The user data of ``sticky`` says what a member owned (StickyAssignor:
-topics with partitions, and from v1 the generation), because an eager member owns nothing while it joins.
+The layouts are those of ``ConsumerProtocolSubscription.json`` (v0 to v3) and ``ConsumerProtocolAssignment.json``.
+What is refused is what Kafka's own ``ConsumerProtocol`` refuses: a negative version, null in place of topics, names
+or partitions, counts that the bytes can't hold. As there, a version above the highest known reads as the highest
+known, and bytes behind the last field are passed over. Beyond Kafka, partitions below 0 and names that are not
+UTF-8 are refused: no such partition or topic exists.
+
+The user data of ``sticky`` says what a member owned (StickyAssignor: topics with partitions, and from v1 the
+generation), because an eager member owns nothing while it joins.
 """
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from streaming.collect.encoding import MalformedRecord, Reader
-from streaming.collect.records import ClassicMember
 from streaming.wire.events import Partitions
 
 #: ``protocolType`` of consumers; Connect and others embed something else.
 CONSUMER = "consumer"
-_EMPTY: Partitions = {}
+#: The highest known version of both layouts.
+_HIGHEST = 3
+#: The first versions of a subscription with a generation (KIP-792) and with a rack (KIP-881).
+_WITH_GENERATION, _WITH_RACK = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
-    """A member's subscription and assignment; partitions ascend."""
+class Said:
+    """What a member says when it joins: its topics, and what it owns from which generation (−1: not known)."""
 
-    topics: tuple[str, ...]
-    owned: Partitions
-    owned_generation: int
-    rack_id: str | None
-    assigned: Partitions
+    topics: tuple[str, ...] = ()
+    owned: Partitions = field(default_factory=dict)
+    owned_generation: int = -1
+    rack_id: str | None = None
 
 
-def read_member(member: ClassicMember, protocol_type: str, protocol: str | None) -> Embedded:
-    """What the member's bytes say; nothing for protocols other than the consumer's.
+def read_subscription(data: bytes, protocol: str | None) -> Said:
+    """A member's subscription; no bytes at all: it says nothing.
+
+    Args:
+        data: a ConsumerProtocolSubscription.
+        protocol: the name of the assignor.
 
     Raises:
-        MalformedRecord: the bytes end too early.
+        MalformedRecord: the bytes are no such subscription; the message names the field.
     """
-    if protocol_type != CONSUMER:
-        return Embedded((), _EMPTY, -1, None, _EMPTY)
-    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-
-    # No bytes at all: a member that never joined with this protocol, or was assigned nothing.
-    subscription = _decode(
-        ConsumerProtocolSubscription, member.subscription, member.member_id, "subscription"
-    )
-    assignment = _decode(ConsumerProtocolAssignment, member.assignment, member.member_id, "assignment")
-    topics: tuple[str, ...] = ()
-    owned, generation, rack = _EMPTY, -1, None
-    if subscription is not None:
-        topics = tuple(subscription.topics)
-        version = subscription.version
-        owned = _partitions(subscription.owned_partitions) if version >= 1 else _EMPTY
-        generation = subscription.generation_id if version >= 2 else -1  # noqa: PLR2004 - KIP-792
-        rack = subscription.rack_id if version >= 3 else None  # noqa: PLR2004 - KIP-881
-        if protocol == "sticky" and subscription.user_data:
-            owned, generation = _sticky(subscription.user_data)
-    assigned = _partitions(assignment.assigned_partitions) if assignment is not None else _EMPTY
-    return Embedded(topics, owned, generation, rack, assigned)
-
-
-def _decode(kind: Any, data: bytes, member_id: str, what: str) -> Any:
     if not data:
-        return None
-    try:
-        return kind.decode(data)
-    except (struct.error, ValueError, TypeError, IndexError) as error:
-        raise MalformedRecord(f"{what} of member {member_id}: {error}") from error
+        return Said()
+    reader, version = _open(data)
+    topics = tuple(reader.array("topics", lambda: reader.string("topics")))
+    user_data = reader.nullable_bytes("userData")
+    owned: Partitions = {}
+    generation, rack = -1, None
+    # Some clients write version 1 without its field; Kafka's own leader refuses those.
+    if version >= 1 and reader.left:
+        owned = _partitions(reader, "ownedPartitions")
+        generation = reader.int32("generationId") if version >= _WITH_GENERATION else -1
+        rack = reader.nullable_string("rackId") if version >= _WITH_RACK else None
+    if protocol == "sticky" and user_data:
+        owned, generation = _sticky(user_data)
+    return Said(topics, owned, generation, rack)
 
 
-def _partitions(topics: Any) -> Partitions:
-    merged: Partitions = {}
-    for entry in topics or ():
-        merged.setdefault(entry.topic, []).extend(entry.partitions)
-    return {topic: sorted(set(numbers)) for topic, numbers in sorted(merged.items()) if numbers}
+def read_assignment(data: bytes) -> Partitions:
+    """What a member was assigned; no bytes at all: nothing.
+
+    Raises:
+        MalformedRecord: the bytes are no ConsumerProtocolAssignment; the message names the field.
+    """
+    if not data:
+        return {}
+    reader, _ = _open(data)
+    assigned = _partitions(reader, "assignedPartitions")
+    reader.nullable_bytes("userData")
+    return assigned
+
+
+def _open(data: bytes) -> tuple[Reader, int]:
+    """A reader behind the version, and the version to read as."""
+    reader = Reader(data)
+    version = reader.int16("version")
+    if version < 0:
+        raise MalformedRecord(f"version: {version} is below 0")
+    return reader, min(version, _HIGHEST)
+
+
+def _partitions(reader: Reader, what: str) -> Partitions:
+    """Topics with their partitions, both ascending and once each; topics without partitions are left out."""
+    merged: dict[str, set[int]] = {}
+
+    def topic() -> None:
+        name = reader.string(f"{what}.topic")
+        merged.setdefault(name, set()).update(reader.partitions(f"{what}.partitions"))
+
+    reader.array(what, topic)
+    return {name: sorted(numbers) for name, numbers in sorted(merged.items()) if numbers}
 
 
 def _sticky(user_data: bytes) -> tuple[Partitions, int]:
     """StickyAssignor.deserializeTopicPartitionAssignment: what can't be read means that nothing was owned."""
     reader = Reader(user_data)
     try:
-        entries = reader.array(
-            "userData",
-            lambda: (
-                reader.string("userData.topic"),
-                reader.array("userData.partitions", lambda: reader.int32("p")),
-            ),
-        )
+        owned = _partitions(reader, "userData")
     except MalformedRecord:
         return {}, -1
     try:
-        generation = reader.int32("userData.generation")
+        return owned, reader.int32("userData.generation")
     except MalformedRecord:  # v0 ends here
-        generation = -1
-    return {topic: sorted(numbers) for topic, numbers in sorted(entries) if numbers}, generation
+        return owned, -1

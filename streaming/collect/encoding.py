@@ -21,6 +21,8 @@ _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 #: Bytes of the longest unsigned varint that fits 32 bits.
 _VARINT_BYTES = 5
+#: Bytes of the longest string that Kafka reads, whatever the length's own width.
+_STRING_BYTES = 0x7FFF
 
 
 class MalformedRecord(BadInput):
@@ -41,6 +43,11 @@ class Reader:
         self._data = data
         self._at = 0
         self.flexible = flexible
+
+    @property
+    def left(self) -> int:
+        """How many bytes have not been read."""
+        return len(self._data) - self._at
 
     def _fixed(self, form: Struct, what: str) -> int:
         at = self._at
@@ -94,10 +101,12 @@ class Reader:
         size = self._length(what, wide=False)
         if size == -1:
             return None
+        if size > _STRING_BYTES:
+            raise MalformedRecord(f"{what}: {size} bytes announced, a string has {_STRING_BYTES} at most")
         try:
             return self._take(size, what).decode()
         except UnicodeDecodeError as error:
-            raise MalformedRecord(f"{what}: no UTF-8") from error
+            raise MalformedRecord(f"{what}: not UTF-8") from error
 
     def string(self, what: str) -> str:
         """Text."""
@@ -120,10 +129,8 @@ class Reader:
         size = self._length(what, wide=True)
         if size == -1:
             return None
-        if not 0 <= size <= len(self._data) - self._at:  # every element takes a byte at least
-            raise MalformedRecord(
-                f"{what}: {size} elements announced, {len(self._data) - self._at} bytes left"
-            )
+        if not 0 <= size <= self.left:  # every element takes a byte at least
+            raise MalformedRecord(f"{what}: {size} elements announced, {self.left} bytes left")
         return [element() for _ in range(size)]
 
     def array(self, what: str, element: Callable[[], T]) -> list[T]:
@@ -132,6 +139,13 @@ class Reader:
         if elements is None:
             raise MalformedRecord(f"{what}: null")
         return elements
+
+    def partitions(self, what: str) -> list[int]:
+        """Partition numbers as they stand."""
+        numbers = self.array(what, lambda: self.int32(what))
+        if numbers and min(numbers) < 0:
+            raise MalformedRecord(f"{what}: {min(numbers)} is no partition")
+        return numbers
 
     def tagged(self) -> dict[int, bytes]:
         """The tagged fields at the end of a struct; none in versions that are not flexible."""

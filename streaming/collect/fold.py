@@ -8,28 +8,39 @@ record each and all published.) What is published is a function of the partition
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec import structs
 
 from assignors.errors import MonitorError
 from streaming.collect.commits import Ownership, infer
+from streaming.collect.encoding import MalformedRecord
 from streaming.collect.groups import Group, Names, apply, view
 from streaming.collect.metadata import subscribed
 from streaming.collect.records import ClassicGroup, OffsetCommit, Other, decode
-from streaming.wire.events import Event, GroupDeleted, GroupObserved
+from streaming.wire.events import MAX_TIMESTAMP, Event, GroupDeleted, GroupObserved
 
 _GONE = Group()
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record as it stands in the partition; ``timestamp`` in ms."""
+    """One record as it stands in the offsets topic; ``timestamp`` in ms."""
 
+    partition: int
     offset: int
     timestamp: int
     key: bytes | None
     value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An event, and the record that it follows from: the last of its run."""
+
+    row: Row
+    event: Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,9 @@ class Unusable:
 
     row: Row
     error: MonitorError
+
+
+Outcome = Found | Unusable
 
 
 @dataclass(slots=True)
@@ -52,24 +66,38 @@ class _Known:
 class Fold:
     """Folds one partition.
 
+    A record that can't be used changes nothing: its group stays as it was, and the records after it are used. Where
+    that was a generation, the next one says nothing of why members went meanwhile.
+
     Args:
         source: ``ce_source`` of its events.
         partition: its number.
         names: topic id → topic name.
+        wanted: whether a group is followed; records of others are not read further than their key.
+        surely_alive_ms: see :func:`streaming.collect.commits.infer`.
     """
 
-    def __init__(self, source: str, partition: int, names: Names) -> None:
+    def __init__(
+        self,
+        source: str,
+        partition: int,
+        names: Names,
+        wanted: Callable[[str], bool] = lambda _: True,
+        surely_alive_ms: int | None = None,
+    ) -> None:
         self._source = source
         self._partition = partition
         self._names = names
+        self._wanted = wanted
+        self._surely_alive_ms = surely_alive_ms
         self._known: dict[str, _Known] = {}
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
-        self._out: list[Event | Unusable] = []
+        self._out: list[Outcome] = []
         #: Offset of the first record whose outcome is not handed out yet; None: there is none.
         self.open_offset: int | None = None
 
-    def add(self, row: Row) -> list[Event | Unusable]:
+    def add(self, row: Row) -> list[Outcome]:
         """Take the next record; returns the outcome of the run that it ends, if it ends one."""
         outcome = self.settle() if row.timestamp != self._timestamp else []
         self._timestamp = row.timestamp
@@ -81,7 +109,7 @@ class Fold:
             self._out.append(Unusable(row, error))
         return outcome
 
-    def settle(self) -> list[Event | Unusable]:
+    def settle(self) -> list[Outcome]:
         """The outcome of the run so far: nothing more of it is in the log."""
         for group_id, row in self._touched.items():
             self._publish(group_id, row)
@@ -100,23 +128,22 @@ class Fold:
         }
 
     def _take(self, row: Row) -> None:
-        record = decode(row.key, row.value)
+        record = decode(row.key, row.value, self._wanted)
         if isinstance(record, Other):
             return
         group_id = record.group_id
         known = self._known.get(group_id)
+        if isinstance(record, OffsetCommit):
+            if known is not None:
+                known.ownership.commit(record.topic, record.partition, record.timestamp)
+            return
+        if not 0 <= row.timestamp <= MAX_TIMESTAMP:
+            raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
         if known is None:
             known = self._known[group_id] = _Known()
-        if isinstance(record, OffsetCommit):
-            known.ownership.commit(record.topic, record.partition, record.timestamp)
-            return
         after = apply(known.group, record)
-        if isinstance(record, ClassicGroup):
-            if group_id in self._touched and known.group.classic is not None:
-                self._publish(group_id, self._touched.pop(group_id))
-            view(
-                group_id, after, row.timestamp, self._names
-            )  # refuse unreadable members before they are kept
+        if isinstance(record, ClassicGroup) and group_id in self._touched and known.group.classic is not None:
+            self._publish(group_id, self._touched.pop(group_id))
         known.group = after
         self._touched[group_id] = row
 
@@ -133,16 +160,19 @@ class Fold:
         else:
             if before is not None and _same(before, now):
                 return
-            data = _with_evidence(before, now, known.ownership)
+            data = self._with_evidence(before, now, known.ownership)
             known.ownership.observe(now)
             known.seen = now
-        self._out.append(Event(self._source, f"{self._partition}:{row.offset}", data))
+        self._out.append(Found(row, Event(self._source, f"{self._partition}:{row.offset}", data)))
+
+    def _with_evidence(
+        self, before: GroupObserved | None, now: GroupObserved, ownership: Ownership
+    ) -> GroupObserved:
+        if before is None:
+            return now
+        return structs.replace(now, evidence=infer(before, now, ownership, self._surely_alive_ms))
 
 
 def _same(before: GroupObserved, now: GroupObserved) -> bool:
     """Whether a consumer group's records came again without a change; a classic record is a generation."""
     return now.group_protocol == "consumer" and structs.replace(before, timestamp=now.timestamp) == now
-
-
-def _with_evidence(before: GroupObserved | None, now: GroupObserved, ownership: Ownership) -> GroupObserved:
-    return now if before is None else structs.replace(now, evidence=infer(before, now, ownership))

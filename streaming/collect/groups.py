@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from streaming.collect.embedded import read_member
 from streaming.collect.records import (
     ClassicGeneration,
     ClassicGroup,
@@ -103,11 +102,7 @@ def _with(mapping: Mapping[str, V], key: str, value: V | None) -> dict[str, V]:
 
 
 def view(group_id: str, group: Group, timestamp: int, names: Names) -> GroupObserved | None:
-    """The full view of a group; None before its first generation or epoch, and when it is gone.
-
-    Raises:
-        MalformedRecord: a classic member's embedded bytes can't be read.
-    """
+    """The full view of a group; None before its first generation or epoch, and when it is gone."""
     if group.classic is not None:
         return _classic_view(group_id, group.classic, timestamp)
     if group.modern is not None and group.modern.epoch is not None:
@@ -118,24 +113,22 @@ def view(group_id: str, group: Group, timestamp: int, names: Names) -> GroupObse
 def _classic_view(group_id: str, value: ClassicGeneration, timestamp: int) -> GroupObserved | None:
     if value.generation <= 0 and not value.members:
         return None  # the group was created, or only holds offsets: nobody has joined yet
-    members = []
-    for member in value.members:
-        said = read_member(member, value.protocol_type, value.protocol)
-        members.append(
-            ObservedMember(
-                member_id=member.member_id,
-                topics=list(said.topics),
-                assigned=said.assigned,
-                owned=said.owned,
-                owned_generation=said.owned_generation,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rack_id=said.rack_id,
-                session_timeout_ms=member.session_timeout_ms,
-                rebalance_timeout_ms=member.rebalance_timeout_ms,
-            )
+    members = [
+        ObservedMember(
+            member_id=member.member_id,
+            topics=list(member.said.topics),
+            assigned=member.assigned,
+            owned=member.said.owned,
+            owned_generation=member.said.owned_generation,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rack_id=member.said.rack_id,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
         )
+        for member in value.members
+    ]
     return GroupObserved(
         group_id=group_id,
         timestamp=timestamp,

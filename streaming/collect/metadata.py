@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streaming.wire.events import Event, GroupObserved, PartitionsChanged, TopicMetadata
+from streaming.wire.events import Event, GroupDeleted, GroupObserved, PartitionsChanged, TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -17,31 +17,9 @@ _TIMEOUT = 10.0
 _PATIENCE = 6
 #: Topics asked about in one request.
 _BATCH = 500
-
-
-def changes(
-    subscriptions: Mapping[str, Collection[str]],
-    known: Mapping[str, Mapping[str, TopicMetadata]],
-    current: Mapping[str, TopicMetadata],
-) -> dict[str, dict[str, TopicMetadata]]:
-    """Per group, the topics it subscribes to whose metadata differs from what it was told.
-
-    Args:
-        subscriptions: group → topics.
-        known: group → topic → what was published last.
-        current: topic → what the cluster has; topics that do not exist are left out.
-    """
-    found: dict[str, dict[str, TopicMetadata]] = {}
-    for group_id, topics in subscriptions.items():
-        told = known.get(group_id, {})
-        new = {
-            topic: current[topic]
-            for topic in sorted(topics)
-            if topic in current and told.get(topic) != current[topic]
-        }
-        if new:
-            found[group_id] = new
-    return found
+#: The brokers' bounds of what a group may choose.
+_LEAST_SESSION = "group.consumer.min.session.timeout.ms"
+_LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
 
 
 def subscribed(data: GroupObserved) -> frozenset[str]:
@@ -65,6 +43,88 @@ def partitions_changed(
     data = PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
     names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
     return Event(source, f"{group_id}@{timestamp}:{names}", data)
+
+
+class Told:
+    """The partition counts that each group was told of, so that each is told what is new, once.
+
+    Args:
+        source: ``ce_source`` of the events.
+        groups: group → topic → what was published last.
+    """
+
+    def __init__(self, source: str, groups: dict[str, dict[str, TopicMetadata]]) -> None:
+        self._source = source
+        self._groups = groups
+
+    def asks(self, events: Iterable[Event]) -> bool:
+        """Whether one of these events shows a topic, or a partition, that its group has not been told of."""
+        deleted: set[str] = set()
+        for event in events:
+            data = event.data
+            if isinstance(data, GroupDeleted):
+                deleted.add(data.group_id)
+            elif isinstance(data, GroupObserved) and outdated(
+                data, {} if data.group_id in deleted else self._groups.get(data.group_id, {})
+            ):
+                return True
+        return False
+
+    def before(self, event: Event, current: Mapping[str, TopicMetadata]) -> Event | None:
+        """What a group is told before this event of it; a deleted group is told everything again."""
+        data = event.data
+        if isinstance(data, GroupDeleted):
+            self._groups.pop(data.group_id, None)
+        elif isinstance(data, GroupObserved):
+            return self.tell(data.group_id, subscribed(data), current, data.timestamp)
+        return None
+
+    def tell(
+        self, group_id: str, topics: Collection[str], current: Mapping[str, TopicMetadata], timestamp: int
+    ) -> Event | None:
+        """What a group that subscribes to ``topics`` has not been told of; None: nothing.
+
+        Args:
+            group_id: the group.
+            topics: their names; those that do not exist are passed over.
+            current: topic → what the cluster has.
+            timestamp: of the event, in ms.
+        """
+        told = self._groups.setdefault(group_id, {})
+        new = {
+            name: current[name]
+            for name in sorted(topics)
+            if name in current and told.get(name) != current[name]
+        }
+        if not new:
+            return None
+        told.update(new)
+        return partitions_changed(self._source, group_id, timestamp, new)
+
+
+def surely_alive_ms(admin: AdminClient) -> int | None:
+    """How long no session of a KIP-848 member can run out after a sign of life; None: the cluster does not tell.
+
+    A group's own settings lie within these bounds of the brokers: see :mod:`streaming.collect.commits`.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    try:
+        brokers = admin.list_topics(timeout=_TIMEOUT).brokers
+        asked = [ConfigResource(ResourceType.BROKER, str(number)) for number in brokers]
+        answers = admin.describe_configs(asked, request_timeout=_TIMEOUT).values()
+        configs = [answer.result() for answer in answers]
+    except KafkaException as error:
+        _log.info("what ends KIP-848 sessions is not known: %s", error.args[0].str())
+        return None
+    bounds = [
+        int(config[_LEAST_SESSION].value) - int(config[_LONGEST_HEARTBEAT].value)
+        for config in configs
+        if _LEAST_SESSION in config and _LONGEST_HEARTBEAT in config
+    ]
+    least = min(bounds, default=0)
+    return least if least > 0 else None
 
 
 class ClusterTopics:

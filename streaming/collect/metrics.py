@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from streaming.collect.fold import Unusable
-from streaming.wire.events import Event
+from streaming.collect.sink import Letter
 
 _NAME = "rebalance_monitor_collect"
 
@@ -19,7 +18,7 @@ class CollectMetrics:
         registry = registry or CollectorRegistry()
         self._read = Counter(f"{_NAME}_records", "Records of __consumer_offsets read.", registry=registry)
         self._events = Counter(f"{_NAME}_events", "Membership events published.", registry=registry)
-        self._dead = Counter(f"{_NAME}_dead_letters", "Records that could not be decoded.", registry=registry)
+        self._dead = Counter(f"{_NAME}_dead_letters", "Records that could not be used.", registry=registry)
         self._lag = Gauge(
             f"{_NAME}_lag_records", "Records of __consumer_offsets not read yet.", registry=registry
         )
@@ -33,10 +32,10 @@ class CollectMetrics:
         """So many records were read."""
         self._read.inc(records)
 
-    def published(self, batch: Iterable[tuple[int, Event | Unusable]]) -> None:
+    def published(self, batch: Iterable[Letter]) -> None:
         """One batch is in the topics."""
-        for _, item in batch:
-            (self._events if isinstance(item, Event) else self._dead).inc()
+        for letter in batch:
+            (self._dead if letter.dead else self._events).inc()
 
     def place(self, ends: Mapping[int, int], following: Mapping[int, int], behind: int) -> None:
         """Where each partition ends and which record of it is read next; how many were not read to the end."""

@@ -7,11 +7,14 @@ say nothing about members (share and streams groups, partition metadata) are rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from struct import Struct
 
+from streaming.collect.embedded import CONSUMER, Said, read_assignment, read_subscription
 from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.wire.events import Partitions
 
 #: ``{topic id: partitions}``.
 IdPartitions = dict[str, tuple[int, ...]]
@@ -36,7 +39,7 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """A member in :class:`ClassicGeneration`: ``subscription`` and ``assignment`` as the client encoded them."""
+    """A member in :class:`ClassicGeneration`; what it ``said`` and is ``assigned`` is known of consumers only."""
 
     member_id: str
     group_instance_id: str | None
@@ -44,8 +47,8 @@ class ClassicMember:
     client_host: str
     rebalance_timeout_ms: int | None
     session_timeout_ms: int
-    subscription: bytes
-    assignment: bytes
+    said: Said
+    assigned: Partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,7 @@ class ResolvedRegex:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A record type that is not used here."""
+    """A record of a type, or of a group, that is not used here."""
 
     type: int
 
@@ -165,12 +168,17 @@ Record = (
 )
 
 
-def decode(key: bytes | None, value: bytes | None) -> Record:
+def decode(key: bytes | None, value: bytes | None, wanted: Callable[[str], bool] = lambda _: True) -> Record:
     """The record in these bytes.
 
+    Args:
+        key: the record's key.
+        value: its value; None for a tombstone.
+        wanted: whether a group's records are to be read; of others only the key is.
+
     Raises:
-        MalformedRecord: key or value ends too early, or has a version that is not known; the message names the
-            field.
+        MalformedRecord: key or value does not follow the layout of its type and version, or has a version that is
+            not known; the message names the field. Nothing else is raised, whatever the bytes.
     """
     if key is None or len(key) < _TYPE.size:
         raise MalformedRecord(f"key: {key!r} has no record type")
@@ -180,7 +188,8 @@ def decode(key: bytes | None, value: bytes | None) -> Record:
         return Other(kind)
     reader = Reader(key)
     reader.int16("key.type")
-    return reading(reader, value)
+    group_id = reader.string("key.group")
+    return reading(group_id, reader, value) if wanted(group_id) else Other(kind)
 
 
 def _open(value: bytes, what: str, known: int, flexible: int) -> tuple[Reader, int]:
@@ -193,8 +202,8 @@ def _open(value: bytes, what: str, known: int, flexible: int) -> tuple[Reader, i
     return reader, version
 
 
-def _offset_commit(key: Reader, value: bytes | None) -> OffsetCommit:
-    where = key.string("key.group"), key.string("key.topic"), key.int32("key.partition")
+def _offset_commit(group_id: str, key: Reader, value: bytes | None) -> OffsetCommit:
+    where = group_id, key.string("key.topic"), key.int32("key.partition")
     if value is None:
         return OffsetCommit(*where, None)
     reader, version = _open(value, "OffsetCommitValue", 4, _OFFSET_COMMIT_FLEXIBLE)
@@ -205,8 +214,8 @@ def _offset_commit(key: Reader, value: bytes | None) -> OffsetCommit:
     return OffsetCommit(*where, reader.int64("OffsetCommitValue.commitTimestamp"))
 
 
-def _classic_group(key: Reader, value: bytes | None) -> ClassicGroup:
-    group_id = key.string("key.group")
+def _classic_group(group_id: str, key: Reader, value: bytes | None) -> ClassicGroup:
+    del key  # the group alone
     if value is None:
         return ClassicGroup(group_id, None)
     reader, version = _open(value, "GroupMetadataValue", 4, _GROUP_METADATA_FLEXIBLE)
@@ -216,37 +225,61 @@ def _classic_group(key: Reader, value: bytes | None) -> ClassicGroup:
     leader = reader.nullable_string("GroupMetadataValue.leader")
     if version >= 2:  # noqa: PLR2004 - versions as in GroupMetadataValue.json
         reader.int64("GroupMetadataValue.currentStateTimestamp")
-    members = reader.array("GroupMetadataValue.members", lambda: _classic_member(reader, version))
+    members = reader.array(
+        "GroupMetadataValue.members",
+        lambda: _classic_member(reader, version, consumer=protocol_type == CONSUMER, protocol=protocol),
+    )
     return ClassicGroup(
         group_id, ClassicGeneration(protocol_type, generation, protocol, leader, tuple(members))
     )
 
 
-def _classic_member(reader: Reader, version: int) -> ClassicMember:
-    member = ClassicMember(
-        member_id=reader.string("members.memberId"),
-        group_instance_id=reader.nullable_string("members.groupInstanceId") if version >= 3 else None,  # noqa: PLR2004
-        client_id=reader.string("members.clientId"),
-        client_host=reader.string("members.clientHost"),
-        rebalance_timeout_ms=reader.int32("members.rebalanceTimeout") if version >= 1 else None,
-        session_timeout_ms=reader.int32("members.sessionTimeout"),
-        subscription=reader.nullable_bytes("members.subscription") or b"",
-        assignment=reader.nullable_bytes("members.assignment") or b"",
-    )
+def _classic_member(reader: Reader, version: int, *, consumer: bool, protocol: str | None) -> ClassicMember:
+    member_id = reader.string("members.memberId")
+    instance_id = reader.nullable_string("members.groupInstanceId") if version >= 3 else None  # noqa: PLR2004
+    client_id, client_host = reader.string("members.clientId"), reader.string("members.clientHost")
+    rebalance_timeout_ms = reader.int32("members.rebalanceTimeout") if version >= 1 else None
+    session_timeout_ms = reader.int32("members.sessionTimeout")
+    subscription = reader.nullable_bytes("members.subscription") or b""
+    assignment = reader.nullable_bytes("members.assignment") or b""
     reader.tagged()
-    return member
+    said, assigned = Said(), {}
+    if consumer:
+        with _of_member("subscription", member_id):
+            said = read_subscription(subscription, protocol)
+        with _of_member("assignment", member_id):
+            assigned = read_assignment(assignment)
+    return ClassicMember(
+        member_id,
+        instance_id,
+        client_id,
+        client_host,
+        rebalance_timeout_ms,
+        session_timeout_ms,
+        said,
+        assigned,
+    )
 
 
-def _group_epoch(key: Reader, value: bytes | None) -> GroupEpoch:
-    group_id = key.string("key.groupId")
+@contextmanager
+def _of_member(what: str, member_id: str) -> Iterator[None]:
+    """Says in a refusal whose bytes are meant."""
+    try:
+        yield
+    except MalformedRecord as error:
+        raise MalformedRecord(f"{what} of member {member_id}: {error}") from error
+
+
+def _group_epoch(group_id: str, key: Reader, value: bytes | None) -> GroupEpoch:
+    del key  # the group alone
     if value is None:
         return GroupEpoch(group_id, None)
     reader, _ = _open(value, "ConsumerGroupMetadataValue", 0, 0)
     return GroupEpoch(group_id, reader.int32("ConsumerGroupMetadataValue.epoch"))
 
 
-def _member_subscription(key: Reader, value: bytes | None) -> MemberSubscription:
-    who = key.string("key.groupId"), key.string("key.memberId")
+def _member_subscription(group_id: str, key: Reader, value: bytes | None) -> MemberSubscription:
+    who = group_id, key.string("key.memberId")
     if value is None:
         return MemberSubscription(*who, None)
     name = "ConsumerGroupMemberMetadataValue"
@@ -273,8 +306,8 @@ def _member_subscription(key: Reader, value: bytes | None) -> MemberSubscription
     return MemberSubscription(*who, value_read)
 
 
-def _target_epoch(key: Reader, value: bytes | None) -> TargetEpoch:
-    group_id = key.string("key.groupId")
+def _target_epoch(group_id: str, key: Reader, value: bytes | None) -> TargetEpoch:
+    del key  # the group alone
     if value is None:
         return TargetEpoch(group_id, None)
     name = "ConsumerGroupTargetAssignmentMetadataValue"
@@ -282,8 +315,8 @@ def _target_epoch(key: Reader, value: bytes | None) -> TargetEpoch:
     return TargetEpoch(group_id, reader.int32(f"{name}.assignmentEpoch"))
 
 
-def _target_assignment(key: Reader, value: bytes | None) -> TargetAssignment:
-    who = key.string("key.groupId"), key.string("key.memberId")
+def _target_assignment(group_id: str, key: Reader, value: bytes | None) -> TargetAssignment:
+    who = group_id, key.string("key.memberId")
     if value is None:
         return TargetAssignment(*who, None)
     name = "ConsumerGroupTargetAssignmentMemberValue"
@@ -291,8 +324,8 @@ def _target_assignment(key: Reader, value: bytes | None) -> TargetAssignment:
     return TargetAssignment(*who, _partitions(reader, f"{name}.topicPartitions"))
 
 
-def _current_assignment(key: Reader, value: bytes | None) -> CurrentAssignment:
-    who = key.string("key.groupId"), key.string("key.memberId")
+def _current_assignment(group_id: str, key: Reader, value: bytes | None) -> CurrentAssignment:
+    who = group_id, key.string("key.memberId")
     if value is None:
         return CurrentAssignment(*who, None)
     name = "ConsumerGroupCurrentMemberAssignmentValue"
@@ -307,15 +340,15 @@ def _current_assignment(key: Reader, value: bytes | None) -> CurrentAssignment:
 def _partitions(reader: Reader, what: str) -> IdPartitions:
     def topic() -> tuple[str, tuple[int, ...]]:
         topic_id = reader.uuid(f"{what}.topicId")
-        numbers = reader.array(f"{what}.partitions", lambda: reader.int32(f"{what}.partitions"))
+        numbers = reader.partitions(f"{what}.partitions")
         reader.tagged()
         return topic_id, tuple(sorted(numbers))
 
     return dict(reader.nullable_array(what, topic) or ())
 
 
-def _resolved_regex(key: Reader, value: bytes | None) -> ResolvedRegex:
-    which = key.string("key.groupId"), key.string("key.regularExpression")
+def _resolved_regex(group_id: str, key: Reader, value: bytes | None) -> ResolvedRegex:
+    which = group_id, key.string("key.regularExpression")
     if value is None:
         return ResolvedRegex(*which, None)
     name = "ConsumerGroupRegularExpressionValue"
@@ -325,7 +358,7 @@ def _resolved_regex(key: Reader, value: bytes | None) -> ResolvedRegex:
     )
 
 
-_DECODERS: dict[int, Callable[[Reader, bytes | None], Record]] = {
+_DECODERS: dict[int, Callable[[str, Reader, bytes | None], Record]] = {
     0: _offset_commit,
     1: _offset_commit,
     2: _classic_group,

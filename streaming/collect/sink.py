@@ -10,19 +10,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.errors import OutsideFailure
-from streaming.collect.fold import Unusable
+from assignors.errors import MonitorError, OutsideFailure
+from streaming.collect.fold import Found, Outcome, Row, Unusable
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.producer import EventProducer, NotDelivered
-from streaming.wire.dead_letters import dead_letter_headers
+from streaming.kafka.topics import describe_topics, longest_records
+from streaming.wire import codec
+from streaming.wire.dead_letters import dead_letter_headers, fit
 from streaming.wire.events import Event
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
 
-    from streaming.settings.config import Settings
+    from streaming.settings.config import Settings, TopicSettings
 
 _log = logging.getLogger(__name__)
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -39,6 +42,54 @@ class NotPublished(OutsideFailure):
     """The cluster does not take what was collected."""
 
 
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What is written for one outcome: a membership event, or (``dead``) a dead letter."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    dead: bool = False
+
+
+def letter(item: Outcome | Event, topics: TopicSettings, limits: Mapping[str, int]) -> Letter:
+    """What is written for an outcome.
+
+    In place of an event that can't be written, or is longer than its topic takes, the record that it follows from
+    is dead-lettered; the event itself if it follows from none. The group's next event is a full view again.
+
+    Args:
+        item: an event, what was found in a record, or a record that could not be used.
+        topics: what the topics are called.
+        limits: topic → the longest record that it takes, in bytes.
+    """
+    if isinstance(item, Unusable):
+        return _dead_letter(item.row, item.error, topics, limits)
+    event = item.event if isinstance(item, Found) else item
+    row = item.row if isinstance(item, Found) else None
+    try:
+        key, value, headers = codec.encode_event(event)
+    except codec.MalformedEvent as error:
+        return _dead_letter(row or Row(-1, -1, -1, None, None), error, topics, limits)
+    size, limit = codec.record_bytes(key, value, headers), limits[topics.membership]
+    if size > limit:
+        refused = codec.RecordTooLarge(
+            f"{event.type} of group {event.data.group_id!r} would have {size} bytes, "
+            f"max.message.bytes of {topics.membership} is {limit}"
+        )
+        return _dead_letter(row or Row(-1, -1, -1, key, value), refused, topics, limits)
+    return Letter(topics.membership, key, value, [*headers])
+
+
+def _dead_letter(row: Row, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]) -> Letter:
+    headers = dead_letter_headers(
+        None, error, topic=OFFSETS_TOPIC, partition=row.partition, offset=row.offset
+    )
+    topic = topics.dead_letters
+    return Letter(topic, *fit(row.key, row.value, headers, limits[topic]), dead=True)
+
+
 class Sink:
     """Publishes batches exactly once.
 
@@ -53,6 +104,7 @@ class Sink:
         self._settings = settings
         self._stopping = stopping
         self._group_id = group_id
+        self._limits = longest_records(describe_topics(settings))
         self._producer = self._begin()
 
     def _begin(self) -> EventProducer:
@@ -62,6 +114,8 @@ class Sink:
             {
                 "transactional.id": self._group_id,
                 "transaction.timeout.ms": 60_000,
+                # A batch of several records must not be longer than what the topics take either.
+                "batch.size": min(1_000_000, *self._limits.values()),
                 # With "rebootstrap" a restarted broker is decommissioned first, and adding offsets to a
                 # transaction then waits for it for ever (librdkafka issue 5511).
                 "metadata.recovery.strategy": "none",
@@ -71,12 +125,12 @@ class Sink:
         return producer
 
     def publish(
-        self, outcome: Iterable[tuple[int, Event | Unusable]], positions: Mapping[int, int], group: Any
-    ) -> None:
-        """Write a batch and the place behind it.
+        self, outcome: Iterable[Outcome | Event], positions: Mapping[int, int], group: Any
+    ) -> list[Letter]:
+        """Write a batch and the place behind it; returns what was written.
 
         Args:
-            outcome: events and records that could not be used, each with its source partition.
+            outcome: events, and records that could not be used.
             positions: source partition → next offset to read.
             group: the consumer's group metadata.
 
@@ -85,28 +139,48 @@ class Sink:
             NotPublished: the cluster refuses, or does not answer while this process is asked to stop.
         """
         items = list(outcome)
-        while not self._once(items, positions, group):
+        letters = self._letters(items)
+        while not self._once(letters, positions, group):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
                 raise NotPublished(
                     "the cluster did not take the last batch; it is read again at the next start"
                 )
             time.sleep(_RETRY_SECONDS)
+            if self._limits_changed():
+                self._producer = self._begin()
+                letters = self._letters(items)
+        return letters
 
-    def _once(
-        self, items: list[tuple[int, Event | Unusable]], positions: Mapping[int, int], group: Any
-    ) -> bool:
+    def _letters(self, items: Iterable[Outcome | Event]) -> list[Letter]:
+        letters = [letter(item, self._settings.topics, self._limits) for item in items]
+        for one in letters:
+            if one.dead:
+                reason = dict(one.headers)["dlt_message"] or b""
+                _log.warning("dead-lettered to %s: %r", one.topic, reason.decode(errors="replace"))
+        return letters
+
+    def _limits_changed(self) -> bool:
+        """Whether the topics take other lengths than before; while the cluster is away it is not known."""
+        from confluent_kafka import KafkaException
+
+        try:
+            limits = longest_records(describe_topics(self._settings))
+        except (ClusterUnavailable, KafkaException) as error:
+            _log.warning("the topics' limits are not known: %s", error)
+            return False
+        changed, self._limits = limits != self._limits, limits
+        return changed
+
+    def _once(self, letters: list[Letter], positions: Mapping[int, int], group: Any) -> bool:
         """One try; False when the transaction was aborted and can be repeated."""
         from confluent_kafka import KafkaException, TopicPartition
 
         client = self._producer.client
         try:
             client.begin_transaction()
-            for number, item in items:
-                if isinstance(item, Event):
-                    self._producer.send(item)
-                else:
-                    self._dead_letter(item, number)
+            for one in letters:
+                self._producer.send_record(one.topic, one.key, one.value, one.headers)
             places = [TopicPartition(OFFSETS_TOPIC, number, offset) for number, offset in positions.items()]
             client.send_offsets_to_transaction(places, group, _OFFSETS_TIMEOUT)
             self._producer.flush(_TIMEOUT)
@@ -127,12 +201,6 @@ class Sink:
             self._retry(lambda: client.abort_transaction(_TIMEOUT))
             return False
         return True
-
-    def _dead_letter(self, item: Unusable, partition: int) -> None:
-        headers = dead_letter_headers(
-            None, item.error, topic=OFFSETS_TOPIC, partition=partition, offset=item.row.offset
-        )
-        self._producer.send_record(self._settings.topics.dead_letters, item.row.key, item.row.value, headers)
 
     def _retry(self, call: Callable[[], object]) -> None:
         """Repeat a call while the cluster is away."""

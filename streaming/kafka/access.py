@@ -32,7 +32,8 @@ def needs(component: str, settings: Settings) -> dict[str, tuple[str, ...]]:
         "collect": {
             "__consumer_offsets": (_READ,),
             topics.membership: (_READ, _WRITE, _CONFIGS),
-            **dict.fromkeys((topics.diffs, topics.assignments, topics.dead_letters), (_CONFIGS,)),
+            topics.dead_letters: (_WRITE, _CONFIGS),
+            **dict.fromkeys((topics.diffs, topics.assignments), (_CONFIGS,)),
         },
         "stream": {
             topics.membership: (_READ, _WRITE, _CONFIGS),

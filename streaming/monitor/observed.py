@@ -217,12 +217,20 @@ def _learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
 def _cause(state: GroupState, seen: _Seen, evidence: list[Evidence], *, first: bool, number: int) -> Cause:
     """The first kind, in the order of :data:`KINDS`, that evidence names; else that the comparison shows."""
     evidence = [*evidence]
-    fenced = {member_id for item in evidence if item.kind == "member.fenced" for member_id in item.member_ids}
+    gone: dict[str, list[str]] = {"member.fenced": [], "member.left": [], UNKNOWN: []}
+    for member_id in seen.gone:
+        said = {item.kind for item in evidence if member_id in item.member_ids}
+        # Somebody looked, and can't tell a crash from a leave.
+        unsure = UNKNOWN in said and "member.left" not in said
+        gone["member.fenced" if "member.fenced" in said else UNKNOWN if unsure else "member.left"].append(
+            member_id
+        )
     shown: dict[str, list[str]] = {
         "member.joined": seen.joined,
-        "member.fenced": [member_id for member_id in seen.gone if member_id in fenced],
-        "member.left": [member_id for member_id in seen.gone if member_id not in fenced],
+        "member.fenced": gone["member.fenced"],
+        "member.left": gone["member.left"],
         "member.subscription_changed": seen.resubscribed,
+        UNKNOWN: gone[UNKNOWN],
     }
     shown = {kind: ids for kind, ids in shown.items() if ids}
     named = [kind for kind in KINDS if any(item.kind == kind for item in evidence)]
@@ -251,4 +259,5 @@ _SHOWN = {
     "member.fenced": "gone since the generation before, its session ended",
     "member.left": "gone since the generation before",
     "member.subscription_changed": "subscribes to other topics than in the generation before",
+    UNKNOWN: "gone since the generation before, whether it left or crashed is not known",
 }

@@ -19,7 +19,7 @@ def captured() -> dict[int, list[Row]]:
     for line in (GOLDEN / "offsets-topic-4.3.1.jsonl").read_text().splitlines():
         one = json.loads(line)
         value = None if one["value"] is None else bytes.fromhex(one["value"])
-        row = Row(one["offset"], one["timestamp"], bytes.fromhex(one["key"]), value)
+        row = Row(one["partition"], one["offset"], one["timestamp"], bytes.fromhex(one["key"]), value)
         rows.setdefault(one["partition"], []).append(row)
     return rows
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from streaming.collect.commits import unexplained
 from streaming.collect.coordinator_log import CoordinatorLog
-from streaming.collect.fold import Fold
+from streaming.collect.fold import Fold, Found
 from streaming.wire.events import Diff, Event, GroupObserved
 from tests.support.histories import diffs, play
 from tests.support.offsets_topic import GOLDEN, captured
@@ -31,7 +31,9 @@ def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
     for number, rows in captured().items():
         fold = Fold("test", number, lambda topic_id: topic_id)
         items = [item for row in rows for item in fold.add(row)] + fold.settle()
-        events = [item for item in items if isinstance(item, Event) and item.data.group_id == group_id]
+        events = [
+            item.event for item in items if isinstance(item, Found) and item.event.data.group_id == group_id
+        ]
         found += [
             _explained(event, log) if isinstance(event.data, GroupObserved) else event for event in events
         ]

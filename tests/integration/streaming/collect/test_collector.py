@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,15 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
 from assignors.java import string_hash
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.wire.events import GroupDeleted, GroupObserved, PartitionsChanged
 from tests.support.collecting import Collecting, owned_by, written_topic
 from tests.support.command import Running
+from tests.support.histories import diffs, play
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import Member, Share
+from tests.support.offsets_topic import assignment, group_key, subscription
+from tests.support.raw_leader import RawLeader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +187,33 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
         assert {"member.joined", "member.fenced"} <= told["crash"]
         assert "member.fenced" not in told["leave"]
     assert causes(inferred, classic) == {"leave": {"member.left"}, "crash": {"member.fenced"}}
-    assert causes(inferred, modern)["leave"] == {"member.left"}
+    # Sessions may be set down to 1 s on this broker, heartbeats 15 s apart: commits prove nothing.
+    assert causes(inferred, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
+
+
+def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(
+    broker: Kafka, topic: str, tmp_path: Path
+) -> None:
+    group, servers, log = unique("group"), broker.bootstrap_servers, tmp_path / "server.log"
+    with Member(servers, group, "a", [topic], **CONSUMER) as a:
+        eventually(lambda: spread([a], 6))
+        with Member(servers, group, "b", [topic], **CONSUMER) as b:
+            eventually(lambda: spread([a, b], 6))
+            final = {one.name: one.owned for one in (a, b)}
+            log.write_text(broker.log_text())
+            with Collecting(servers, group, "--coordinator-log", str(log)) as collecting:
+                eventually(lambda: collecting.members(group) == final)
+                assert collecting.stop() == 0
+
+    views = collecting.views(group)
+    epoch = views[-1].group_epoch
+    steps = [view for view in views if view.group_epoch == epoch]
+    assert all([item.kind for item in step.evidence] == ["member.joined"] for step in steps)
+    rounds = [diff for diff in diffs(play(collecting.events(group))[1]) if diff.group_epoch == epoch]
+    [b_id] = [member.member_id for member in views[-1].members if member.client_id == "b"]
+    assert [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in rounds] == [
+        (number, "member.joined", [b_id]) for number in (1, 2, 3)
+    ]
 
 
 def test_partitions_that_are_added_and_a_group_that_is_deleted(broker: Kafka, topic: str) -> None:
@@ -206,7 +243,7 @@ def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() 
         # A broker of its own: what the coordinator did not write itself stops it from using that partition.
         servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
-        collecting = stack.enter_context(Collecting(servers, group))
+        collecting = stack.enter_context(Collecting(servers, f"{group}|bad"))
         own = collecting.settings.topics.prefix + collecting.settings.collect.group_id
         # GroupCoordinatorService.partitionFor: Utils.abs, not a mask.
         used = {abs(string_hash(name)) % 4 for name in (group, own)}
@@ -215,7 +252,8 @@ def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() 
         eventually(lambda: spread([a], 6) and collecting.members(group))
         # Only under this name does a broker let a client write to an internal topic.
         producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
-        producer.produce("__consumer_offsets", key=key, value=value, partition=unused)
+        for one in (b"\x00\x02\x00\x05other", key):  # the other group is not asked for
+            producer.produce("__consumer_offsets", key=one, value=value, partition=unused)
         assert producer.flush(10) == 0
         [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))  # type: ignore[misc]
         b = stack.enter_context(Member(servers, group, "b", [topic], **EAGER))
@@ -229,6 +267,109 @@ def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() 
     assert headers["dlt_message"].startswith(b"GroupMetadataValue.generation: the value ends after 14 bytes")
     assert headers["dlt_topic"] == b"__consumer_offsets"
     assert int(headers["dlt_partition"]) == unused
+
+
+#: What was seen: a leader that sends null in place of partitions.
+NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
+
+
+def test_what_a_leader_sends_costs_its_own_record_alone_also_after_a_restart(
+    broker: Kafka, topic: str
+) -> None:
+    servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
+    with (
+        RawLeader(servers, bad) as leader,
+        Collecting(servers, f"{bad}|{good}") as collecting,
+        Collecting(servers, ".*", "--exclude-group", f"{bad}|(?!{good}).*") as excluding,
+    ):
+        dead = collecting.settings.topics.dead_letters
+        with Member(servers, good, "a", [topic], **EAGER) as a:
+            assert leader.generation(subscription([topic]), NULL_PARTITIONS) == 1
+            [letter] = eventually(lambda: collecting.read(dead))  # type: ignore[misc]
+            eventually(lambda: spread([a], 6) and collecting.members(good))
+            assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
+            eventually(lambda: consecutive(collecting.views(bad)) == [2])
+            for one in (collecting, excluding):
+                eventually(lambda: one.members(good) == {"a": a.owned})  # noqa: B023 - called at once
+                assert one.stop() == 0
+                one.start()
+            assert leader.generation(subscription([topic]), b"\xff\xff") == 3
+            assert leader.generation(subscription([topic]), assignment({topic: [2]})) == 4
+            eventually(lambda: consecutive(collecting.views(bad)) == [2, 4])
+            leader.leave()
+        for one in (collecting, excluding):
+            eventually(lambda: one.members(good) == {})  # noqa: B023 - called at once
+            assert one.stop() == 0
+
+    reasons = [dict(message.headers())["dlt_message"] for message in collecting.read(dead)]
+    assert [reason.partition(b": ")[2] for reason in reasons] == [
+        b"assignedPartitions.partitions: null",
+        b"version: -1 is below 0",
+    ]
+    assert letter.key() == group_key(bad)
+    assert NULL_PARTITIONS in letter.value()
+    assert excluding.read(excluding.settings.topics.dead_letters) == []
+    assert {event.data.group_id for event in excluding.events()} == {good}
+
+
+def test_a_view_that_is_longer_than_its_topic_takes_is_a_dead_letter(broker: Kafka) -> None:
+    servers, group = broker.bootstrap_servers, unique("group")
+    with RawLeader(servers, group, 60_000) as leader, Collecting(servers, group) as collecting:
+        membership = collecting.settings.topics.membership
+        assert leader.generation(b"", assignment({"t": [0]})) == 1
+        eventually(lambda: consecutive(collecting.views(group)) == [1])
+        # Smaller while the collector runs: it asks again when the topic refuses.
+        limit = ConfigEntry("max.message.bytes", "20000", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, membership, incremental_configs=[limit])
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.incremental_alter_configs([resource])[resource].result()
+        # Noise, as lz4 would make less of what is regular.
+        noise = random.Random(7).sample(range(2**31), 20_000)
+        assert leader.generation(b"", assignment({"t": noise})) == 2
+        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters), timeout=60)  # type: ignore[misc]
+        assert leader.generation(b"", assignment({"t": [1]})) == 3
+        eventually(lambda: consecutive(collecting.views(group)) == [1, 3])
+        assert collecting.stop() == 0
+
+    headers = dict(letter.headers())
+    assert headers["dlt_exception"] == b"RecordTooLarge"
+    assert headers["dlt_message"].endswith(f"max.message.bytes of {membership} is 20000".encode())
+    assert letter.key() == group_key(group)
+
+
+def test_a_group_deleted_and_made_again_while_the_collector_is_stopped_is_told_its_counts_again(
+    broker: Kafka, topic: str
+) -> None:
+    servers, group = broker.bootstrap_servers, unique("group")
+    admin = AdminClient({"bootstrap.servers": servers})
+
+    def kinds() -> list[str]:
+        return [event.type for event in collecting.events(group)]
+
+    with Collecting(servers, group) as collecting:
+        with Member(servers, group, "a", [topic], **EAGER) as a:
+            eventually(lambda: collecting.members(group) == {"a": a.owned} and a.owned)
+        eventually(lambda: collecting.members(group) == {})
+        admin.delete_consumer_groups([group])[group].result()
+        eventually(lambda: kinds()[-1] == "group.deleted")
+        assert collecting.stop() == 0
+        collecting.start()
+        with Member(servers, group, "a", [topic], **EAGER) as a:
+            eventually(lambda: collecting.members(group) == {"a": a.owned} and a.owned)
+        eventually(lambda: collecting.members(group) == {})
+        assert collecting.stop() == 0
+        # Deleted and made again in one batch: both while nobody reads.
+        admin.delete_consumer_groups([group])[group].result()
+        with Member(servers, group, "a", [topic], **EAGER) as a:
+            eventually(lambda: a.owned)
+            collecting.start()
+            eventually(lambda: collecting.members(group) == {"a": a.owned})
+        assert collecting.stop() == 0
+
+    told = [index for index, kind in enumerate(kinds()) if kind == "topic.partitions_changed"]
+    deleted = [index for index, kind in enumerate(kinds()) if kind == "group.deleted"]
+    assert len(deleted) == 2
+    assert told == [0, deleted[0] + 1, deleted[1] + 1]
 
 
 def test_killed_again_and_again_it_publishes_what_an_undisturbed_one_does(broker: Kafka, topic: str) -> None:

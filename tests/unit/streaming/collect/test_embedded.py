@@ -4,45 +4,135 @@ from struct import pack
 
 import pytest
 
-from streaming.collect.embedded import Embedded, read_member
+from streaming.collect.embedded import Said, read_assignment, read_subscription
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.records import ClassicMember
-from tests.support.offsets_topic import assignment, string, subscription
+from tests.support.offsets_topic import assignment, sized, string, subscription
 
-
-def member(said: bytes, given: bytes) -> ClassicMember:
-    return ClassicMember("m", None, "c", "/h", 1, 1, said, given)
+NULL = pack(">i", -1)
 
 
 def test_subscription_and_assignment() -> None:
     said = subscription(["t", "u"], {"t": [2, 1]}, generation=4, rack="r1")
 
-    assert read_member(member(said, assignment({"u": [1, 0]})), "consumer", "range") == Embedded(
-        ("t", "u"), {"t": [1, 2]}, 4, "r1", {"u": [0, 1]}
-    )
+    assert read_subscription(said, "range") == Said(("t", "u"), {"t": [1, 2]}, 4, "r1")
+    assert read_assignment(assignment({"u": [1, 0]})) == {"u": [0, 1]}
+
+
+def test_no_bytes_at_all_say_nothing() -> None:
+    assert read_subscription(b"", "range") == Said((), {}, -1, None)
+    assert read_assignment(b"") == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (0, Said(("t",))),
+        (1, Said(("t",), {"t": [5]})),
+        (2, Said(("t",), {"t": [5]}, 9)),
+        (3, Said(("t",), {"t": [5]}, 9, "r")),
+        (32_767, Said(("t",), {"t": [5]}, 9, "r")),
+    ],
+)
+def test_every_version_and_those_to_come(version: int, expected: Said) -> None:
+    topics, owned = pack(">i", 1) + string("t"), pack(">i", 1) + string("t") + pack(">ii", 1, 5)
+    data = pack(">h", version) + topics + sized(b"anything") + owned + pack(">i", 9) + string("r") + b"more"
+
+    assert read_subscription(data, "range") == expected
+
+
+def test_a_version_1_without_its_field_owns_nothing() -> None:
+    assert read_subscription(pack(">hi", 1, 1) + string("t") + NULL, "range") == Said(("t",))
 
 
 def test_sticky_members_say_what_they_owned_in_their_user_data() -> None:
     owned = pack(">i", 1) + string("t") + pack(">iii", 2, 5, 3)
     said = subscription(["t"], user_data=owned + pack(">i", 6))
     without_generation = subscription(["t"], user_data=owned)
-    unreadable = subscription(["t"], user_data=b"\x00\x00\x00\x09")
 
-    assert read_member(member(said, b""), "consumer", "sticky") == Embedded(
-        ("t",), {"t": [3, 5]}, 6, None, {}
+    assert read_subscription(said, "sticky") == Said(("t",), {"t": [3, 5]}, 6)
+    assert read_subscription(without_generation, "sticky") == Said(("t",), {"t": [3, 5]}, -1)
+    assert read_subscription(said, "range") == Said(("t",))
+
+
+@pytest.mark.parametrize(
+    "user_data",
+    [
+        b"\x00\x00\x00\x09",
+        NULL,
+        pack(">i", 1) + string(None) + pack(">ii", 1, 0),
+        pack(">i", 1) + string("t") + NULL,
+        pack(">i", 1) + string("t") + pack(">ii", 1, -1),
+    ],
+)
+def test_sticky_user_data_that_cannot_be_read_own_nothing(user_data: bytes) -> None:
+    assert read_subscription(subscription(["t"], user_data=user_data), "sticky") == Said(("t",))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (pack(">h", -1), "version: -1 is below 0"),
+        (b"\x00", "version: the value ends after 1 bytes, inside this field"),
+        (pack(">h", 0) + NULL + NULL, "topics: null"),
+        (pack(">hi", 0, 1) + string(None) + NULL, "topics: null"),
+        (pack(">hi", 0, -2) + NULL, "topics: -2 elements announced, 4 bytes left"),
+        (pack(">hi", 0, 2**31 - 1) + NULL, "topics: 2147483647 elements announced, 4 bytes left"),
+        (pack(">hih", 0, 1, 1) + b"\xff" + NULL, "topics: not UTF-8"),
+        (pack(">hih", 0, 1, 3) + b"\xed\xa0\x80" + NULL, "topics: not UTF-8"),
+        (pack(">hi", 0, 0) + pack(">i", 5), "userData: 5 bytes announced, 0 there"),
+        (pack(">hi", 0, 0) + pack(">i", -2), "userData: -2 bytes announced, 0 there"),
+        (pack(">hi", 1, 0) + NULL + NULL, "ownedPartitions: null"),
+        (pack(">hi", 1, 0) + NULL + pack(">i", 1) + string(None) + NULL, "ownedPartitions.topic: null"),
+        (pack(">hi", 1, 0) + NULL + pack(">i", 1) + string("t") + NULL, "ownedPartitions.partitions: null"),
+        (
+            pack(">hi", 2, 0) + NULL + pack(">i", 0),
+            "generationId: the value ends after 14 bytes, inside this field",
+        ),
+        (
+            pack(">hi", 3, 0) + NULL + pack(">ii", 0, 1) + pack(">h", -2),
+            "rackId: -2 bytes announced, 0 there",
+        ),
+    ],
+)
+def test_subscriptions_that_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(MalformedRecord) as raised:
+        read_subscription(data, "range")
+
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        # What was seen: a leader that sends null partitions.
+        (bytes.fromhex("0000 00000001 0002") + b"t0" + NULL + NULL, "assignedPartitions.partitions: null"),
+        (pack(">h", 0) + NULL + NULL, "assignedPartitions: null"),
+        (pack(">hi", 0, 1) + string(None) + pack(">i", 0) + NULL, "assignedPartitions.topic: null"),
+        (
+            pack(">hi", 0, 1) + string("t") + pack(">iii", 2, 4, -7) + NULL,
+            "assignedPartitions.partitions: -7 is no partition",
+        ),
+        (
+            pack(">hi", 0, 1) + string("t") + pack(">ii", 3, 4) + NULL,
+            "assignedPartitions.partitions: the value ends after 21 bytes, inside this field",
+        ),
+        (pack(">h", -32_768), "version: -32768 is below 0"),
+        (pack(">hi", 0, 0), "userData: the value ends after 6 bytes, inside this field"),
+    ],
+)
+def test_assignments_that_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(MalformedRecord) as raised:
+        read_assignment(data)
+
+    assert str(raised.value) == message
+
+
+def test_partitions_stand_once_however_often_they_are_named() -> None:
+    repeated = (
+        pack(">h", 0) + pack(">i", 2) + (string("t") + pack(">i", 100_000) + pack(">i", 7) * 100_000) * 2
     )
-    assert read_member(member(without_generation, b""), "consumer", "sticky").owned_generation == -1
-    assert read_member(member(unreadable, b""), "consumer", "sticky").owned == {}
-    assert read_member(member(said, b""), "consumer", "range").owned == {}
 
-
-def test_other_protocols_embed_something_else() -> None:
-    assert read_member(member(b"\x01", b"\x02"), "connect", "sessioned") == Embedded((), {}, -1, None, {})
-
-
-@pytest.mark.parametrize("end", [1, 5, 9])
-def test_bytes_that_end_too_early(end: int) -> None:
-    with pytest.raises(MalformedRecord, match="subscription of member m"):
-        read_member(member(subscription(["t"])[:end], b""), "consumer", "range")
-    with pytest.raises(MalformedRecord, match="assignment of member m"):
-        read_member(member(b"", assignment({"t": [1]})[:end]), "consumer", "range")
+    assert read_assignment(repeated + NULL) == {"t": [7]}
+    assert read_assignment(pack(">hi", 0, 1) + string("t") + pack(">ii", 1, 2**31 - 1) + NULL) == {
+        "t": [2**31 - 1]
+    }

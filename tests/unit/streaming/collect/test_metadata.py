@@ -1,26 +1,56 @@
 from __future__ import annotations
 
-from streaming.collect.metadata import changes, outdated, partitions_changed
-from streaming.wire.events import Event, GroupObserved, ObservedMember, PartitionsChanged, TopicMetadata
+from streaming.collect.metadata import Told, outdated, partitions_changed
+from streaming.wire.events import (
+    Event,
+    GroupDeleted,
+    GroupObserved,
+    ObservedMember,
+    PartitionsChanged,
+    TopicMetadata,
+)
 
 SIX = TopicMetadata(partitions=6, topic_id="id-t")
 EIGHT = TopicMetadata(partitions=8, topic_id="id-t")
 
 
-def test_each_group_is_told_what_it_does_not_know() -> None:
-    found = changes(
-        {"new": ["t", "missing"], "told": ["t"], "stale": ["t"]},
-        {"told": {"t": EIGHT}, "stale": {"t": SIX}},
-        {"t": EIGHT, "unrelated": SIX},
-    )
+def told(event: Event | None) -> dict[str, TopicMetadata] | None:
+    if event is None:
+        return None
+    assert isinstance(event.data, PartitionsChanged)
+    return event.data.topics
 
-    assert found == {"new": {"t": EIGHT}, "stale": {"t": EIGHT}}
+
+def view(partition: int, at: int = 1) -> GroupObserved:
+    member = ObservedMember(member_id="m", topics=["t"], assigned={"t": [partition]})
+    return GroupObserved(group_id="g", timestamp=at, members=[member], generation=1)
+
+
+def observed(partition: int, at: int = 1) -> Event:
+    return Event("s", f"o{at}", view(partition, at))
+
+
+def deleted(at: int = 2) -> Event:
+    return Event("s", f"d{at}", GroupDeleted(group_id="g", timestamp=at))
+
+
+def test_each_group_is_told_what_it_does_not_know_once() -> None:
+    groups = Told("s", {"told": {"t": EIGHT}, "stale": {"t": SIX}})
+    current = {"t": EIGHT, "unrelated": SIX}
+
+    def tell(group_id: str, *topics: str) -> dict[str, TopicMetadata] | None:
+        return told(groups.tell(group_id, topics, current, 7))
+
+    assert tell("new", "t", "missing") == {"t": EIGHT}
+    assert tell("told", "t") is None
+    assert tell("stale", "t") == {"t": EIGHT}
+    assert tell("new", "t") is None
 
 
 def test_a_topic_made_anew_has_another_id() -> None:
     again = TopicMetadata(partitions=6, topic_id="id-2")
 
-    assert changes({"g": ["t"]}, {"g": {"t": SIX}}, {"t": again}) == {"g": {"t": again}}
+    assert told(Told("s", {"g": {"t": SIX}}).tell("g", ["t"], {"t": again}, 7)) == {"t": again}
 
 
 def test_the_event() -> None:
@@ -30,10 +60,29 @@ def test_the_event() -> None:
 
 
 def test_a_view_that_shows_more_than_was_told() -> None:
-    def view(partition: int) -> GroupObserved:
-        member = ObservedMember(member_id="m", topics=["t"], assigned={"t": [partition]})
-        return GroupObserved(group_id="g", timestamp=1, members=[member], generation=1)
-
     assert outdated(view(0), {})
     assert not outdated(view(5), {"t": SIX})
     assert outdated(view(6), {"t": SIX})
+
+
+def test_the_cluster_is_asked_only_for_what_a_group_was_not_told() -> None:
+    groups = Told("s", {"g": {"t": SIX}})
+
+    assert not groups.asks([observed(5)])
+    assert groups.asks([observed(6)])
+    assert not groups.asks([deleted()])
+    assert groups.asks([deleted(), observed(5, at=3)])
+
+
+def test_a_group_deleted_and_made_again_is_told_again() -> None:
+    groups, current = Told("s", {"g": {"t": SIX}}), {"t": SIX}
+    batch = [observed(5), deleted(), observed(0, at=3), observed(1, at=4)]
+
+    assert [told(groups.before(event, current)) for event in batch] == [None, None, {"t": SIX}, None]
+
+
+def test_a_group_made_and_deleted_at_once_is_told_again_when_it_comes_back() -> None:
+    groups, current = Told("s", {}), {"t": SIX}
+    batch = [observed(0), deleted(), observed(0, at=9)]
+
+    assert [told(groups.before(event, current)) for event in batch] == [{"t": SIX}, None, {"t": SIX}]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from assignors.errors import BadInput
-from streaming.collect.fold import Row, Unusable
-from streaming.collect.metadata import partitions_changed
 from streaming.collect.metrics import CollectMetrics
+from streaming.collect.sink import Letter
 
 
 def test_events_dead_letters_and_lag() -> None:
     registry = CollectorRegistry()
     metrics = CollectMetrics(registry)
     metrics.read(7)
-    event = partitions_changed("kafka://c/metadata", "g", 1, {})
-    metrics.published([(0, event), (0, event), (1, Unusable(Row(3, 1, b"k", b"v"), BadInput("too short")))])
+    event = Letter("membership", b"k", b"v", [])
+    metrics.published([event, event, Letter("dlt", b"k", b"v", [], dead=True)])
     metrics.place(ends={0: 10, 1: -1001, 2: 4}, following={0: 8, 1: 5}, behind=2)
     values = {
         sample.name.removeprefix("rebalance_monitor_collect_"): sample.value

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from streaming.collect.embedded import Said
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.records import (
     ClassicGeneration,
@@ -20,7 +21,16 @@ from streaming.collect.records import (
     TargetEpoch,
     decode,
 )
-from tests.support.offsets_topic import captured, commit_key, commit_value, group_key, group_value
+from tests.support.offsets_topic import (
+    assignment,
+    captured,
+    commit_key,
+    commit_value,
+    group_key,
+    group_value,
+    string,
+    subscription,
+)
 
 A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"
 
@@ -55,7 +65,9 @@ def test_a_consumer_group_s_first_epoch() -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_classic_groups_of_every_version(version: int) -> None:
-    value = group_value(7, {"m": (b"sub", b"ass")}, version=version, instances={"m": "i"})
+    value = group_value(
+        7, {"m": (subscription(["t"]), assignment({"t": [0]}))}, version=version, instances={"m": "i"}
+    )
 
     assert decode(group_key("g"), value) == ClassicGroup(
         "g",
@@ -72,8 +84,8 @@ def test_classic_groups_of_every_version(version: int) -> None:
                     "/127.0.0.1",
                     300_000 if version >= 1 else None,
                     10_000,
-                    b"sub",
-                    b"ass",
+                    Said(("t",)),
+                    {"t": [0]},
                 ),
             ),
         ),
@@ -88,6 +100,24 @@ def test_offset_commits_of_every_version(version: int) -> None:
 def test_tombstones() -> None:
     assert decode(group_key("g"), None) == ClassicGroup("g", None)
     assert decode(commit_key("g", "t", 3), None) == OffsetCommit("g", "t", 3, None)
+
+
+def test_other_protocols_embed_something_else() -> None:
+    value = group_value(7, {"m": (b"\x01", b"\x02")}).replace(string("consumer"), string("connect"))
+
+    record = decode(group_key("g"), value)
+
+    assert isinstance(record, ClassicGroup)
+    assert record.value is not None
+    [member] = record.value.members
+    assert (member.said, member.assigned) == (Said(), {})
+
+
+def test_of_groups_that_are_not_wanted_only_the_key_is_read() -> None:
+    assert decode(group_key("g"), b"\x00", lambda group_id: group_id != "g") == Other(2)
+    assert decode(commit_key("g", "t", 3), b"\x00", lambda group_id: group_id != "g") == Other(1)
+    with pytest.raises(MalformedRecord, match=r"key\.group: 5 bytes announced, 1 there"):
+        decode(b"\x00\x02\x00\x05g", None, lambda _: False)
 
 
 def test_types_of_other_groups_are_passed_over() -> None:
@@ -118,3 +148,19 @@ def test_the_reason_names_the_field() -> None:
         decode(b"\x00", b"")
     with pytest.raises(MalformedRecord, match="has no record type"):
         decode(None, b"")
+
+
+def test_the_reason_names_the_member_whose_bytes_are_meant() -> None:
+    said = subscription(["t"])
+    given = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
+
+    with pytest.raises(MalformedRecord) as of_leader:
+        decode(group_key("g"), group_value(7, {"good": (said, b""), "bad": (said, given)}))
+    with pytest.raises(MalformedRecord) as of_follower:
+        decode(group_key("g"), group_value(7, {"bad": (said[:5], b"")}))
+
+    assert str(of_leader.value) == "assignment of member bad: assignedPartitions.partitions: null"
+    assert (
+        str(of_follower.value)
+        == "subscription of member bad: topics: the value ends after 5 bytes, inside this field"
+    )

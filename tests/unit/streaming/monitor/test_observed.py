@@ -113,6 +113,35 @@ def test_a_member_that_is_gone_left_unless_evidence_says_it_was_fenced(fenced: b
     assert diff.cause == Cause(kind=kind, member_ids=["c2"], evidence=evidence)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "kind", "member_ids"),
+    [
+        (["group.observed"], "group.observed", ["c2"]),
+        (["group.observed", "member.left"], "member.left", ["c2"]),
+        (["group.observed", "member.fenced"], "member.fenced", ["c2"]),
+    ],
+)
+def test_a_member_whose_end_nobody_can_tell_is_neither_left_nor_fenced(
+    kinds: list[str], kind: str, member_ids: list[str]
+) -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
+    evidence = [Evidence(source="s", reason=kind, member_ids=["c2"], kind=kind) for kind in kinds]
+    (diff,) = diffs(play([log.observe(2, {"c1": {"t": [0, 1]}}, evidence=evidence)], state)[1])
+    assert diff.cause == Cause(kind=kind, member_ids=member_ids, evidence=evidence)
+
+
+def test_where_one_left_and_of_another_it_is_not_known_both_are_said() -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}, "c3": {"t": [2]}})])
+    evidence = [Evidence(source="s", reason="r", member_ids=["c2"], kind="group.observed")]
+    (diff,) = diffs(play([log.observe(2, {"c1": {"t": [0, 1, 2]}}, evidence=evidence)], state)[1])
+    assert (diff.cause.kind, diff.cause.member_ids) == ("member.left", ["c3"])
+    assert [item.reason for item in diff.cause.evidence[1:]] == [
+        "gone since the generation before, whether it left or crashed is not known"
+    ]
+
+
 def test_member_events_of_an_observed_group_are_evidence() -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])

@@ -1,0 +1,121 @@
+"""Whatever a client or a broken disk puts into the offsets topic costs that record alone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from struct import pack
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.collect.encoding import MalformedRecord
+from streaming.collect.fold import Fold, Found, Row, Unusable
+from streaming.collect.records import decode
+from streaming.wire import codec
+from tests.support.offsets_topic import (
+    assignment,
+    captured,
+    commit_key,
+    commit_value,
+    group_key,
+    group_value,
+    string,
+    subscription,
+)
+
+ROWS = [row for rows in captured().values() for row in rows]
+#: Numbers that lengths, counts, versions and partitions go wrong with.
+EDGES = [-1, -2, 0, 1, 3, 4, 127, 128, 255, 32_767, -32_768, 2**31 - 1, -(2**31)]
+TYPES = st.integers(-1, 26)
+
+embedded = st.one_of(
+    st.binary(max_size=60),
+    st.builds(
+        lambda version, counts, tail: (
+            pack(">h", version) + b"".join(pack(">i", count) + string("t") for count in counts) + tail
+        ),
+        st.sampled_from([version for version in EDGES if -32_768 <= version < 32_768]),
+        st.lists(st.sampled_from(EDGES), max_size=4),
+        st.binary(max_size=12),
+    ),
+    st.builds(
+        subscription,
+        st.lists(st.text(max_size=5), max_size=3),
+        st.dictionaries(
+            st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=3
+        ),
+        generation=st.integers(-(2**31), 2**31 - 1),
+        user_data=st.none() | st.binary(max_size=30),
+    ),
+    st.builds(
+        assignment,
+        st.dictionaries(
+            st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=3
+        ),
+    ),
+)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Row:
+    """A real record with some bytes changed, cut or put in; or one that a client can bring about; or noise."""
+    real = draw(st.sampled_from(ROWS))
+    key, value = real.key or b"", real.value
+    match draw(st.sampled_from(["real", "mutated", "client", "commit", "noise"])):
+        case "mutated":
+            key, value = draw(mutated(key)), None if value is None else draw(mutated(value))
+        case "client":
+            members = draw(st.dictionaries(st.text(max_size=4), st.tuples(embedded, embedded), max_size=3))
+            key = group_key(draw(st.sampled_from(["g-classic", "g", "\n"])))
+            protocol = draw(st.sampled_from(["range", "sticky", None]))
+            value = group_value(
+                draw(st.integers(-1, 9)), members, version=draw(st.integers(0, 4)), protocol=protocol
+            )
+        case "commit":
+            key = commit_key("g-classic", "t", draw(st.sampled_from(EDGES)))
+            value = commit_value(draw(st.integers(-(2**63), 2**63 - 2)), draw(st.integers(0, 4)))
+        case "noise":
+            key = pack(">h", draw(TYPES)) + draw(st.binary(max_size=30))
+            value = draw(st.none() | st.binary(max_size=60))
+    at = draw(st.sampled_from([real.timestamp, real.timestamp + 1, -1, 2**62]))
+    return Row(real.partition, real.offset, at, draw(st.sampled_from([key, None] + [key] * 20)), value)
+
+
+@st.composite
+def mutated(draw: st.DrawFn, data: bytes) -> bytes:
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(data)))
+        new = draw(st.sampled_from([pack(">i", edge) for edge in EDGES]) | st.binary(max_size=3))
+        data = data[:at] + new + data[at + draw(st.integers(0, 4)) :]
+    return data
+
+
+@given(rows())
+def test_decoding_raises_nothing_but_its_own_refusal(row: Row) -> None:
+    with suppress(MalformedRecord):
+        decode(row.key, row.value)
+
+
+@given(st.lists(rows(), max_size=12))
+def test_every_record_is_used_or_handed_out_and_every_event_is_one_that_the_stream_takes(
+    given: list[Row],
+) -> None:
+    fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id)
+    out = [item for row in given for item in fold.add(row)] + fold.settle()
+
+    for item in out:
+        assert item.row in given
+        if isinstance(item, Unusable):
+            assert isinstance(item.error, MalformedRecord)
+        elif isinstance(item, Found):
+            key, value, headers = codec.encode_event(item.event)
+            assert codec.decode_event(key, value, codec.ce_attributes(headers)) == item.event
+
+
+@given(st.lists(rows(), max_size=12), st.lists(rows(), max_size=3))
+def test_of_a_group_that_is_not_wanted_nothing_comes(before: list[Row], after: list[Row]) -> None:
+    fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, wanted=lambda _: False)
+    out = [item for row in (*before, *after) for item in fold.add(row)] + fold.settle()
+
+    assert all(isinstance(item, Unusable) and str(item.error).startswith("key") for item in out)
+    assert fold.subscriptions() == {}

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from streaming.collect.commits import UNSURE, Ownership, infer, unexplained
+from streaming.wire.events import Evidence, GroupObserved, ObservedMember
+
+#: As the brokers' defaults have it: sessions of 45 s at least, heartbeats 15 s apart at most.
+DEFAULTS = 30_000
+
+
+def view(
+    at: int,
+    held: dict[str, list[int]],
+    number: int = 1,
+    *,
+    protocol: Literal["classic", "consumer"] = "classic",
+    **fields: Any,
+) -> GroupObserved:
+    if protocol == "classic":
+        fields = {"session_timeout_ms": 10_000} | fields
+    members = [
+        ObservedMember(member_id=member, topics=["t"], assigned={"t": partitions}, **fields)
+        for member, partitions in held.items()
+    ]
+    count = {"generation" if protocol == "classic" else "group_epoch": number}
+    return GroupObserved(group_id="g", timestamp=at, members=members, group_protocol=protocol, **count)
+
+
+def ended(
+    last_commit: int, gone_at: int, surely_alive_ms: int | None = DEFAULTS, **fields: Any
+) -> tuple[str | None, str] | None:
+    """Kind and reason of what is said of member b, which held a partition since 1000."""
+    before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(gone_at, {"a": [0, 1]}, 2, **fields)
+    ownership = Ownership()
+    ownership.observe(before)
+    ownership.commit("t", 1, last_commit)
+    found = infer(before, now, ownership, surely_alive_ms)
+    assert all(item.member_ids == ["b"] for item in found)
+    return (found[0].kind, found[0].reason) if found else None
+
+
+def kind(*times: int, **fields: Any) -> str | None:
+    found = ended(*times, **fields)
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("silence", "expected"),
+    [
+        (0, "member.left"),
+        (6666, "member.left"),
+        (6667, UNSURE),  # a third of the session timeout may lie between the last heartbeat and the commit
+        (9999, UNSURE),
+        (10_000, "member.fenced"),
+        (20_000, "member.fenced"),
+    ],
+)
+def test_a_classic_member_by_how_long_it_was_silent(silence: int, expected: str | None) -> None:
+    assert kind(2000, 2000 + silence) == expected
+
+
+def test_a_consumer_that_was_idle_for_long() -> None:
+    assert ended(2000, 22_001) is None
+
+
+@pytest.mark.parametrize(
+    ("silence", "expected"),
+    [
+        (29_999, "member.left"),
+        (30_000, UNSURE),
+        (44_917, UNSURE),  # seen: a killed member, its last heartbeat a little before its last commit
+        (45_100, UNSURE),
+        (500_000, UNSURE),
+    ],
+)
+def test_a_consumer_protocol_member_by_how_long_it_was_silent(silence: int, expected: str | None) -> None:
+    assert kind(2000, 2000 + silence, protocol="consumer") == expected
+
+
+def test_what_cannot_be_told_is_said_so() -> None:
+    assert ended(2000, 46_917, protocol="consumer") == (
+        UNSURE,
+        "last offset commit 44917 ms before it was gone: can't tell a crash from a leave",
+    )
+
+
+def test_without_the_brokers_bounds_nothing_is_proved_under_the_consumer_protocol() -> None:
+    assert kind(2000, 2001, None, protocol="consumer") == UNSURE
+    assert kind(2000, 2001, None) == "member.left"
+
+
+def test_a_classic_member_of_a_group_that_migrates_names_its_own_session_timeout() -> None:
+    assert kind(2000, 8000, None, protocol="consumer", session_timeout_ms=10_000) == "member.left"
+    assert kind(2000, 9000, None, protocol="consumer", session_timeout_ms=10_000) == UNSURE
+
+
+def test_a_member_with_partitions_to_give_up_may_have_been_fenced_for_that() -> None:
+    found = ended(2000, 2001, protocol="consumer", pending_revocation={"t": [2]})
+
+    assert found is not None
+    assert found[0] == UNSURE
+    assert found[1].endswith("it still had partitions to give up: can't tell a crash from a leave")
+
+
+def test_the_latest_of_its_commits_counts() -> None:
+    before, now = view(1000, {"b": [0, 1, 2]}), view(20_000, {}, 2)
+    ownership = Ownership()
+    ownership.observe(before)
+    for partition, committed in ((0, 19_000), (1, 3000), (2, 12_000)):
+        ownership.commit("t", partition, committed)
+
+    assert ownership.last_commit(before.members[0]) == 19_000
+    assert [item.kind for item in infer(before, now, ownership, None)] == ["member.left"]
+
+
+def test_only_commits_by_the_holder_count() -> None:
+    ownership = Ownership()
+    ownership.commit("t", 0, 500)  # nobody holds it
+    ownership.observe(view(1000, {"a": [0]}))
+    [a] = view(1000, {"a": [0]}).members
+    assert ownership.last_commit(a) is None
+    ownership.commit("t", 0, 999)  # by who held it before
+    assert ownership.last_commit(a) is None
+    ownership.commit("t", 0, 1500)
+    ownership.observe(view(2000, {"a": [0]}, 2))  # kept
+    assert ownership.last_commit(a) == 1500
+    ownership.observe(view(3000, {"b": [0]}, 3))  # moved
+    assert ownership.last_commit(view(3000, {"b": [0]}).members[0]) is None
+    assert ownership.last_commit(a) is None
+
+
+def test_an_offset_that_was_removed_is_no_commit() -> None:
+    ownership = Ownership()
+    ownership.observe(view(1000, {"a": [0]}))
+    ownership.commit("t", 0, 1500)
+    ownership.commit("t", 0, None)
+
+    assert ownership.last_commit(view(1000, {"a": [0]}).members[0]) is None
+
+
+def test_across_a_generation_that_was_not_read_nothing_is_said() -> None:
+    before, ownership = view(1000, {"b": [0]}), Ownership()
+    ownership.observe(before)
+    ownership.commit("t", 0, 2000)
+
+    assert infer(before, view(2500, {}, 3), ownership, None) == []
+    assert len(infer(before, view(2500, {}, 2), ownership, None)) == 1
+
+
+def test_a_static_member_under_a_new_id_is_not_gone() -> None:
+    before = view(1000, {"b-1": [0]}, group_instance_id="i")
+    ownership = Ownership()
+    ownership.observe(before)
+    ownership.commit("t", 0, 2000)
+
+    assert infer(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), ownership, None) == []
+
+
+def test_what_a_broker_says_goes_before_what_commits_say() -> None:
+    def evidence(member: str, ended: str | None) -> Evidence:
+        return Evidence(source="s", reason="r", member_ids=[member], kind=ended)
+
+    inferred = [evidence("a", "member.left"), evidence("b", None), evidence("c", None)]
+    logged = [evidence("b", "member.fenced"), evidence("c", "member.joined")]
+
+    assert unexplained(inferred, logged) == [inferred[0], inferred[2]]

@@ -1,0 +1,96 @@
+"""What is written for an outcome; transactions are in the integration tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.collect.encoding import MalformedRecord
+from streaming.collect.fold import Found, Row, Unusable
+from streaming.collect.sink import letter
+from streaming.settings.config import TopicSettings
+from streaming.wire import codec
+from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
+
+TOPICS = TopicSettings()
+ROW = Row(3, 77, 1000, b"key", b"value")
+WIDE = {TOPICS.membership: 10_000, TOPICS.dead_letters: 10_000}
+
+
+def observed(partitions: int) -> Event:
+    member = ObservedMember(member_id="m", topics=["t"], assigned={"t": list(range(partitions))})
+    return Event("s", "3:77", GroupObserved(group_id="g", timestamp=1000, members=[member], generation=1))
+
+
+def test_an_event_as_it_is() -> None:
+    event = observed(2)
+    written = letter(Found(ROW, event), TOPICS, WIDE)
+
+    assert (written.topic, written.dead) == (TOPICS.membership, False)
+    assert (written.key, written.value, written.headers) == codec.encode_event(event)
+    assert letter(event, TOPICS, WIDE) == written
+
+
+def test_a_record_that_could_not_be_used() -> None:
+    written = letter(Unusable(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
+
+    assert (written.topic, written.key, written.value, written.dead) == (
+        TOPICS.dead_letters,
+        b"key",
+        b"value",
+        True,
+    )
+    assert dict(written.headers) == {
+        "dlt_exception": b"MalformedRecord",
+        "dlt_message": b"key.group: null",
+        "dlt_topic": b"__consumer_offsets",
+        "dlt_partition": b"3",
+        "dlt_offset": b"77",
+    }
+
+
+def test_exactly_as_much_as_the_topic_takes_and_one_byte_more() -> None:
+    event = observed(200)
+    key, value, headers = codec.encode_event(event)
+    size = codec.record_bytes(key, value, headers)
+
+    fits = letter(Found(ROW, event), TOPICS, WIDE | {TOPICS.membership: size})
+    refused = letter(Found(ROW, event), TOPICS, WIDE | {TOPICS.membership: size - 1})
+
+    assert not fits.dead
+    assert (refused.topic, refused.key, refused.value) == (TOPICS.dead_letters, b"key", b"value")
+    reasons = dict(refused.headers)
+    assert reasons["dlt_exception"] == b"RecordTooLarge"
+    assert (
+        reasons["dlt_message"]
+        == (
+            f"group.observed of group 'g' would have {size} bytes, "
+            f"max.message.bytes of rebalance.membership is {size - 1}"
+        ).encode()
+    )
+    assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"3", b"77")
+
+
+def test_an_event_that_follows_from_no_record_is_its_own_dead_letter() -> None:
+    event = observed(200)
+
+    refused = letter(event, TOPICS, WIDE | {TOPICS.membership: 500})
+
+    assert (refused.dead, refused.key, refused.value) == (True, b"g", codec.encode(event.data))
+
+
+def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
+    long = Row(3, 77, 1000, b"key", b"v" * 5000)
+
+    written = letter(Unusable(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})
+
+    assert codec.record_bytes(written.key, written.value, written.headers) <= 1000
+    assert "dlt_truncated" in dict(written.headers)
+
+
+@pytest.mark.parametrize("timestamp", [2**62, -(2**62)])
+def test_an_event_that_cannot_be_written_is_a_dead_letter(timestamp: int) -> None:
+    event = Event("s", "3:77", GroupDeleted(group_id="g", timestamp=timestamp))
+
+    written = letter(Found(ROW, event), TOPICS, WIDE)
+
+    assert (written.dead, dict(written.headers)["dlt_exception"]) == (True, b"MalformedEvent")
