@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from streaming.serve.history import Limits
 from streaming.serve.server import ServeOptions
 from streaming.serve.standing import Stale
 from tests.support.browser import chromium, open_page
+from tests.support.command import command
 from tests.support.feed import DIFFS, MemorySource, records
 from tests.support.feed_server import running
 from tests.support.histories import Group
@@ -26,15 +26,8 @@ pytestmark = pytest.mark.browser
 
 @contextmanager
 def served(folder: Path, *options: str) -> Iterator[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.memory_server",
-        "--database",
-        str(folder / "h.sqlite"),
-        *options,
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    started = command("--database", str(folder / "h.sqlite"), *options, module="tests.support.memory_server")
+    with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().split()[-1]
         process.terminate()

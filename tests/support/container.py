@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from time import monotonic
 from typing import Any
 
 import pytest
 
+from streaming.kafka.runtime import free_ports
+from tests.support.wait import eventually
+
 DEFAULT_IMAGE = "apache/kafka:4.3.1"
 #: On every container and image that the tests make, so that leftovers can be found.
 LABEL = "io.github.kafka-rebalance-monitor.tests"
-_START_SECONDS = 60.0
-_SCRIPT = "/tmp/start-broker"  # noqa: S108 - inside the container
 _ENVIRONMENT = {
     # The start-up of this process may be anywhere; the broker is always on this machine's loopback. Where a file
     # /.dockerenv exists testcontainers would take the bridge's address instead.
@@ -73,9 +71,9 @@ def variables(properties: Mapping[str, str]) -> dict[str, str]:
 class Container:
     """A started broker container as the tests' cluster."""
 
-    def __init__(self, container: Any, port: int) -> None:
+    def __init__(self, container: Any, bootstrap_servers: str) -> None:
         self._container = container
-        self.bootstrap_servers = f"127.0.0.1:{port}"
+        self.bootstrap_servers = bootstrap_servers
 
     def log_text(self) -> str:
         """What the broker has logged so far."""
@@ -84,83 +82,51 @@ class Container:
 
 @contextmanager
 def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
-    """A one-node cluster in a container, ready for clients of this machine; gone afterwards.
-
-    The port that Docker chose is known only once the container runs, and the broker must advertise it: so the
-    container waits for a start script that names it.
-    """
+    """A one-node cluster in a container, ready for clients of this machine; gone afterwards."""
     image = image_or_skip(os.environ.get("KAFKA_IMAGE", DEFAULT_IMAGE))
     os.environ.update(_ENVIRONMENT)
     from testcontainers.core.container import DockerContainer
 
+    (port,) = free_ports(1)  # chosen here: the broker must advertise it
+    servers = f"127.0.0.1:{port}"
     container = DockerContainer(image)
-    container.ports["9092/tcp"] = ("127.0.0.1", None)  # the default would be every interface
-    container.with_command(["sh", "-c", f"until [ -f {_SCRIPT} ]; do sleep 0.05; done; exec sh {_SCRIPT}"])
+    container.ports["9092/tcp"] = ("127.0.0.1", port)  # the default would be every interface
     container.with_kwargs(labels={LABEL: "broker"})
-    for name, value in variables({**_node(), **properties}).items():
+    for name, value in variables(
+        {**_NODE, "advertised.listeners": f"PLAINTEXT://{servers},{_INSIDE}", **properties}
+    ).items():
         container.with_env(name, value)
     with container:
-        host, port = container.get_container_host_ip(), int(container.get_exposed_port(9092))
-        assert host == "127.0.0.1", f"the broker must be on the loopback, not on {host}"
-        _inject(
-            container,
-            f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://127.0.0.1:{port},BROKER://localhost:19092\n"
-            "exec /etc/kafka/docker/run\n",
-        )
-        started = Container(container, port)
-        _await(started)
+        started = Container(container, servers)
+        try:
+            eventually(lambda: _answers(servers), timeout=60)
+        except AssertionError:
+            pytest.fail(f"the broker does not answer:\n{started.log_text()[-3000:]}")
         yield started
 
 
-def _node() -> dict[str, str]:
-    return {
-        "node.id": "1",
-        "process.roles": "broker,controller",
-        "controller.quorum.voters": "1@localhost:9093",
-        "listeners": "PLAINTEXT://:9092,BROKER://:19092,CONTROLLER://:9093",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "controller.listener.names": "CONTROLLER",
-        # The broker reaches itself inside the container, where the mapped port does not exist.
-        "inter.broker.listener.name": "BROKER",
-    }
+#: The broker reaches itself inside the container, where the mapped port does not exist.
+_INSIDE = "BROKER://localhost:19092"
+_NODE = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.quorum.voters": "1@localhost:9093",
+    "listeners": "PLAINTEXT://:9092,BROKER://:19092,CONTROLLER://:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "BROKER",
+}
 
 
-def _inject(container: Any, script: str) -> None:
-    """The script appears whole: put under another name, then renamed."""
-    content = script.encode()
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        entry = tarfile.TarInfo(f"{_SCRIPT}.new".lstrip("/"))
-        entry.size, entry.mode = len(content), 0o755
-        tar.addfile(entry, io.BytesIO(content))
-    wrapped = container.get_wrapped_container()
-    wrapped.put_archive("/", archive.getvalue())
-    status, output = wrapped.exec_run(["mv", f"{_SCRIPT}.new", _SCRIPT], user="root")
-    assert status == 0, output
-
-
-def _await(started: Container) -> None:
-    """Until the broker answers: its log has no line that means it."""
+def _answers(servers: str) -> bool:
+    """Whether the broker does: its log has no line that means it."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    def quiet(_: object) -> None:
-        """Refused connections are expected while the broker starts."""
-
-    admin = AdminClient(
-        {
-            "bootstrap.servers": started.bootstrap_servers,
-            "error_cb": quiet,
-            "log_level": 0,
-            "reconnect.backoff.max.ms": 200,
-        }
-    )
-    by = monotonic() + _START_SECONDS
-    while True:
-        try:
-            admin.list_topics(timeout=2)
-        except KafkaException as error:
-            if monotonic() > by:
-                pytest.fail(f"the broker does not answer ({error}):\n{started.log_text()[-3000:]}")
-        else:
-            return
+    # Refused connections are expected while it starts.
+    admin = AdminClient({"bootstrap.servers": servers, "error_cb": lambda _: None, "log_level": 0})
+    try:
+        admin.list_topics(timeout=2)
+    except KafkaException:
+        return False
+    return True

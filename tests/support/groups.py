@@ -1,11 +1,16 @@
-"""Groups written as in the ``assign`` command, and answers as plain lists."""
+"""Groups written as in the ``assign`` command or made by chance, and answers as plain lists."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hypothesis import strategies as st
+
 from assignors.model import Member, Topic
+
+COUNTS = st.dictionaries(st.sampled_from(["t", "u", "v", "Aa", "BB"]), st.integers(0, 7), min_size=1)
+IDS = ["c1", "c2", "AaAa", "BBBB", "AaBB", "x-9d1", "x-17f", "é", "😀", "～"]
 
 
 def group_of(case: Mapping[str, Any]) -> tuple[dict[str, Topic], list[Member]]:
@@ -32,3 +37,29 @@ def member_of(line: Mapping[str, Any]) -> Member:
 def readable(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
     """The same answer with every share a list."""
     return {member: {topic: list(p) for topic, p in share.items()} for member, share in assignment.items()}
+
+
+@st.composite
+def groups(
+    draw: st.DrawFn, claims: int = 2, generations: Sequence[int] = (-1, 3, 3, 3, 4)
+) -> tuple[dict[str, Topic], list[Member]]:
+    """Any small group under the classic protocol, with claims of several and of other generations."""
+    counts = draw(COUNTS)
+    names = draw(st.lists(st.sampled_from(IDS), min_size=1, max_size=6, unique=True))
+    subscription = st.lists(st.sampled_from([*counts, "nowhere"]), max_size=4)
+    same = draw(st.one_of(st.none(), subscription))
+    owned: dict[str, dict[str, list[int]]] = {name: {} for name in names}
+    for topic, count in counts.items():
+        for partition in range(count):
+            for claimant in draw(st.lists(st.sampled_from(names), max_size=claims, unique=True)):
+                owned[claimant].setdefault(topic, []).append(partition)
+    members = [
+        Member(
+            name,
+            tuple(draw(subscription) if same is None else same),
+            owned=owned[name],
+            generation=draw(st.sampled_from(generations)),
+        )
+        for name in names
+    ]
+    return {name: Topic(name, count) for name, count in counts.items()}, members

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import logging
 import random
 import sys
@@ -19,11 +18,10 @@ import msgspec
 from streaming.serve.history import Record
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode
-from streaming.wire.events import Diff
-from tests.support.feed import ASSIGNMENTS, MemorySource, records
+from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.histories import Group
 
-NAMES = (
+NAMES = [
     "orders",
     "payments",
     "search-indexer",
@@ -32,7 +30,16 @@ NAMES = (
     "clickstream",
     "ledger",
     "ml",
-)
+]
+ASSIGNORS = ("cooperative-sticky", "range", "cooperative-sticky")
+
+
+def made(number: int, partitions: int) -> Group:
+    """The nth group, of two topics."""
+    round_, name = divmod(number, len(NAMES))
+    group = f"{NAMES[name]}-{round_}" if round_ else NAMES[name]
+    topics = {f"{group}.events": partitions, f"{group}.retries": max(1, partitions // 4)}
+    return Group(group, topics, number, ASSIGNORS[number % len(ASSIGNORS)])
 
 
 def main() -> None:
@@ -42,60 +49,44 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=24)
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--large", type=int, nargs=2, metavar=("PARTITIONS", "ROUNDS"))
     parser.add_argument("--live", type=float, default=0.0)
     parser.add_argument("--token-file", type=Path)
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
 
     now = int(time.time() * 1000)
-    groups = []
-    for index in range(options.groups):
-        name = f"{NAMES[index % len(NAMES)]}-{index // len(NAMES)}" if index >= len(NAMES) else NAMES[index]
-        topics = {f"{name}.events": options.partitions, f"{name}.retries": max(1, options.partitions // 4)}
-        assignor = ("cooperative-sticky", "range", "cooperative-sticky")[index % 3]
-        groups.append(Group(name, topics, index, assignor))
-    made = [group.diffs(options.rounds) for group in groups]
-    if options.large:
-        partitions, rounds = options.large
-        large = Group("large", {"large.events": partitions}, 1)
-        made.append(large.diffs(rounds))
-        groups.append(large)
-    for group, found in zip(groups, made, strict=True):
-        shift = now - found[-1].timestamp - random.Random(group.group_id).randrange(1_000, 3_600_000)
-        group.timestamp += shift
-        made[groups.index(group)] = [_at(diff, diff.timestamp + shift) for diff in found]
-    source = MemorySource()
-    merged = sorted(itertools.chain(*made), key=lambda diff: diff.timestamp)
-    source.put(*records(merged))
+    groups = [made(number, options.partitions) for number in range(options.groups)]
+    found = []
     for group in groups:
-        source.put(
-            Record(ASSIGNMENTS, 0, len(source.log), group.group_id.encode(), encode(group.latest()), None)
-        )
+        past = group.diffs(options.rounds)
+        shift = now - past[-1].timestamp - random.Random(group.group_id).randrange(1_000, 3_600_000)
+        group.timestamp += shift
+        found += [msgspec.structs.replace(diff, timestamp=diff.timestamp + shift) for diff in past]
+    source = MemorySource()
+    source.put(*records(sorted(found, key=lambda diff: diff.timestamp)))
+    for group in groups:
+        latest = encode(group.latest())
+        source.put(Record(ASSIGNMENTS, 0, len(source.log), group.group_id.encode(), latest, None))
     server = FeedServer(
         source,
-        ServeOptions(options.database, "rebalance.diffs", port=options.port, token_file=options.token_file),
+        ServeOptions(options.database, DIFFS, port=options.port, token_file=options.token_file),
         cluster_id="memory",
     )
     sys.stdout.write(f"serving {server.address}\n")
     sys.stdout.flush()
     if options.live:
-        threading.Thread(target=_live, args=(source, groups, options.live), daemon=True).start()
+        threading.Thread(target=live, args=(source, groups, options.live), daemon=True).start()
     server.run()
 
 
-def _at(diff: Diff, timestamp: int) -> Diff:
-    return msgspec.structs.replace(diff, timestamp=timestamp)
-
-
-def _live(source: MemorySource, groups: list[Group], rate: float) -> None:
+def live(source: MemorySource, groups: list[Group], rate: float) -> None:
     chooser = random.Random(7)
     while True:
         time.sleep(chooser.expovariate(rate))
         group = chooser.choice(groups)
         for diff in group.change():
-            late = _at(diff, int(time.time() * 1000))
-            group.timestamp = late.timestamp
+            group.timestamp = int(time.time() * 1000)
+            late = msgspec.structs.replace(diff, timestamp=group.timestamp)
             source.put(*records([late], start=len(source.log)))
             time.sleep(0.3)
 

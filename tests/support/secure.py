@@ -53,16 +53,8 @@ def keystore(folder: Path, signer: str) -> Path:
     request = ("-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker", "-keyout", str(folder / "broker.key"))
     openssl("req", *request, "-out", str(folder / "broker.csr"))
     openssl(
-        *(
-            "x509",
-            "-req",
-            "-days",
-            "2",
-            "-in",
-            str(folder / "broker.csr"),
-            "-out",
-            str(folder / "broker.pem"),
-        ),
+        *("x509", "-req", "-days", "2"),
+        *("-in", str(folder / "broker.csr"), "-out", str(folder / "broker.pem")),
         *("-CA", str(folder / f"{signer}.pem"), "-CAkey", str(folder / f"{signer}.key"), "-CAcreateserial"),
         *("-extfile", str(folder / "san.cnf")),
     )
