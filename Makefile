@@ -16,22 +16,32 @@ demo: packages java ## watch real rebalances on this machine (ARGS="--duration 6
 	@$(BIN)/rebalance-monitor demo $(ARGS)
 
 ##@ Work on it
+# Files side by side, each file in order: most of the time goes by in waiting for JVMs.
+PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+
 test: packages jdk ## every test: unit, property, golden, oracle, integration, acceptance (ARGS="-k name")
-	@$(BIN)/pytest $(TIERS) $(ARGS)
+	@$(PYTEST) $(TIERS) $(ARGS)
 	@$(MAKE) --no-print-directory test-container ARGS="$(ARGS)"
 
-# Not again: tests that kill and compare our own processes for minutes, whoever runs the broker.
-OWN := $(addprefix --ignore=,$(wildcard tests/integration/streaming/spark/test_recovery.py \
-    tests/integration/streaming/spark/test_determinism.py tests/integration/streaming/spark/test_operation.py \
-    tests/integration/streaming/spark/test_time.py tests/acceptance/test_page.py))
-test-container: packages jdk ## the tests of a broker again, on the container KAFKA_IMAGE names
-	@KAFKA_UNDER_TEST=container $(BIN)/pytest $(wildcard tests/integration tests/acceptance) $(OWN) $(ARGS) || [ $$? = 5 ]
+test-container: packages jdk ## what depends on the broker again, on the container KAFKA_IMAGE names
+	@KAFKA_UNDER_TEST=container $(PYTEST) $(TIERS) -m cluster $(ARGS) || [ $$? = 5 ]
 
 test-%: packages jdk ## one tier: make test-integration
-	@$(BIN)/pytest tests/$* $(ARGS)
+	@$(PYTEST) tests/$* $(ARGS)
 
 test-unit: packages ## the tiers without Java, in seconds
-	@$(BIN)/pytest $(wildcard tests/unit tests/property tests/golden) -m "not oracle and not broker and not spark and not container and not browser" $(ARGS)
+	@$(PYTEST) $(wildcard tests/unit tests/property tests/golden) -m "not oracle and not broker and not spark and not container and not browser" $(ARGS)
+
+# The sizes that `make test` cuts down to a smoke: hours.
+test-long: export STREAM_KILLS = 20
+test-long: export STREAM_EVENTS = 100000
+test-long: export STREAM_OUTAGE = 120
+test-long: export STREAM_BURST = 200000
+test-long: export STREAM_GROW = 1
+test-long: export PLAYS = 50
+test-long: export ORACLE_CASES = 20000
+test-long: packages jdk ## kills, outages, bursts, random groups and the oracle at full size: hours
+	@$(BIN)/pytest $(TIERS) -m long -o log_cli=true -o log_cli_level=INFO $(ARGS)
 
 check: packages ## lint, format, types and layering, changing nothing
 	@$(BIN)/ruff check
@@ -67,4 +77,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit check format bench clean packages java jdk help
+.PHONY: demo test test-container test-unit test-long check format bench clean packages java jdk help

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import settings
@@ -26,9 +26,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Another cluster under test (``KAFKA_UNDER_TEST``) concerns only the tests that use the cluster."""
     if os.environ.get("KAFKA_UNDER_TEST", "embedded") == "embedded":
         return
-    others = [item for item in items if "broker" not in getattr(item, "fixturenames", ())]
-    items[:] = [item for item in items if "broker" in getattr(item, "fixturenames", ())]
-    config.hook.pytest_deselected(items=others)
+    config.hook.pytest_deselected(items=[item for item in items if "broker" not in _fixtures(item)])
+    items[:] = [item for item in items if "broker" in _fixtures(item)]
+
+
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session")

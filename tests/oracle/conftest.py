@@ -40,3 +40,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/oracle/" in item.path.as_posix():
             item.add_marker(pytest.mark.oracle)
+            if "oracle_cases" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.long)

@@ -33,7 +33,7 @@ from tests.support.raw_leader import RawLeader
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
 PROPERTIES_OF_ALL = ("auto.commit.interval.ms=200", "topic.metadata.refresh.interval.ms=1000")
 CLASSIC = {"properties": (*PROPERTIES_OF_ALL, "heartbeat.interval.ms=200")}

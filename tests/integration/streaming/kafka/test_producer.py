@@ -19,7 +19,7 @@ from streaming.wire import codec
 from streaming.wire.events import Event, MemberLeft
 from tests.support.kafka import Kafka, unique
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
 SEED = 20261121
 KEYS = [

@@ -12,7 +12,7 @@ from streaming.kafka.topics import TopicMisconfigured, describe_topics, ensure_t
 from streaming.settings.config import Settings, load
 from tests.support.kafka import Kafka, eventually, unique
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.support.members import JavaMembers
 from tests.support.play_cases import KINDS, case
 from tests.support.real_groups import Play
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.long]
 _DEFAULT = 6
 
 

@@ -1,6 +1,6 @@
 """Diffs are a function of the log: other batches, buckets and partitions of the job change no byte.
 
-``STREAM_EVENTS=100000`` is the full size.
+``make test-long`` runs the full size (``STREAM_EVENTS=100000``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.kafka import Kafka
 from tests.support.stream_job import Job, compacted, expected
 
 logger = logging.getLogger(__name__)
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
 EVENTS = int(os.environ.get("STREAM_EVENTS", "3000"))
 GROUPS = max(11, EVENTS // 200)

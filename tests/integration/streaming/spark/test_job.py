@@ -12,7 +12,7 @@ from tests.support.histories import Topic, as_topic, membership_log
 from tests.support.kafka import Kafka, eventually
 from tests.support.stream_job import Job, compacted, expected
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.cluster]
 
 
 def poisoned(log: Topic) -> Topic:

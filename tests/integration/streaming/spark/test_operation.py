@@ -1,6 +1,7 @@
 """What a year of operation brings: a broker that is away, a burst, a topic that grows, a release that goes back.
 
-``STREAM_OUTAGE=120 STREAM_BURST=200000`` are the full sizes; ``STREAM_GROW=1`` grows the topic under a running job.
+``make test-long`` runs the full sizes (``STREAM_OUTAGE=120 STREAM_BURST=200000``), and grows the topic of a running
+job (``STREAM_GROW=1``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.support.load import rss
 from tests.support.stream_job import Job, compacted, expected, once, processes_of
 
 logger = logging.getLogger(__name__)
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
 OUTAGE_SECONDS = float(os.environ.get("STREAM_OUTAGE", "5"))
 BURST = int(os.environ.get("STREAM_BURST", "3000"))

@@ -1,6 +1,6 @@
 """Whatever is killed, whenever: no diff is missing, none has two contents.
 
-``STREAM_KILLS=20 STREAM_EVENTS=100000`` is the full size; ``-o log_cli=true -o log_cli_level=INFO`` shows figures.
+``make test-long`` runs the full size (``STREAM_KILLS=20 STREAM_EVENTS=100000``) and shows figures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.kafka import Kafka, eventually
 from tests.support.stream_job import Job, compacted, expected, once, processes_of
 
 logger = logging.getLogger(__name__)
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
 KILLS = int(os.environ.get("STREAM_KILLS", "3"))
 EVENTS = int(os.environ.get("STREAM_EVENTS", "3000"))
