@@ -19,15 +19,8 @@ from assignors.errors import BadInput, InvalidGroup
 from assignors.invariants import check, group, rules_for
 from assignors.placement import Evenness, check_placement
 from streaming.answers.assign import compute
-from streaming.answers.groups import (
-    Question,
-    any_json,
-    field_message,
-    first_problem,
-    items_of,
-    malformed,
-    parse,
-)
+from streaming.answers.groups import Question, parse
+from streaming.answers.json_line import field_message, first_problem, items_of, read_object
 from streaming.answers.lines import answer_lines
 from streaming.answers.place import parse_brokers
 
@@ -45,6 +38,9 @@ class PlacementLine(Struct, frozen=True, kw_only=True):
 
     brokers: str
     placement: dict[str, _Replicas | dict[str, _Replicas]]
+
+
+_decoder = msgspec.json.Decoder(PlacementLine)
 
 
 def check_lines(
@@ -121,12 +117,7 @@ class _Shape(Struct):
 
 
 def _placement(data: bytes) -> dict[str, Any]:
-    try:
-        line = msgspec.json.decode(data, type=PlacementLine)
-    except msgspec.ValidationError as error:
-        raise BadInput(_located(any_json(data), error)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise malformed(data, error) from error
+    line = read_object(data, _decoder, _located)
     placed: dict[Any, list[int]] = {}
     for name, value in line.placement.items():
         of_topic = isinstance(value, dict)

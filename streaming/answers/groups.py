@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,7 +12,7 @@ from msgspec import Meta, Struct, field
 from assignors.errors import BadInput, InvalidGroup
 from assignors.java import uuid_bits
 from assignors.model import Member, Topic
-from streaming.answers.lines import MalformedJson
+from streaming.answers.json_line import field_message, first_problem, items_of, read_object
 
 #: More than any cluster or group has; past it a line is a mistake, and would be a heavy one.
 MAX_MEMBERS = 1_000_000
@@ -101,16 +99,11 @@ def parse(data: bytes) -> Question:
         MalformedJson: it is no JSON object.
         BadInput: a field is missing, has the wrong type or contradicts another; the message names it.
     """
-    try:
-        line = _decoder.decode(data)
-    except msgspec.ValidationError as error:
-        raise BadInput(_located(any_json(data), error)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise malformed(data, error) from error
+    line = read_object(data, _decoder, _located)
     _check_size(line)
     topics = {name: _topic(name, topic, line.protocol) for name, topic in line.topics.items()}
     _check_topic_ids(topics, line.protocol)
-    members = [_member(at, member, line.protocol, topics) for at, member in enumerate(line.members)]
+    members = [_member(at, member, line.protocol) for at, member in enumerate(line.members)]
     _check_members(members)
     return Question(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
 
@@ -153,20 +146,13 @@ def _check_topic_ids(topics: Mapping[str, Topic], protocol: str) -> None:
             raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id!r} is also that of {other}")
 
 
-def _member(at: int, line: MemberLine, protocol: str, topics: Mapping[str, Topic]) -> Member:
+def _member(at: int, line: MemberLine, protocol: str) -> Member:
     if protocol == "zookeeper":
         if line.streams is None:
             raise InvalidGroup(f"members[{at}].streams: missing; under zookeeper give {{topic: streams}}")
     elif line.topics is None:
         raise InvalidGroup(f"members[{at}].topics: missing; give the list of topics subscribed to")
     for name, partitions in line.owned.items():
-        topic = topics.get(name)
-        # A topic without metadata may have been deleted since: Kafka drops the claim, and so do the assignors.
-        if topic is not None and topic.partitions and partitions and max(partitions) >= topic.partitions:
-            raise InvalidGroup(
-                f"members[{at}].owned.{name}: partition {max(partitions)} does not exist; {name} has "
-                f"{topic.partitions}, counted from 0"
-            )
         if len(set(partitions)) != len(partitions):
             raise InvalidGroup(f"members[{at}].owned.{name}: a partition is listed twice")
     return Member(
@@ -188,41 +174,6 @@ def _check_members(members: list[Member]) -> None:
             raise InvalidGroup(
                 f"members[{at}].memberId: {member.member_id!r} is listed twice, first as members[{first}]"
             )
-
-
-def any_json(data: bytes) -> Any:
-    """The value of any JSON text.
-
-    Raises:
-        MalformedJson: it is none.
-    """
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise malformed(data, error) from error
-
-
-def malformed(data: bytes, error: Exception) -> MalformedJson:
-    """What to say of a line that can't be decoded, in place of the decoder's own words where those mislead."""
-    if isinstance(error, RecursionError):
-        return MalformedJson("line: brackets are nested too deep")
-    if isinstance(error, UnicodeDecodeError):
-        return MalformedJson(f"line: not UTF-8 ({error.reason})")
-    half = _lone_surrogate(data)
-    if half is not None:
-        return MalformedJson(
-            f"line: \\u{half:04x} is half of a surrogate pair; write both halves, or the letter"
-        )
-    return MalformedJson(f"line: {error}")
-
-
-def _lone_surrogate(data: bytes) -> int | None:
-    """A lone surrogate that the line escapes: JSON may, UTF-8 (and so Kafka's protocol) can't carry it."""
-    try:
-        text = json.dumps(json.loads(data), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return None
-    return next((ord(letter) for letter in text if "\ud800" <= letter <= "\udfff"), None)
 
 
 def _located(raw: Any, error: msgspec.ValidationError) -> str:
@@ -250,53 +201,3 @@ def _located(raw: Any, error: msgspec.ValidationError) -> str:
                 if found:
                     return found
     return field_message("", error)
-
-
-def items_of(value: Any) -> list[tuple[str, Any]]:
-    """The items of a JSON object; of anything else, none."""
-    return list(value.items()) if isinstance(value, dict) else []
-
-
-def first_problem(path: str, value: Any, shape: Any) -> str | None:
-    """What is wrong with ``value`` at ``path``, None when it has the shape."""
-    try:
-        msgspec.convert(value, shape)
-    except msgspec.ValidationError as error:
-        return field_message(path, error)
-    return None
-
-
-def field_message(path: str, error: msgspec.ValidationError) -> str:
-    """``path.to.field: what is wrong``, from msgspec's words."""
-    text, _, place = str(error).partition(" - at `$")
-    place = place.rstrip("`").removeprefix("." if not path else "")
-    if text.startswith("Object missing required field"):
-        missing = text.split("`")[1]
-        inside = f"{path}{place}"
-        return f"{inside + '.' if inside else ''}{missing}: missing"
-    where = f"{path}{place}" or "line"
-    example = _example(where) if text.startswith(("Expected `object", "Expected `array")) else None
-    such_as = f", such as {example}" if example else ""
-    return f"{where}: {text[0].lower()}{text[1:]}{such_as}"
-
-
-#: What a field looks like, shown where it is neither object nor list.
-_EXAMPLES = (
-    (r"topics", '{"t0": {"partitions": 3}}'),
-    (r"topics\..*\.racks", '[["r1", "r2"], ["r2"]]: one list a partition'),
-    (r"topics\..*\.racks\[\]", '["r1", "r2"]: the racks of one partition'),
-    (r"topics\..*", '{"partitions": 3}'),
-    (r"members", '[{"memberId": "c1", "topics": ["t0"]}]'),
-    (r"members\[\]", '{"memberId": "c1", "topics": ["t0"]}'),
-    (r"members\[\]\.topics", '["t0"]'),
-    (r"members\[\]\.streams", '{"t0": 2}'),
-    (r"members\[\]\.owned|assignment\.[^.]*", '{"t0": [0, 1]}'),
-    (r"members\[\]\.owned\..*|assignment\..*|placement\..*", "[0, 1]"),
-    (r"assignment", '{"c1": {"t0": [0, 1]}}'),
-    (r"placement", '{"0": [0, 1]}'),
-)
-
-
-def _example(where: str) -> str | None:
-    path = re.sub(r"\[\d+\]", "[]", where)
-    return next((example for pattern, example in _EXAMPLES if re.fullmatch(pattern, path)), None)

@@ -48,6 +48,20 @@ def writer(shape: Shape, *, as_json: bool, as_table: bool) -> Callable[[Any], No
     return tables.table_writer(shapes[shape])
 
 
+def one_line(value: bytes) -> msgspec.Raw:
+    """A JSON value that others wrote, its own bytes wherever they stand on one line."""
+    return msgspec.Raw(msgspec.json.format(value, indent=-1) if b"\n" in value else value)
+
+
+def camel_case(value: Any) -> dict[str, Any]:
+    """A dataclass with its fields named as everywhere in JSON: ``wantedCleanupPolicy``."""
+    named = {}
+    for name, field in msgspec.to_builtins(value).items():
+        first, *rest = name.split("_")
+        named[first + "".join(word.capitalize() for word in rest)] = field
+    return named
+
+
 def json_lines() -> Callable[[Any], None]:
     """Writes one JSON value a line to standard output."""
     encode = msgspec.json.Encoder().encode

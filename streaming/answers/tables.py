@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from rich.console import Console
 from rich.table import Column, Table
-from rich.text import Text
 
-#: Columns of a table that is not shown in a terminal: never wrapped to 80.
-_WIDE = 200
+from streaming.process.terminal import SafeText, console
 
 
-def table_writer(table: Callable[[Any], Table | Text]) -> Callable[[Any], None]:
+def table_writer(table: Callable[[Any], Table | SafeText]) -> Callable[[Any], None]:
     """Prints answers as ``table`` shapes them, errors as text."""
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    screen = console(wide=True)
 
     def write(answer: Any) -> None:
-        console.print(_error(answer["error"]) if "error" in answer else table(answer))
+        screen.print(_error(answer["error"]) if "error" in answer else table(answer))
 
     return write
 
@@ -31,7 +27,7 @@ def assigned(answer: Mapping[str, Any]) -> Table:
         return _explained(answer)
     table = Table(Column("member", no_wrap=True), "assignment", Column("partitions", justify="right"))
     for member, share in answer["assignment"].items():
-        table.add_row(Text(member), Text(shared(share)), str(sum(map(len, share.values()))))
+        table.add_row(SafeText(member), SafeText(shared(share)), str(sum(map(len, share.values()))))
     return table
 
 
@@ -49,14 +45,14 @@ def _explained(answer: Mapping[str, Any]) -> Table:
         Column("member", no_wrap=True), Column("change", no_wrap=True), "partitions", Column("why", ratio=1)
     )
     for member, reason in answer["members"].items():
-        cell = Text(member)
+        cell = SafeText(member)
         for change, rule, why, share in _changes(reason):
             mark, colour = _CHANGES[change]
-            reasons = Text.assemble((rule, "bold"), f": {why}")
-            table.add_row(cell, Text(mark, style=colour), Text(shared(share)), reasons)
-            cell = Text()
+            reasons = SafeText.assemble((rule, "bold"), f": {why}")
+            table.add_row(cell, SafeText(mark, style=colour), SafeText(shared(share)), reasons)
+            cell = SafeText()
         if not reason["decisions"]:
-            table.add_row(cell, Text("nothing", style="dim"))
+            table.add_row(cell, SafeText("nothing", style="dim"))
         table.add_section()
     return table
 
@@ -91,8 +87,8 @@ def compared(answer: Mapping[str, Any]) -> Table:
     members = dict.fromkeys(member for found in columns.values() for member in found.get("assignment", ()))
     for member in members:
         table.add_row(
-            Text(member),
-            *(Text(shared(found.get("assignment", {}).get(member, {}))) for found in columns.values()),
+            SafeText(member),
+            *(SafeText(shared(found.get("assignment", {}).get(member, {}))) for found in columns.values()),
         )
     table.add_section()
     for name, label in _COUNTS.items():
@@ -101,13 +97,16 @@ def compared(answer: Mapping[str, Any]) -> Table:
         best = [name == "moved" and count == fewest and len(set(counts)) > 1 for count in counts]
         cells = ["" if count is None else str(count) for count in counts]
         table.add_row(
-            Text(label, style="dim"),
-            *(Text(cell, style="bold green" if good else "") for cell, good in zip(cells, best, strict=True)),
+            SafeText(label, style="dim"),
+            *(
+                SafeText(cell, style="bold green" if good else "")
+                for cell, good in zip(cells, best, strict=True)
+            ),
         )
     if any("error" in found for found in columns.values()):
         table.add_row(
-            Text("error", style="dim"),
-            *(Text(found.get("error", {}).get("message", ""), style="red") for found in columns.values()),
+            SafeText("error", style="dim"),
+            *(SafeText(found.get("error", {}).get("message", ""), style="red") for found in columns.values()),
         )
     return table
 
@@ -123,18 +122,18 @@ def placed(answer: Mapping[str, Sequence[int]]) -> Table:
 def checked(answer: Mapping[str, Any]) -> Table:
     """What was checked, the violations, and for a placement what to move."""
     table = Table(Column("result", no_wrap=True), "what")
-    table.add_row(Text("ok", style="green") if answer["ok"] else Text("violations", style="red"), "")
+    table.add_row(SafeText("ok", style="green") if answer["ok"] else SafeText("violations", style="red"), "")
     for violation in answer["violations"]:
         rule, _, message = violation.partition(": ")
-        table.add_row(Text(rule), Text(message))
-    table.add_row(Text("checked", style="dim"), Text(", ".join(answer["rules"])))
+        table.add_row(SafeText(rule), SafeText(message))
+    table.add_row(SafeText("checked", style="dim"), SafeText(", ".join(answer["rules"])))
     for name in ("leaders", "replicas"):
         if name in answer:
             counts = ", ".join(f"{broker}: {count}" for broker, count in answer[name].items())
-            table.add_row(Text(f"{name} by broker", style="dim"), Text(counts))
+            table.add_row(SafeText(f"{name} by broker", style="dim"), SafeText(counts))
     for name, verb in (("moves", "move"), ("leaderChanges", "lead")):
         for step in answer.get(name, ()):
-            table.add_row(Text(verb), Text(f"{step['partition']}: {step['from']} → {step['to']}"))
+            table.add_row(SafeText(verb), SafeText(f"{step['partition']}: {step['from']} → {step['to']}"))
     return table
 
 
@@ -151,5 +150,5 @@ def runs(partitions: Sequence[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
 
 
-def _error(error: Mapping[str, str]) -> Text:
-    return Text(f"{error['type']}: {error['message']}", style="red")
+def _error(error: Mapping[str, str]) -> SafeText:
+    return SafeText(f"{error['type']}: {error['message']}", style="red")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from streaming.kafka.reader import DiffRecord, read_diffs
+from streaming.kafka.reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket
@@ -57,10 +57,12 @@ def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
     Diffs of events that have left the membership topic by its retention can't be replayed and are not compared,
     nor those of a group whose first events are gone: compare while the log is whole.
     """
-    written = {
-        record.id: record
-        for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=group)
-    }
+    unreadable: list[MalformedDiff] = []
+    records = read_diffs(
+        settings, from_beginning=True, exit_at_end=True, on_malformed=unreadable.append, group=group
+    )
+    written = {record.id: record for record in records}
+    yield from map(str, unreadable)
     for record in replay(settings, group):
         place = f"{record.diff.group_id}, event at partition {record.partition} offset {record.offset}"
         found = written.pop(record.id, None)

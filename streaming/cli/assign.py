@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, MaxLineBytes, Table, Verbose
+from streaming.cli.options import Json, MaxLineBytes, Table, offline
 
 app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
 
@@ -15,6 +15,7 @@ app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
     epilog="""Example: echo '{"assignor": "range", "topics": {"t0": {"partitions": 3}}, "members": """
     """[{"memberId": "c1", "topics": ["t0"]}, {"memberId": "c2", "topics": ["t0"]}]}' | rebalance-monitor assign"""
 )
+@offline
 def assign(
     *,
     explain: Annotated[
@@ -29,13 +30,11 @@ def assign(
     as_json: Json = False,
     as_table: Table = False,
     max_line_bytes: MaxLineBytes = None,
-    verbose: Verbose = False,
 ) -> None:
     """Read groups as JSON Lines from standard input; answer each with the assignment Kafka would compute.
 
     A line that can't be answered is answered with its error; the exit status is then 2.
     """
-    del verbose  # main looks at it for tracebacks
     from streaming.answers import assign as ask
     from streaming.answers.lines import answer_lines, standard_input
     from streaming.answers.output import writer

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, Verbose
+from streaming.cli.options import Json, offline
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -16,6 +16,7 @@ app = typer.Typer(invoke_without_command=True)
     epilog="Example: rebalance-monitor broker --port 9092 --data-dir ./kafka "
     "--property offsets.topic.num.partitions=50"
 )
+@offline
 def broker(
     *,
     port: Annotated[
@@ -30,14 +31,14 @@ def broker(
         typer.Option("--property", metavar="NAME=VALUE", help="Broker property. Repeatable."),
     ] = None,
     as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Run a one-node Kafka cluster on 127.0.0.1 until Ctrl-C or SIGTERM."""
-    del verbose  # main looks at it for tracebacks
     from assignors.errors import BadInput
+    from streaming.answers.output import json_lines
     from streaming.cli.signals import stop_on_signals
     from streaming.kafka.broker import BrokerDied, EmbeddedBroker
     from streaming.kafka.runtime import DEFAULT_VERSION
+    from streaming.process.plain import say
 
     extra = {}
     for text in properties or ():
@@ -50,15 +51,10 @@ def broker(
         port=port, data_dir=data_dir, version=version or DEFAULT_VERSION, properties=extra
     ) as one:
         if as_json:
-            import msgspec
-
-            said = {"bootstrapServers": one.bootstrap_servers, "log": str(one.log_path), "pid": one.pid}
-            print(msgspec.json.encode(said).decode(), flush=True)
+            write = json_lines()
+            write({"bootstrapServers": one.bootstrap_servers, "log": str(one.log_path), "pid": one.pid})
         else:
-            print(
-                f"Kafka {version or DEFAULT_VERSION} at {one.bootstrap_servers}, log {one.log_path}",
-                flush=True,
-            )
+            say(f"Kafka {version or DEFAULT_VERSION} at {one.bootstrap_servers}, log {one.log_path}")
         while not stop.wait(0.2):
             if not one.running:
                 raise BrokerDied(f"the broker ended with status {one.wait()}; see {one.log_path}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, MaxLineBytes, Table, Verbose
+from streaming.cli.options import Json, MaxLineBytes, Table, offline
 
 app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
 
@@ -15,6 +15,7 @@ app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
     epilog="""Example: echo '{"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}' """
     """| rebalance-monitor check --table"""
 )
+@offline
 def check(
     *,
     exact: Annotated[
@@ -23,14 +24,12 @@ def check(
     as_json: Json = False,
     as_table: Table = False,
     max_line_bytes: MaxLineBytes = None,
-    verbose: Verbose = False,
 ) -> None:
     """Read JSON Lines from standard input: groups as `assign` takes them plus "assignment", what was observed;
     or placements, {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1]}}.
 
     The exit status is 1 when a rule is broken, 2 when a line can't be used.
     """
-    del verbose  # main looks at it for tracebacks
     from streaming.answers import check as ask
     from streaming.answers.lines import standard_input
     from streaming.answers.output import writer

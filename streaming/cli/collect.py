@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streaming.cli.options import (
-    BootstrapServers,
-    Config,
-    LogFormat,
-    MetricsHost,
-    MetricsPort,
-    TopicPrefix,
-    Verbose,
-)
+from streaming.cli.options import CoordinatorLogs, MetricsHost, MetricsPort, Session, long_running
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -23,12 +14,11 @@ app = typer.Typer(invoke_without_command=True)
 @app.callback(
     epilog="Example: rebalance-monitor collect --bootstrap-servers kafka:9092 --include-group 'orders.*'"
 )
+@long_running
 def collect(
+    session: Session,
     *,
-    coordinator_log: Annotated[
-        list[Path] | None,
-        typer.Option("--coordinator-log", metavar="FILE", help="A broker's log: the reasons. Repeatable."),
-    ] = None,
+    coordinator_log: CoordinatorLogs = None,
     include_group: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,29 +33,16 @@ def collect(
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
-    bootstrap_servers: BootstrapServers = None,
-    config: Config = None,
-    topic_prefix: TopicPrefix = None,
-    log_format: LogFormat = "text",
-    verbose: Verbose = False,
 ) -> None:
     """Follow __consumer_offsets and publish each generation of each group, until SIGTERM or Ctrl-C."""
-    from streaming.cli.signals import stop_on_signals
-
-    stop = stop_on_signals()  # before the slow imports: a signal meanwhile is an order too
+    stop, settings = session.stop, session.settings
     from prometheus_client import CollectorRegistry
 
     from streaming.collect.collector import Collector
     from streaming.collect.metrics import CollectMetrics
-    from streaming.process import log
     from streaming.process.exporter import serve_metrics
-    from streaming.settings.config import CollectSettings, load, validated
 
-    log.configure(log_format, verbose=verbose)
-    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
-    given = {"include_groups": include_group, "exclude_groups": exclude_group}
-    chosen = {name: value for name, value in given.items() if value}
-    settings.collect = validated(CollectSettings, {**settings.collect.model_dump(), **chosen})
+    settings.collect = settings.collect.narrowed(include_groups=include_group, exclude_groups=exclude_group)
     registry = CollectorRegistry()
     metrics = CollectMetrics(registry)
     serve_metrics(registry, metrics_host, metrics_port)

@@ -3,45 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli.options import BootstrapServers, Config, Json, TopicPrefix, Verbose
+from streaming.cli.options import Json, connected
+
+if TYPE_CHECKING:
+    from streaming.settings.config import Settings
 
 app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback(epilog="Example: rebalance-monitor doctor --bootstrap-servers kafka:9092 --checkpoint ./state")
+@connected
 def doctor(
+    settings: Settings,
     *,
     checkpoint: Annotated[
         Path | None, typer.Option("--checkpoint", metavar="DIR", help="Look at this checkpoint, too.")
     ] = None,
     as_json: Json = False,
-    bootstrap_servers: BootstrapServers = None,
-    config: Config = None,
-    topic_prefix: TopicPrefix = None,
-    verbose: Verbose = False,
 ) -> None:
     """Check Java, jars, broker, permissions, topics and checkpoint; exit 3 when something is missing."""
-    import logging
-
+    from streaming.answers.output import json_lines
     from streaming.checks.doctor import examine
-    from streaming.settings.config import load
+    from streaming.process.plain import say
 
-    # What librdkafka logs of a refusal is in the finding already.
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL)
-    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     marks = {True: "ok", False: "!!", None: "--"}
+    write = json_lines()
     healthy = True
     for finding in examine(settings, checkpoint):
         healthy = healthy and finding.ok is True
         if as_json:
-            import msgspec
-
-            print(msgspec.json.encode(finding).decode(), flush=True)
+            write(finding)
         else:
-            print(f"{marks[finding.ok]}  {finding.check:<12} {finding.text}", flush=True)
+            say(f"{marks[finding.ok]}  {finding.check:<12} {finding.text}")
     if not healthy:
         raise typer.Exit(3)

@@ -1,28 +1,31 @@
-"""The demo's views: blocks of diffs under a status line for people, JSON Lines for programs."""
+"""What goes on right now: the demo's views, and the stream's status line."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from streaming.answers.output import json_lines, one_line
 from streaming.cli.render import CAUSES, diff_lines
 from streaming.kafka.reader import DiffRecord
+from streaming.process.plain import warn
+from streaming.process.terminal import SafeText, console
 
 if TYPE_CHECKING:
     from streaming.demo.runner import Summary
+    from streaming.spark.progress import BatchReport
 
 
 class JsonView:
     """Diffs on standard output, as they stand in the topic; the rest on standard error if a person reads it."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = console(stderr=True)
+        self._write = json_lines()
 
     def stage(self, text: str) -> None:
         """A line on standard error, in a terminal only."""
@@ -37,8 +40,11 @@ class JsonView:
 
     def diff(self, record: DiffRecord) -> None:
         """The record's own bytes."""
-        sys.stdout.buffer.write(record.value + b"\n")
-        sys.stdout.buffer.flush()
+        self._write(one_line(record.value))
+
+    def summary(self, summary: Summary) -> None:
+        """Only disagreement is worth a line of standard error."""
+        warn_of_differences(summary)
 
     def __enter__(self) -> Self:
         return self
@@ -51,28 +57,34 @@ class TerminalView:
     """Blocks of diffs; what happens right now stands in a status line that updates."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = console(soft_wrap=True)
         self._status = self._console.status("")
 
     def stage(self, text: str) -> None:
         """The status line; a line of its own where there is no terminal."""
-        self._status.update(f"{text} …")
+        self._status.update(SafeText(f"{text} …"))
         if not self._console.is_terminal:
             self._console.print(f"{text} …")
 
     def page(self, address: str) -> None:
         """A line that stays."""
-        self._console.print(Text.assemble("The page: ", (address, "bold underline")))
+        self._console.print(SafeText.assemble("The page: ", (address, "bold underline")))
 
     def happens(self, text: str) -> None:
         """A step of the story, beside the diffs it will cause."""
-        self._console.print(Text(f"› {text}", "blue"))
-        self._status.update("waiting for what it causes …")
+        self._console.print(SafeText(f"› {text}", "blue"))
+        self._status.update(SafeText("waiting for what it causes …"))
 
     def diff(self, record: DiffRecord) -> None:
         """A block."""
         for line in diff_lines(record.diff):
             self._console.print(line)
+
+    def summary(self, summary: Summary) -> None:
+        """What was seen, and every disagreement."""
+        for line in summary_lines(summary):
+            self._console.print(line)
+        warn_of_differences(summary)
 
     def __enter__(self) -> Self:
         self._status.start()
@@ -84,7 +96,13 @@ class TerminalView:
         self._status.stop()
 
 
-def summary_lines(summary: Summary) -> Iterator[Table | Text]:
+def warn_of_differences(summary: Summary) -> None:
+    """A line for each share that a consumer reported otherwise."""
+    for difference in summary.agreement.differences:
+        warn(f"the consumers disagree: {difference}")
+
+
+def summary_lines(summary: Summary) -> Iterator[Table | SafeText]:
     """What was seen, by cause and group, and whether the consumers' own callbacks agree."""
     table = Table(title="What happened", title_justify="left", box=None, pad_edge=False)
     table.add_column("cause")
@@ -92,14 +110,35 @@ def summary_lines(summary: Summary) -> Iterator[Table | Text]:
     for kind, number in summary.causes.most_common():
         if number:
             table.add_row(CAUSES.get(kind, (kind, ""))[0], str(number))
-    yield Text()
+    yield SafeText()
     yield table
     rounds = ", ".join(f"{group} {number}" for group, number in sorted(summary.rounds.items()))
-    yield Text(f"rounds: {rounds or 'none'}; partitions moved: {summary.moved}")
+    yield SafeText(f"rounds: {rounds or 'none'}; partitions moved: {summary.moved}")
     agreement = summary.agreement
     if agreement.compared:
         verdict = f"{len(agreement.differences)} differ" if agreement.differences else "all agree"
-        yield Text(
+        yield SafeText(
             f"compared with what the consumers' own callbacks reported, {agreement.compared} times: {verdict}",
             "red" if agreement.differences else "green",
         )
+
+
+@contextmanager
+def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], None]]:
+    """What is told of a batch: a log line, or a status line where a person looks on, or nothing."""
+    from streaming.spark.progress import log_batch
+
+    screen = console(stderr=True)
+    if every_batch or not screen.is_terminal:
+        yield log_batch if every_batch else lambda _: None
+        return
+    with screen.status(SafeText("starting Spark …")) as status:
+        events = diffs = 0
+
+        def show(done: BatchReport) -> None:
+            nonlocal events, diffs
+            events, diffs = events + done.events, diffs + done.diffs
+            behind = f", {done.lag:,} behind" if done.lag else ""
+            status.update(SafeText(f"{events:,} events, {diffs:,} diffs{behind}"))
+
+        yield show

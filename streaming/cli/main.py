@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
 from assignors import __version__
 from assignors.errors import MonitorError
+from streaming.process.plain import warn
 
 if TYPE_CHECKING:
     import typer
@@ -87,16 +90,53 @@ def _said_of(called: str | None, message: str) -> str:
 
 
 def _unforeseen(error: Exception) -> str:
-    """The system's own words, such as of a full disk; anything else is a mistake of ours."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    """What is told of an error that no part of the program foresaw: the system's own words where it has some.
+
+    Only what can't come from outside is called a mistake of ours.
+    """
+    if isinstance(error, OSError):
+        told = error.strerror or str(error) or type(error).__name__
+        return f"{error.filename}: {told}" if error.filename else told
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; ask for less, or give the process more"
+    if isinstance(error, UnicodeError):
+        return f"text that is not UTF-8: {error}"
+    if type(error).__module__ == "sqlite3":
+        return f"the history: {error}"
     return f"unexpected {type(error).__name__}: {error}; please report it, with what --verbose adds"
 
 
+def _end(status: int, message: str, error: BaseException | None = None) -> NoReturn:
+    """One line on standard error, with ``error`` its traceback before it; then the process ends."""
+    if error is not None:
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            warn(line)
+    warn(f"error: {message}")
+    _let_go_of_output()
+    sys.exit(status)
+
+
+def _let_go_of_output() -> None:
+    """Output that can't be written (a full disk, a reader that is gone) must not fail once more as Python ends."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _leave_the_pipe() -> NoReturn:
-    """The reader of our output is gone (`| head`): not an error; keep Python from flushing into the void."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """The reader of our output is gone (`| head`): not an error."""
+    _let_go_of_output()
     sys.exit(0)
+
+
+def _print_anything() -> None:
+    """Letters that the locale can't say are escaped too."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # one that is closed is None
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main() -> NoReturn:
@@ -105,8 +145,6 @@ def main() -> NoReturn:
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    import traceback
-
     import typer
 
     from streaming.process.children import follow_parent
@@ -114,21 +152,20 @@ def main() -> NoReturn:
     follow_parent()
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _print_anything()
     arguments = sys.argv[1:]
+    verbose = "--verbose" in arguments
     called = next((word for word in arguments if not word.startswith("-")), None)
     try:
         status = build(called)(arguments or ["--help"], standalone_mode=False) or 0
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         sys.exit(status)
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        print(f"error: {_said_of(called, message)}", file=sys.stderr)
-        sys.exit(2)
+        _end(2, _said_of(called, message))
     except MonitorError as error:
-        if "--verbose" in arguments:
-            traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
+        _end(error.exit_status, str(error), error if verbose else None)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
@@ -138,7 +175,4 @@ def main() -> NoReturn:
             _leave_the_pipe()
         raise
     except Exception as error:  # noqa: BLE001 - the last resort: a person never meets a traceback
-        if "--verbose" in arguments:
-            traceback.print_exc()
-        print(f"error: {_unforeseen(error)}", file=sys.stderr)
-        sys.exit(3)
+        _end(2 if isinstance(error, UnicodeError) else 3, _unforeseen(error), error if verbose else None)

@@ -1,11 +1,23 @@
-"""Options that several commands share, so that they read and behave the same everywhere."""
+"""Options that several commands share, and what every command with them begins with.
+
+``@offline`` adds ``--verbose``; ``@connected`` hands a command its settings; ``@long_running`` hands it a
+:class:`Session`, with the log configured. The options stand behind the command's own in its help.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+if TYPE_CHECKING:
+    from streaming.settings.config import Settings
 
 BootstrapServers = Annotated[
     str | None,
@@ -20,6 +32,11 @@ TopicPrefix = Annotated[
 LogFormat = Annotated[str, typer.Option("--log-format", metavar="text|json", help="Format of log lines.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log more, and show tracebacks.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON Lines for programs.")]
+Group = Annotated[str | None, typer.Option("--group", help="Only this group.")]
+CoordinatorLogs = Annotated[
+    list[Path] | None,
+    typer.Option("--coordinator-log", metavar="FILE", help="A broker's log: the reasons. Repeatable."),
+]
 MetricsHost = Annotated[
     str, typer.Option("--metrics-host", help="Address of the metrics; loopback unless told.")
 ]
@@ -32,5 +49,126 @@ MetricsPort = Annotated[
 Table = Annotated[bool, typer.Option("--table", help="A table, also where output is no terminal.")]
 MaxLineBytes = Annotated[
     int | None,
-    typer.Option("--max-line-bytes", min=1, help="Longest line that is read.", show_default="64 MiB"),
+    typer.Option(
+        "--max-line-bytes", min=1, max=2**31 - 1, help="Longest line that is read.", show_default="64 MiB"
+    ),
 ]
+
+#: Name → type and default, in the order of the help.
+_CLUSTER: Mapping[str, tuple[Any, Any]] = {
+    "bootstrap_servers": (BootstrapServers, None),
+    "config": (Config, None),
+    "topic_prefix": (TopicPrefix, None),
+}
+_LOG: Mapping[str, tuple[Any, Any]] = {"log_format": (LogFormat, "text")}
+_VERBOSE: Mapping[str, tuple[Any, Any]] = {"verbose": (Verbose, False)}
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a long-running command was started with."""
+
+    bootstrap_servers: str | None
+    config: Path | None
+    topic_prefix: str | None
+    log_format: str
+    verbose: bool
+
+    @cached_property
+    def stop(self) -> threading.Event:
+        """Set by SIGTERM and Ctrl-C. Ask for it before slow imports: a signal meanwhile is an order too."""
+        from streaming.cli.signals import stop_on_signals
+
+        return stop_on_signals()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Defaults, file, environment, options."""
+        from streaming.settings.config import load
+
+        return load(self.config, bootstrap_servers=self.bootstrap_servers, topic_prefix=self.topic_prefix)
+
+    @property
+    def arguments(self) -> list[str]:
+        """The same options for a child."""
+        given = {
+            "--log-format": self.log_format,
+            "--bootstrap-servers": self.bootstrap_servers,
+            "--config": self.config,
+            "--topic-prefix": self.topic_prefix,
+        }
+        words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        return [*words, *(["--verbose"] if self.verbose else [])]
+
+
+def offline(command: Callable[..., None]) -> Callable[..., None]:
+    """A command without a cluster: it takes ``--verbose``, which ``main`` looks at for tracebacks."""
+
+    def run(*arguments: Any, verbose: bool, **options: Any) -> None:
+        del verbose
+        command(*arguments, **options)
+
+    return _with_options(run, command, _VERBOSE)
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that asks the cluster something: its first parameter is the settings."""
+
+    def run(
+        *arguments: Any,
+        bootstrap_servers: str | None,
+        config: Path | None,
+        topic_prefix: str | None,
+        verbose: bool,
+        **options: Any,
+    ) -> None:
+        from streaming.process import log
+        from streaming.settings.config import load
+
+        log.configure(quiet=True, verbose=verbose)
+        settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+        command(settings, *arguments, **options)
+
+    return _with_options(run, command, {**_CLUSTER, **_VERBOSE}, handed=1)
+
+
+def long_running(
+    command: Callable[..., None], *, bootstrap_servers: Any = BootstrapServers
+) -> Callable[..., None]:
+    """A command that runs until it is told to stop: its first parameter is the :class:`Session`.
+
+    ``bootstrap_servers`` is the option that says which cluster, where that means more than usual.
+    """
+
+    def run(*arguments: Any, **options: Any) -> None:
+        from streaming.process import log
+
+        session = Session(**{name: options.pop(name) for name in (*_CLUSTER, *_LOG, *_VERBOSE)})
+        log.configure(session.log_format, verbose=session.verbose)
+        command(session, *arguments, **options)
+
+    cluster = {**_CLUSTER, "bootstrap_servers": (bootstrap_servers, None)}
+    return _with_options(run, command, {**cluster, **_LOG, **_VERBOSE}, handed=1)
+
+
+def _with_options(
+    run: Callable[..., None],
+    command: Callable[..., None],
+    options: Mapping[str, tuple[Any, Any]],
+    *,
+    handed: int = 0,
+) -> Callable[..., None]:
+    """``run`` with the signature that typer reads: the command's, less what it is ``handed``, then ``options``."""
+    hints = get_type_hints(command, localns={"Settings": object}, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in list(signature(command).parameters.items())[handed:]
+    ]
+    added = [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for name, (annotation, default) in options.items()
+    ]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+    run.__signature__ = signature(command).replace(parameters=[*own, *added], return_annotation=None)  # type: ignore[attr-defined] # what typer reads
+    return run

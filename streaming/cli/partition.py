@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from streaming.cli.options import MaxLineBytes, Verbose
+from streaming.cli.options import MaxLineBytes, offline
 
 app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
 
 
 @app.callback(epilog="Example: printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")
+@offline
 def partition(
     *,
     partitions: Annotated[int, typer.Option("--partitions", metavar="N", help="Partitions of the topic.")],
@@ -31,10 +32,8 @@ def partition(
         int | None, typer.Option("--seed", help="Sticky: choose as new java.util.Random(SEED) does.")
     ] = None,
     max_line_bytes: MaxLineBytes = None,
-    verbose: Verbose = False,
 ) -> None:
     """Read one key a line from standard input; write one partition a line. An empty line is the empty key."""
-    del verbose  # main looks at it for tracebacks
     from streaming.answers.keys import chooser, partition_lines
     from streaming.answers.lines import standard_input
     from streaming.answers.output import standard_output

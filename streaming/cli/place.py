@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from streaming.cli.options import Json, Table, Verbose
+from streaming.cli.options import Json, Table, offline
 
 app = typer.Typer(invoke_without_command=True, subcommand_metavar="")
 
@@ -15,6 +15,7 @@ app = typer.Typer(invoke_without_command=True, subcommand_metavar="")
     epilog="Example: rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 "
     "--start-index 0"
 )
+@offline
 def place(
     *,
     brokers: Annotated[
@@ -47,10 +48,8 @@ def place(
     ] = None,
     as_json: Json = False,
     as_table: Table = False,
-    verbose: Verbose = False,
 ) -> None:
     """Write the brokers of every new partition as one JSON object, the preferred leader first."""
-    del verbose  # main looks at it for tracebacks
     from streaming.answers import place as ask
     from streaming.answers.output import writer
 

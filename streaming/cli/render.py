@@ -1,18 +1,25 @@
-"""Diffs for people: one block a round. Plain text in a pipe, colour in a terminal (rich decides)."""
+"""What commands show people: a block a round, tables. Plain text in a pipe, colour in a terminal (rich decides)."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
+from rich.table import Column, Table
 
-from streaming.kafka.reader import DiffRecord
+from streaming.answers.output import json_lines, one_line
+from streaming.answers.tables import runs
+from streaming.kafka.reader import DiffRecord, MalformedDiff
+from streaming.process.plain import printable, warn
+from streaming.process.terminal import SafeText, console
 from streaming.wire.events import Diff, MemberDiff
+
+if TYPE_CHECKING:
+    from streaming.kafka.dlt import DeadLetter
+    from streaming.kafka.topics import TopicState
+    from streaming.spark.inspection import Inspected
 
 _UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 #: What brokers add to a reason when the client gave none.
@@ -30,31 +37,29 @@ CAUSES: dict[str, tuple[str, str]] = {
 
 
 def short_member(member_id: str) -> str:
-    """A client's member id, also inside a text, without the tail of its UUID: ``c1-3f2a…``."""
-    return _UUID.sub(r"-\1…", member_id)
-
-
-def short_partitions(partitions: Sequence[int]) -> str:
-    """Ascending partitions with runs joined: ``0-3,7``."""
-    if not partitions:
-        return ""
-    starts = [partitions[0], *(b for a, b in pairwise(partitions) if b != a + 1)]
-    ends = [*(a for a, b in pairwise(partitions) if b != a + 1), partitions[-1]]
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
+    """A client's member id, also inside a text, printable and without the tail of its UUID: ``c1-3f2a…``."""
+    return _UUID.sub(r"-\1…", printable(member_id))
 
 
 def short_share(share: Mapping[str, Sequence[int]]) -> str:
     """``orders 0-2 · payments 1``."""
-    return " · ".join(f"{topic} {short_partitions(p)}" for topic, p in sorted(share.items()) if p)
+    return " · ".join(f"{topic} {runs(p)}" for topic, p in sorted(share.items()) if p)
 
 
-def _headline(diff: Diff) -> Text:
+def _clock(timestamp: int) -> str:
+    """The time of day here; a timestamp that no calendar has is shown as the number that it is."""
+    try:
+        return f"{datetime.fromtimestamp(timestamp / 1000, tz=UTC).astimezone():%H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp)
+
+
+def _headline(diff: Diff) -> SafeText:
     words, colour = CAUSES.get(diff.cause.kind, (diff.cause.kind, "white"))
     members = ", ".join(short_member(m) for m in diff.cause.member_ids)
     count = f"generation {diff.generation}" if diff.generation is not None else f"epoch {diff.group_epoch}"
-    at = datetime.fromtimestamp(diff.timestamp / 1000, tz=UTC).astimezone()
-    line = Text()
-    line.append(f"{at:%H:%M:%S} ", "dim")
+    line = SafeText()
+    line.append(f"{_clock(diff.timestamp)} ", "dim")
     line.append(diff.group_id, "bold")
     line.append(f" {count}" + (f", round {diff.round}" if diff.round > 1 else ""), "dim")
     line.append(f"  {members} {words}".rstrip(), colour)
@@ -62,8 +67,8 @@ def _headline(diff: Diff) -> Text:
     return line
 
 
-def _member(member_id: str, member: MemberDiff, width: int) -> Text:
-    line = Text(f"  {short_member(member_id):<{width}}")
+def _member(member_id: str, member: MemberDiff, width: int) -> SafeText:
+    line = SafeText(f"  {short_member(member_id):<{width}}")
     for sign, share, colour in (
         ("=", member.kept, "dim"),
         ("-", member.revoked, "red"),
@@ -78,28 +83,72 @@ def _member(member_id: str, member: MemberDiff, width: int) -> Text:
     return line
 
 
-def diff_lines(diff: Diff) -> Iterator[Text]:
+def diff_lines(diff: Diff) -> Iterator[SafeText]:
     """Who caused the round, then a line a member: ``=`` kept, ``-`` revoked, ``+`` assigned."""
     yield _headline(diff)
     reasons = (f"{e.reason} ({e.source})" for e in diff.cause.evidence)
     for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
-        yield Text(f"  why: {reason}", "dim italic")
+        yield SafeText(f"  why: {reason}", "dim italic")
     width = max((len(short_member(m)) for m in diff.members), default=0)
     for member_id, member in sorted(diff.members.items()):
         yield _member(member_id, member, width)
     if any(diff.unassigned.values()):
-        yield Text(f"  nobody has {short_share(diff.unassigned)}", "yellow")
+        yield SafeText(f"  nobody has {short_share(diff.unassigned)}", "yellow")
     for violation in diff.violations:
-        yield Text(f"  violation: {violation}", "bold red")
+        yield SafeText(f"  violation: {violation}", "bold red")
 
 
 def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:
     """Each diff as it comes: its own bytes on a line for programs, a block for people."""
-    console = Console(highlight=False, soft_wrap=True)
+    write = json_lines()
+    screen = console(soft_wrap=True)
     for record in records:
         if as_json:
-            sys.stdout.buffer.write(record.value + b"\n")
-            sys.stdout.buffer.flush()
+            write(one_line(record.value))
             continue
         for line in diff_lines(record.diff):
-            console.print(line)
+            screen.print(line)
+
+
+def skipped(problem: MalformedDiff) -> None:
+    """Tell of a record that is no diff; reading goes on behind it."""
+    warn(f"skipped: {problem}")
+
+
+def dead_letters(letters: Iterable[DeadLetter]) -> Table:
+    """A row a dead letter: where it is, why, and what it was."""
+    table = Table(Column("place", no_wrap=True), "reason", "message", "read from", "key")
+    for letter in letters:
+        table.add_row(
+            f"{letter.partition}:{letter.offset}",
+            letter.exception,
+            letter.message,
+            f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}",
+            "" if letter.key is None else letter.key.decode(errors="backslashreplace"),
+        )
+    return table
+
+
+def topic_states(states: Iterable[TopicState]) -> Table:
+    """A row a topic of the monitor."""
+    table = Table(Column("topic", no_wrap=True), "cleanup", "partitions", "replicas", "state")
+    for state in states:
+        table.add_row(
+            state.name,
+            state.cleanup_policy or state.wanted_cleanup_policy,
+            str(state.partitions or ""),
+            str(state.replication_factor or ""),
+            "wrong cleanup policy" if state.problem else "there" if state.exists else "missing",
+        )
+    return table
+
+
+def group_states(found: Iterable[Inspected]) -> Table:
+    """A row a group that a checkpoint knows."""
+    table = Table("group", "bucket", "protocol", "assignor", "generation", "members", "bytes", box=None)
+    for one in found:
+        state = one.tracked.state
+        if state is not None:
+            values = (state.protocol, state.assignor or "", state.generation, len(state.members), one.size)
+            table.add_row(one.group_id, str(one.bucket), *map(str, values))
+    return table

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streaming.cli.options import BootstrapServers, Config, LogFormat, TopicPrefix, Verbose
+from streaming.cli.options import Session, long_running
 
 app = typer.Typer(invoke_without_command=True)
 
 
-def _default_database(cluster_id: str, prefix: str) -> Path:
-    """One file a cluster and prefix, below the user's state folder."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return state / "kafka-rebalance-monitor" / f"history-{cluster_id}{f'-{prefix}' if prefix else ''}.sqlite"
-
-
 @app.callback(epilog="Example: rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
+@long_running
 def serve(
+    session: Session,
     *,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; loopback unless told otherwise.")
@@ -44,26 +39,19 @@ def serve(
     max_clients: Annotated[
         int, typer.Option("--max-clients", min=1, help="Followers of the stream at once.")
     ] = 1000,
-    bootstrap_servers: BootstrapServers = None,
-    config: Config = None,
-    topic_prefix: TopicPrefix = None,
-    log_format: LogFormat = "text",
-    verbose: Verbose = False,
 ) -> None:
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.durations import duration_ms
-    from streaming.process.log import configure
+    from streaming.process.plain import say
     from streaming.serve.history import Limits
     from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import KafkaSource
-    from streaming.settings.config import load
 
-    configure(log_format, verbose=verbose)
     limits = Limits(duration_ms(keep, "--keep"), keep_mib * 2**20)
-    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+    settings = session.settings
     source = KafkaSource(settings)
     options = ServeOptions(
-        history=database or _default_database(source.cluster_id, settings.topics.prefix),
+        history=database or settings.default_history(source.cluster_id),
         diffs_topic=settings.topics.diffs,
         host=host,
         port=port,
@@ -72,5 +60,5 @@ def serve(
         max_clients=max_clients,
     )
     server = FeedServer(source, options, cluster_id=source.cluster_id)
-    typer.echo(f"serving {server.address}")
+    say(f"serving {server.address}")
     server.run()

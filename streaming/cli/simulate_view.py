@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from streaming.process.plain import printable
+from streaming.process.terminal import SafeText, console
 from streaming.protocols.families import FAMILIES
+from streaming.simulate.ready import READY
 from streaming.simulate.results import summary
 from streaming.simulate.run import Forecast
 from streaming.simulate.scenario import Happening, Scenario
@@ -50,21 +51,23 @@ _EVENTS: Mapping[str, str] = {
 
 def show_forecasts(plan: Scenario, forecasts: Sequence[Forecast], rows: int) -> None:
     """Prints the comparison, then the timelines, all on one scale."""
-    console = Console(highlight=False)
-    console.print(_comparison(forecasts))
-    console.print(Text(_FIGURES, "dim"))
+    screen = console()
+    screen.print(_comparison(forecasts))
+    screen.print(SafeText(_FIGURES, "dim"))
     names = members(forecasts)
-    width = max(min(console.width - 24, 120), 20)
+    width = max(min(screen.width - 24, 120), 20)
     end = max((forecast.shown_until for forecast in forecasts), default=1)
     for forecast in forecasts:
         timeline = draw(forecast, names, width, rows, end)
         if timeline.rows:
-            console.print()
-            console.print(Text(f"{forecast.protocol} ({forecast.assignor})", "bold"))
+            screen.print()
+            screen.print(SafeText(f"{forecast.protocol} ({forecast.assignor})", "bold"))
             for line in _lines(timeline, plan.events, width):
-                console.print(line, no_wrap=True, overflow="crop")
+                screen.print(line, no_wrap=True, overflow="crop")
     if names and rows:
-        console.print(_legend(names, {happening.kind for happening in plan.events}))
+        screen.print()
+        screen.print(_members(names))
+        screen.print(_signs({happening.kind for happening in plan.events}))
 
 
 def _comparison(forecasts: Sequence[Forecast]) -> Table:
@@ -92,25 +95,26 @@ def _comparison(forecasts: Sequence[Forecast]) -> Table:
     return table
 
 
-def _lines(timeline: Timeline, events: Sequence[Happening], width: int) -> list[Text]:
-    label = max([*(len(row.label) for row in timeline.rows), len("events")])
+def _lines(timeline: Timeline, events: Sequence[Happening], width: int) -> list[SafeText]:
+    names = [printable(row.label) for row in timeline.rows]
+    label = max(map(len, [*names, "events"]))
     lines = []
-    for row in timeline.rows:
-        line = Text().append(f"{row.label:>{label}} ", "dim")
+    for name, row in zip(names, timeline.rows, strict=True):
+        line = SafeText().append(f"{name:>{label}} ", "dim")
         for (glyph, style), run in groupby(map(_glyph, row.cells)):
             line.append(glyph * sum(1 for _ in run), style)
         lines.append(line)
     lines.append(_marked("events", label, _happenings(events, timeline.end, width)))
     marks = "".join("┆" if column in timeline.marks else " " for column in range(width))
     lines.append(_marked("rounds", label, marks))
-    lines.append(Text(f"{'':>{label}} {_axis(timeline.end, width)}", "dim"))
+    lines.append(SafeText(f"{'':>{label}} {_axis(timeline.end, width)}", "dim"))
     if timeline.hidden:
-        lines.append(Text(f"{'':>{label}} {timeline.hidden} more partitions (--rows)", "dim"))
+        lines.append(SafeText(f"{'':>{label}} {timeline.hidden} more partitions (--rows)", "dim"))
     return lines
 
 
-def _marked(name: str, label: int, marks: str) -> Text:
-    return Text().append(f"{name:>{label}} ", "dim").append(marks.rstrip(), "bold")
+def _marked(name: str, label: int, marks: str) -> SafeText:
+    return SafeText().append(f"{name:>{label}} ", "dim").append(marks.rstrip(), "bold")
 
 
 def _happenings(events: Sequence[Happening], end: int, width: int) -> str:
@@ -142,12 +146,24 @@ def _glyph(cell: Cell) -> tuple[str, str]:
     return ("░", colour) if cell.gap else (letter, f"black on {colour}")
 
 
-def _legend(names: Sequence[str], kinds: set[str]) -> Text:
-    line = Text("\n")
+def _members(names: Sequence[str]) -> SafeText:
+    line = SafeText()
     for number, name in enumerate(names[:_LEGEND]):
         line.append(_LETTERS[number % len(_LETTERS)], f"black on {_COLOURS[number % len(_COLOURS)]}")
         line.append(f" {name}  ")
     if len(names) > _LEGEND:
         line.append(f"and {len(names) - _LEGEND} more  ", "dim")
+    return line
+
+
+def _signs(kinds: set[str]) -> SafeText:
     happened = "  ".join(f"{mark} {kind}" for kind, mark in _EVENTS.items() if kind in kinds)
-    return line.append(f"\n· nobody  ░ nobody for a part of it  ┆ round known  {happened}", "dim")
+    return SafeText(f"· nobody  ░ nobody for a part of it  ┆ round known  {happened}", "dim")
+
+
+def ready_scenarios() -> Table:
+    """A row a ready scenario."""
+    table = Table("scenario", "what happens", "members", "partitions", box=None, pad_edge=False)
+    for name, one in READY.items():
+        table.add_row(name, one.says, str(one.members), str(one.partitions))
+    return table

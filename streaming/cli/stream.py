@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import (
-    BootstrapServers,
-    Config,
-    Json,
-    LogFormat,
-    MetricsHost,
-    MetricsPort,
-    TopicPrefix,
-    Verbose,
-)
-
-if TYPE_CHECKING:
-    from streaming.spark.progress import BatchReport
+from streaming.cli.options import Group, Json, MetricsHost, MetricsPort, Session, long_running, offline
 
 
 class OnDataLoss(StrEnum):
@@ -44,16 +30,15 @@ app = typer.Typer(invoke_without_command=True)
 @app.callback(
     epilog="Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor"
 )
+@long_running
 def stream(
+    session: Session,
     context: typer.Context,
     *,
     checkpoint: Annotated[
         str | None,
         typer.Option("--checkpoint", metavar="DIR", help="Offsets and state: keep it across restarts."),
     ] = None,
-    bootstrap_servers: BootstrapServers = None,
-    config: Config = None,
-    topic_prefix: TopicPrefix = None,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Process what is there, then exit 0.")
     ] = False,
@@ -94,25 +79,19 @@ def stream(
     ] = OnDataLoss.stop,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
-    log_format: LogFormat = "text",
-    verbose: Verbose = False,
 ) -> None:
     """Run the Spark job: membership events in; diffs, latest assignments and dead letters out."""
     if context.invoked_subcommand is not None:
         return
     if checkpoint is None:
         raise NoCheckpoint("--checkpoint DIR is needed: the folder for the job's offsets and state")
-    from streaming.cli.signals import stop_on_signals
-
-    stop = stop_on_signals()
+    stop, settings = session.stop, session.settings
     from streaming.cli.durations import duration_ms
-    from streaming.process import log
-    from streaming.settings.config import load
+    from streaming.cli.live import report_batches
     from streaming.spark.job import run
     from streaming.spark.options import StreamOptions
     from streaming.spark.session import SessionOptions
 
-    log.configure(log_format, verbose=verbose)
     log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
     options = StreamOptions(
         checkpoint=checkpoint,
@@ -122,67 +101,39 @@ def stream(
         trigger_interval=trigger_interval,
         buckets=buckets,
         forget_after_ms=duration_ms(forget_after, "--forget-after"),
-        session=SessionOptions(master=master, log_file=log_file, verbose=verbose),
+        session=SessionOptions(master=master, log_file=log_file, verbose=session.verbose),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         on_data_loss=on_data_loss.value,
     )
-    settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
-    with _report(every_batch=verbose or log_format == "json") as report:
+    with report_batches(every_batch=session.verbose or session.log_format == "json") as report:
         run(settings, options, stop, report)
 
 
 @app.command("inspect-state", epilog="Example: rebalance-monitor stream inspect-state --checkpoint ./state")
+@offline
 def inspect_state(
     *,
     checkpoint: Annotated[
         str, typer.Option("--checkpoint", metavar="DIR", help="Of a job that is stopped, or a copy.")
     ],
-    group: Annotated[str | None, typer.Option("--group", help="Only this group.")] = None,
+    group: Group = None,
     as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Show what a checkpoint knows of its groups. No cluster is needed."""
-    del verbose  # main looks at it for tracebacks
+    import msgspec
+
+    from streaming.answers.output import json_lines
+    from streaming.cli.render import group_states
+    from streaming.process.terminal import console
     from streaming.spark.inspection import NoState, inspect
 
     found = list(inspect(checkpoint, group))
     if group is not None and not found:
         raise NoState(f"--group {group!r}: the checkpoint does not know it")
-    if as_json:
-        for one in found:
-            print(one.as_json().decode())
+    if not as_json:
+        console().print(group_states(found))
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("group", "bucket", "protocol", "assignor", "generation", "members", "bytes", box=None)
+    write = json_lines()
     for one in found:
-        state = one.tracked.state
-        if state is not None:
-            values = (state.protocol, state.assignor or "", state.generation, len(state.members), one.size)
-            table.add_row(one.group_id, str(one.bucket), *map(str, values))
-    Console().print(table)
-
-
-@contextmanager
-def _report(*, every_batch: bool) -> Iterator[Callable[[BatchReport], None]]:
-    """What is told of a batch: a log line, or a status line where a person looks on, or nothing."""
-    from rich.console import Console
-
-    from streaming.spark.progress import log_batch
-
-    console = Console(stderr=True, highlight=False)
-    if every_batch or not console.is_terminal:
-        yield log_batch if every_batch else lambda _: None
-        return
-    with console.status("starting Spark …") as status:
-        events = diffs = 0
-
-        def show(done: BatchReport) -> None:
-            nonlocal events, diffs
-            events, diffs = events + done.events, diffs + done.diffs
-            behind = f", {done.lag:,} behind" if done.lag else ""
-            status.update(f"{events:,} events, {diffs:,} diffs{behind}")
-
-        yield show
+        write(msgspec.Raw(one.as_json()))

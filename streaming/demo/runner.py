@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import socket
+import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -22,10 +23,11 @@ from streaming.demo import traffic
 from streaming.demo.agreement import Agreement, ReportLine, after, compare
 from streaming.demo.story import SESSION_TIMEOUT_MS, TOPICS, Actor, cast, steps
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.reader import DiffReader, DiffRecord
+from streaming.kafka.reader import DiffReader, DiffRecord, MalformedDiff
 from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
 from streaming.process.children import Child, Children
+from streaming.process.plain import warn
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.spark.pyspark import require_fit
@@ -132,6 +134,17 @@ class Cast:
         return lines
 
 
+@contextmanager
+def stage_folder(keep: Path | None) -> Iterator[Path]:
+    """Where logs and reports go: ``keep``, made when missing, or a folder that is gone afterwards."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="rebalance-demo-") as folder:
+        yield Path(folder)
+
+
 def _page_port() -> int:
     """The port that `serve` would take, or a free one when somebody has it."""
     with socket.socket() as probe:
@@ -215,7 +228,11 @@ class Play:
         self.summary.agreement = compare(self._diffs, self._cast.reports(), self._eager)
 
     def _take(self, reader: DiffReader) -> None:
-        record = reader.poll(0.1)
+        try:
+            record = reader.poll(0.1)
+        except MalformedDiff as problem:
+            warn(f"skipped: {problem}")
+            return
         if record is not None and record.diff.group_id in self._eager:
             self._diffs.append(record.diff)
             self._latest[record.diff.group_id] = record.diff

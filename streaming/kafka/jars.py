@@ -23,6 +23,7 @@ from xml.sax.saxutils import quoteattr
 from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka.cache import cache_dir, locked
 from streaming.kafka.java import java
+from streaming.process.plain import printable
 
 #: A folder of jars for hosts without a repository: the jars themselves, or one subfolder a set.
 JARS_VARIABLE = "KAFKA_JARS"
@@ -83,11 +84,11 @@ def say(message: str) -> None:
     """Progress on standard error: one line that renews itself on a terminal, plain lines elsewhere."""
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
-        sys.stderr.write(f"\r\033[K{message[:width]}")
+        sys.stderr.write(f"\r\033[K{printable(message)[:width]}")
         if not message:
             sys.stderr.write("\r")
     elif message:
-        sys.stderr.write(f"{message}\n")
+        sys.stderr.write(f"{printable(message)}\n")
     sys.stderr.flush()
 
 

@@ -117,9 +117,6 @@ class DiffReader:
         ce_id = codec.ce_attributes(message.headers()).get("id")
         if ce_id is None or ce_id in self._seen:
             return None
-        self._seen[ce_id] = None
-        if len(self._seen) > REMEMBERED_IDS:
-            self._seen.popitem(last=False)
         if self._group is not None and message.key() != self._group:
             return None
         try:
@@ -128,6 +125,9 @@ class DiffReader:
             raise MalformedDiff(
                 f"{self._topic} partition {partition} offset {offset}: {problem}"
             ) from problem
+        self._seen[ce_id] = None
+        if len(self._seen) > REMEMBERED_IDS:
+            self._seen.popitem(last=False)
         return DiffRecord(ce_id, diff, value, partition, offset)
 
     def close(self) -> None:
@@ -146,16 +146,27 @@ def read_diffs(
     *,
     until: Callable[[], bool] = lambda: False,
     exit_at_end: bool = False,
+    on_malformed: Callable[[MalformedDiff], None] | None = None,
     **options: Any,
 ) -> Iterator[DiffRecord]:
     """Every diff once, as :class:`DiffReader` gives them, until ``until()`` is true (asked 10 times a second).
 
-    ``exit_at_end`` ends at what was there at the start. Other options are those of :class:`DiffReader`.
+    ``exit_at_end`` ends at what was there at the start. ``on_malformed`` is told of each record that is no diff,
+    and reading goes on behind it. Other options are those of :class:`DiffReader`.
+
+    Raises:
+        MalformedDiff: a record is no diff, and there is no ``on_malformed``.
     """
     with DiffReader(settings, **options) as reader:
         while not until():
             if exit_at_end and reader.at_end:
                 return
-            record = reader.poll(0.1)
+            try:
+                record = reader.poll(0.1)
+            except MalformedDiff as problem:
+                if on_malformed is None:
+                    raise
+                on_malformed(problem)
+                continue
             if record is not None:
                 yield record

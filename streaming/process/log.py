@@ -6,9 +6,12 @@ import json
 import logging
 import sys
 import time
+import traceback
+from pathlib import Path
 from typing import Literal, get_args
 
 from assignors.errors import BadInput
+from streaming.process.plain import printable
 
 Format = Literal["text", "json"]
 
@@ -38,6 +41,26 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
+class TextFormatter(logging.Formatter):
+    """One line a record, so that nothing in it can pass for another: an exception stands behind the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of one record."""
+        line = f"{self.formatTime(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        error = record.exc_info[1] if record.exc_info else None
+        return printable(line if error is None else f"{line}: {_brief(error)}")
+
+
+def _brief(error: BaseException) -> str:
+    """``ValueError: what was wrong (at records.py:12 read, tail.py:40 poll)``, innermost first."""
+    frames = [
+        f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)
+    ]
+    where = f" (at {', '.join(reversed(frames))})" if frames else ""
+    cause = f", caused by {_brief(error.__cause__)}" if error.__cause__ else ""
+    return f"{type(error).__name__}: {error}{where}{cause}"
+
+
 def _not_py4j(record: logging.LogRecord) -> bool:
     """Spark's bridge logs a lost connection with its stack, some of it as root; the error itself is reported."""
     if "/py4j/" not in record.pathname:
@@ -47,8 +70,8 @@ def _not_py4j(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.WARNING and not lost
 
 
-def configure(log_format: str = "text", *, verbose: bool = False) -> None:
-    """Send log lines to standard error.
+def configure(log_format: str = "text", *, verbose: bool = False, quiet: bool = False) -> None:
+    """Send log lines to standard error; ``quiet``: none but with ``verbose``.
 
     Raises:
         UnknownLogFormat: ``log_format`` is none of text, json.
@@ -56,14 +79,12 @@ def configure(log_format: str = "text", *, verbose: bool = False) -> None:
     if log_format not in get_args(Format):
         raise UnknownLogFormat(f"--log-format {log_format!r}: choose text or json")
     handler = logging.StreamHandler(sys.stderr)
-    if log_format == "json":
-        handler.setFormatter(JsonFormatter())
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(_not_py4j)
     if not verbose:
         # Nobody here logs as root; py4j does when a connection to the JVM ends, with a traceback.
         handler.addFilter(lambda record: record.name != "root" or record.levelno >= logging.WARNING)
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True)
+    level = logging.DEBUG if verbose else logging.CRITICAL if quiet else logging.INFO
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     # Spark's bridge logs each of its calls at DEBUG.
     logging.getLogger("py4j").setLevel(logging.WARNING)

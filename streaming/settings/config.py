@@ -26,6 +26,11 @@ _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 _LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
 
 
+#: A file of settings has a few dozen lines, its tables two levels.
+_MAX_FILE: Final = 2**20
+_MAX_DEPTH: Final = 20
+
+
 class InvalidSettings(BadInput):
     """A setting is unknown or has the wrong type."""
 
@@ -100,6 +105,25 @@ class CollectSettings(BaseModel):
                 raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
         return patterns
 
+    @field_validator("coordinator_logs")
+    @classmethod
+    def _are_paths(cls, paths: list[Path]) -> list[Path]:
+        for path in paths:
+            if "\0" in str(path):
+                raise ValueError(f"{str(path)!r}: no file has such a name")
+        return paths
+
+    def narrowed(
+        self, *, include_groups: list[str] | None = None, exclude_groups: list[str] | None = None
+    ) -> CollectSettings:
+        """The same with other groups, where some are given.
+
+        Raises:
+            InvalidSettings: a pattern is no regular expression.
+        """
+        given = {"include_groups": include_groups, "exclude_groups": exclude_groups}
+        return _with(self, "collect", **{name: value for name, value in given.items() if value})
+
 
 class Settings(BaseSettings):
     """All settings of one process."""
@@ -125,6 +149,23 @@ class Settings(BaseSettings):
         del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
 
+    def default_history(self, cluster_id: str) -> Path:
+        """Where ``serve`` keeps its history: a file a cluster and prefix, below the user's state folder."""
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        name = "-".join(part for part in ("history", cluster_id, self.topics.prefix) if part)
+        return state / "kafka-rebalance-monitor" / f"{name}.sqlite"
+
+
+def as_toml(settings: Settings) -> Iterator[str]:
+    """Every setting in force, a line each; secrets are masked."""
+    for table, entries in settings.model_dump(mode="json", exclude_none=True).items():
+        yield f"[{table}]"
+        for name, value in entries.items():
+            # JSON's strings, numbers and lists are TOML's; what can't be printed is escaped in the way of both.
+            text = json.dumps(value, ensure_ascii=False)
+            yield f"{name} = {text if text.isprintable() else json.dumps(value)}"
+        yield ""
+
 
 def load(
     config: Path | None = None, *, bootstrap_servers: str | None = None, topic_prefix: str | None = None
@@ -135,14 +176,7 @@ def load(
         InvalidSettings: the file is missing or no TOML, or settings are unknown or of the wrong type; the
             message names all of them.
     """
-    values: dict[str, Any] = {}
-    if config is not None:
-        try:
-            values = tomllib.loads(config.read_text())
-        except OSError as error:
-            raise InvalidSettings(f"--config {config}: {os.strerror(error.errno or 0)}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidSettings(f"--config {config}: {error}") from error
+    values = {} if config is None else _read(config)
     if strange := list(_strange_variables()):
         raise InvalidSettings("; ".join(strange))
     settings = validated(Settings, values)
@@ -151,6 +185,39 @@ def load(
     if topic_prefix is not None:
         settings.topics = _with(settings.topics, "topics", prefix=topic_prefix)
     return settings
+
+
+def _read(config: Path) -> dict[str, Any]:
+    try:
+        with config.open(encoding="utf-8") as file:
+            text = file.read(_MAX_FILE + 1)
+        if len(text) > _MAX_FILE:
+            raise InvalidSettings(f"--config {config}: longer than {_MAX_FILE} characters, the limit")
+        values = tomllib.loads(text)
+    except OSError as error:
+        raise InvalidSettings(f"--config {config}: {os.strerror(error.errno or 0)}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSettings(f"--config {config}: {error}") from error
+    except ValueError as error:  # Python's bound on the digits of a number
+        raise InvalidSettings(f"--config {config}: a number has thousands of digits") from error
+    except RecursionError:
+        values = None
+    if values is None or _nested(values, _MAX_DEPTH):
+        raise InvalidSettings(f"--config {config}: nested more than {_MAX_DEPTH} deep, the limit")
+    return values
+
+
+def _nested(value: Any, depth: int) -> bool:
+    """Whether tables and lists stand more than ``depth`` deep in each other."""
+    level = [value]
+    for _ in range(depth + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(level)
 
 
 def _with(section: M, name: str, **changes: Any) -> M:
@@ -171,6 +238,8 @@ def validated(model: type[M], values: dict[str, Any], *, within: str = "") -> M:
         raise InvalidSettings(found) from error
     except SettingsError as error:
         raise InvalidSettings("; ".join(_not_json()) or f"the environment: {error}") from error
+    except RecursionError as error:
+        raise InvalidSettings("the environment: a setting's JSON is nested too deep") from error
 
 
 def _told(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
@@ -232,7 +301,7 @@ def _not_json() -> Iterator[str]:
         field = getattr(table, "model_fields", {}).get(setting)
         if nested and (field is None or "list" not in str(field.annotation)):
             continue
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             json.loads(os.environ[name])
             continue
         what = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -34,6 +35,8 @@ _NEEDS: dict[Kind, tuple[str, ...]] = {
     "subscribe": ("topics",),
 }
 _INT_MAX = 2**31 - 1
+#: Of all topics of a scenario: what one cluster holds. Past it a forecast would take all memory.
+MAX_PARTITIONS = 200_000
 
 
 def topic_id(name: str) -> str:
@@ -97,7 +100,14 @@ def _topics(value: Any) -> dict[str, Topic]:
         if racks is not None and len(racks) != count:
             raise InvalidScenario(f"{where}: racks: {len(racks)} entries for {count} partitions")
         topics[name] = Topic(name, count, racks, topic_id(name))
+    _bounded({name: topic.partitions for name, topic in topics.items()}, "scenario: topics")
     return topics
+
+
+def _bounded(counts: Mapping[str, int], where: str) -> None:
+    partitions = sum(counts.values())
+    if partitions > MAX_PARTITIONS:
+        raise InvalidScenario(f"{where}: {partitions} partitions in all; {MAX_PARTITIONS} are the limit")
 
 
 def _racks(value: Any, where: str) -> tuple[tuple[str, ...], ...] | None:
@@ -162,7 +172,9 @@ def _counts(value: Any, topics: Mapping[str, Topic], where: str) -> dict[str, in
             raise InvalidScenario(
                 f"{where}: partitions: {name!r} is no topic of this scenario{_meant(str(name), topics)}"
             )
-    return {name: _whole(count, f"{where}: partitions.{name}", least=0) for name, count in value.items()}
+    counts = {name: _whole(count, f"{where}: partitions.{name}", least=0) for name, count in value.items()}
+    _bounded(counts, f"{where}: partitions")
+    return counts
 
 
 def _names(value: Any, where: str, topics: Mapping[str, Topic]) -> tuple[str, ...]:
@@ -234,9 +246,9 @@ def _meant(word: str, known: Any) -> str:
 
 def _whole(value: Any, where: str, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _INT_MAX:
-        raise InvalidScenario(f"{where}: a whole number from {least} up is needed, not {value!r}")
+        raise InvalidScenario(f"{where}: a whole number from {least} up is needed, not {reprlib.repr(value)}")
     return value
 
 
 def _name(value: Any) -> str:
-    return "nothing" if value is None else repr(value)
+    return "nothing" if value is None else reprlib.repr(value)

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assignors.errors import BadInput
-from streaming.simulate.parse import scenario
-from streaming.simulate.scenario import Scenario
+from streaming.simulate.parse import MAX_PARTITIONS, scenario
+from streaming.simulate.scenario import InvalidScenario, Scenario
 
 Event = dict[str, Any]
+
+#: A rolling restart of so many takes most of a minute to play under one protocol.
+MAX_MEMBERS = 1000
 
 
 class UnknownScenario(BadInput):
@@ -130,6 +133,7 @@ def ready(name: str, members: int | None = None, partitions: int | None = None) 
 
     Raises:
         UnknownScenario: there is none of this name; the message lists those there are.
+        InvalidScenario: too few or too many members or partitions.
     """
     found = READY.get(name)
     if found is None:
@@ -138,10 +142,21 @@ def ready(name: str, members: int | None = None, partitions: int | None = None) 
         )
     members = found.members if members is None else members
     partitions = found.partitions if partitions is None else partitions
-    for option, value in (("--members", members), ("--partitions", partitions)):
-        if value < 1:
-            raise UnknownScenario(f"{option}: {value}; at least 1")
+    for option, value, most in (
+        ("--members", members, MAX_MEMBERS),
+        ("--partitions", partitions, MAX_PARTITIONS),
+    ):
+        if not 1 <= value <= most:
+            raise InvalidScenario(f"{option}: {value}; at least 1, at most {most}")
     return {"topics": {"orders": partitions}, "events": found.events(members, partitions)}
+
+
+def listed() -> list[dict[str, Any]]:
+    """Each ready scenario as a JSON object."""
+    return [
+        {"name": name, "says": one.says, "members": one.members, "partitions": one.partitions}
+        for name, one in READY.items()
+    ]
 
 
 def load(name: str, members: int | None = None, partitions: int | None = None) -> Scenario:

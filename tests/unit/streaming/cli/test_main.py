@@ -1,10 +1,13 @@
+import io
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from assignors import __version__
-from streaming.cli.main import COMMANDS
+from streaming.cli.main import COMMANDS, main
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -108,3 +111,124 @@ def test_help_and_version_import_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert answer.stderr == "[]\n"
+
+
+def failing(error: str, *, arguments: str = "['topics']") -> subprocess.CompletedProcess[str]:
+    """The command line while the cluster can't be described for this reason."""
+    code = (
+        f"import sys, sqlite3, errno\nsys.argv = ['rebalance-monitor', *{arguments}]\n"
+        "import streaming.kafka.topics as topics\n"
+        f"def fail(settings): raise {error}\ntopics.describe_topics = fail\n"
+        "from streaming.cli.main import main\nmain()"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        ("OSError(28, 'No space left on device')", 3, "No space left on device"),
+        ("PermissionError(13, 'Permission denied', 'a\\x1b')", 3, "a\\x1b: Permission denied"),
+        ("OSError('cannot do\\nthat')", 3, "cannot do\\nthat"),
+        ("TimeoutError()", 3, "TimeoutError"),
+        ("MemoryError()", 3, "there is not enough memory for this; ask for less, or give the process more"),
+        ("sqlite3.OperationalError('disk I/O error')", 3, "the history: disk I/O error"),
+        (
+            "UnicodeEncodeError('utf-8', '\\udcff', 0, 1, 'surrogates not allowed')",
+            2,
+            (
+                "text that is not UTF-8: 'utf-8' codec can't encode character '\\udcff' in position 0: "
+                "surrogates not allowed"
+            ),
+        ),
+        (
+            "ValueError('a\\nerror: b')",
+            3,
+            "unexpected ValueError: a\\nerror: b; please report it, with what --verbose adds",
+        ),
+    ],
+)
+def test_what_fails_outside_is_one_line(error: str, status: int, message: str) -> None:
+    answer = failing(error)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (status, "", f"error: {message}\n")
+
+
+def test_a_traceback_forges_no_line() -> None:
+    answer = failing("ValueError('a\\x1b]0;x\\x07')", arguments="['topics', '--verbose']")
+    assert answer.stderr.startswith("Traceback (most recent call last):\n")
+    assert answer.stderr.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["simulate", "--list"], ["simulate", "crash"], ["config", "show"], ["--version"]],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_a_full_disk_under_the_output_is_told_once(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(
+            [sys.executable, "-m", "streaming", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (answer.returncode, answer.stderr) == (3, "error: No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["simulate crash", "simulate nothing", "config show", "assign"])
+def test_streams_that_are_closed_are_no_bug(command: str, closed: str) -> None:
+    answer = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m streaming {command} {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert answer.returncode in (0, 2, 3)
+    assert "unexpected" not in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_locale_without_the_letters_is_no_bug() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "streaming", "simulate", "crash"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+NUMBERS = {
+    "assign": ["--max-line-bytes"],
+    "check": ["--max-line-bytes"],
+    "partition --partitions 3": ["--partitions", "--start", "--max-line-bytes"],
+    "partition --partitions 3 --partitioner sticky": ["--batch-size", "--record-size", "--seed"],
+    "partition --partitions 3 --partitioner round-robin": ["--start"],
+    "place --brokers 1 --partitions 1 --replication-factor 1": [
+        *("--partitions", "--replication-factor", "--start-index", "--shift", "--start-partition", "--seed")
+    ],
+    "simulate crash --json": ["--members", "--partitions", "--view-lag-ms", "--seed", "--rows"],
+    "simulate crash": ["--rows"],
+}
+
+
+@pytest.mark.parametrize("value", [str(10**30), str(-(10**30)), "9" * 5000, "nan"])
+@pytest.mark.parametrize("words", NUMBERS)
+def test_no_number_is_too_much_for_an_option(
+    words: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in NUMBERS[words]:
+        monkeypatch.setattr(sys, "argv", ["rebalance-monitor", *words.split(), f"{option}={value}"])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr().err
+        assert (end.value.code in (0, 2), "unexpected" in said, said.count("\n") < 2) == (
+            True,
+            False,
+            True,
+        ), said

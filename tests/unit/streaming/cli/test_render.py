@@ -1,10 +1,6 @@
-from streaming.cli.render import diff_lines, short_member, short_partitions, short_share
+from streaming.cli.render import diff_lines, short_member, short_share
 from streaming.wire.events import Cause, Evidence
 from tests.support.histories import change, sample
-
-
-def test_partitions_are_joined_into_runs() -> None:
-    assert [short_partitions(p) for p in ([], [3], [0, 1, 2], [0, 2, 3, 7])] == ["", "3", "0-2", "0,2-3,7"]
 
 
 def test_only_the_tail_of_a_client_generated_id_is_cut() -> None:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import InvalidSettings, load
+from streaming.settings.config import InvalidSettings, as_toml, load
 from tests.support.pem import certificate
 
 
@@ -31,6 +32,15 @@ def refusal(config: Path | None = None, **given: str) -> str:
         ('[topics]\nprefix = "a b"', "'a b': Kafka takes letters"),
         ("[collect]\ninclude_groups = ['(']", "'(' is no regular expression"),
         ("[kafka", "--config"),
+        ("a = " + "[" * 2000, "monitor.toml: nested more than 20 deep, the limit"),
+        ("a = " + "[" * 100 + "]" * 100, "monitor.toml: nested more than 20 deep, the limit"),
+        (f"[{'.'.join(['kafka'] * 3000)}]", "monitor.toml: nested more than 20 deep, the limit"),
+        ("[topics]\npartitions = " + "9" * 5000, "monitor.toml: a number has thousands of digits"),
+        ("[topics]\npartitions = nan", "setting topics.partitions: Input should be a finite number"),
+        ("[topics]\npartitions = 2024-99-99", "monitor.toml: "),
+        ("[topics]\npartitions = 1\npartitions = 1", "monitor.toml: Cannot overwrite a value"),
+        ("#" * (2**20 + 1), "monitor.toml: longer than 1048576 characters, the limit"),
+        ('[collect]\ncoordinator_logs = ["a\\u0000"]', "no file has such a name"),
     ],
 )
 def test_the_file_is_told_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
@@ -55,6 +65,9 @@ def test_everything_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
         ("BOOTSTRAP_SERVERS", "x:1", "has no effect; write REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS"),
         ("COLLECT__INCLUDE_GROUPS", "a,b", "COLLECT__INCLUDE_GROUPS: is a list, written as JSON"),
         ("KAFKA", '{"sasl_password": "s3cret"', "REBALANCE_MONITOR_KAFKA: is a table, written as JSON"),
+        ("KAFKA", "[" * 5000, "the environment: a setting's JSON is nested too deep"),
+        ("COLLECT__INCLUDE_GROUPS", "[" * 5000, "the environment: a setting's JSON is nested too deep"),
+        ("TOPICS__PARTITIONS", "9" * 5000, "setting topics.partitions: "),
     ],
 )
 def test_the_environment_is_told_what_is_wrong(
@@ -149,3 +162,42 @@ def test_an_empty_password_file_is_none(keys: Path, tmp_path: Path) -> None:
         f'sasl_password_file = "{keys}/empty"\n'
     )
     assert "empty: is empty" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "says"), [(b"a = \xff", "can't decode byte 0xff"), (None, "Is a directory")]
+)
+def test_a_file_that_is_no_text(tmp_path: Path, bytes_: bytes | None, says: str) -> None:
+    path = tmp_path
+    if bytes_ is not None:
+        path = tmp_path / "monitor.toml"
+        path.write_bytes(bytes_)
+    assert says in refusal(path)
+
+
+def test_a_file_without_an_end_is_not_read_to_it() -> None:
+    assert refusal(Path("/dev/zero")) == "--config /dev/zero: longer than 1048576 characters, the limit"
+
+
+def test_what_is_shown_is_toml() -> None:
+    settings = load(topic_prefix="a.")
+    settings.collect = settings.collect.narrowed(include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é"])
+    lines = list(as_toml(settings))
+    assert all(line.isprintable() for line in lines)
+    assert tomllib.loads("\n".join(lines)) == settings.model_dump(mode="json", exclude_none=True)
+
+
+def test_groups_are_narrowed_by_the_same_rules() -> None:
+    collect = load().collect
+    assert collect.narrowed() == collect
+    with pytest.raises(
+        InvalidSettings, match=r"setting collect\.include_groups: '\(' is no regular expression"
+    ):
+        collect.narrowed(include_groups=["("])
+
+
+def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert str(load().default_history("abc")) == "/state/kafka-rebalance-monitor/history-abc.sqlite"
+    named = load(topic_prefix="x.").default_history("abc")
+    assert str(named) == "/state/kafka-rebalance-monitor/history-abc-x..sqlite"

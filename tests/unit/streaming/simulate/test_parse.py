@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.simulate import ready
+from streaming.simulate.document import MAX_JSON, MAX_YAML
 from streaming.simulate.parse import loads
 from streaming.simulate.scenario import InvalidScenario
 
@@ -79,9 +81,9 @@ def test_a_bad_event(events: str, message: str) -> None:
         ("{topics: {t: 1}", "scenario: neither YAML nor JSON"),
         ("{topics: {t: 1, t: 2}, events: []}", "scenario: topics: t: stands there twice"),
         ('{"topics": {"t": 1}, "topics": {"t": 2}, "events": []}', "scenario: topics: stands there twice"),
-        ("{topics: {t: 1}, ? [a] : b}", "scenario: neither YAML nor JSON: a key is not plain text"),
-        ("!!python/object:os.system {}", "scenario: neither YAML nor JSON"),
-        ("topics: {t: 2020-99-99}\nevents: []", "scenario: neither YAML nor JSON"),
+        ("{topics: {t: 1}, ? [a] : b}", "scenario: line 1: a key is not plain text"),
+        ("!!python/object:os.system {}", "tags are not read; leave it out"),
+        ("topics: {t: 2020-99-99}\nevents: []", "a whole number from 0 up is needed, not '2020-99-99'"),
         ("[" * 5000, "scenario: n"),
         ("topics: {t: 1}", "scenario: events: missing"),
         ("events: []", "scenario: topics: missing"),
@@ -119,3 +121,63 @@ def test_a_member_that_left_subscribes_again() -> None:
         "event 2 (leave c1)",
         "event 3 (subscribe c1)",
     ]
+
+
+LIMITS = {
+    "aliases that grow": "a: &a [x, x]\nb: &b [*a, *a]\ntopics: *b\nevents: []",
+    "a merge": "a: &a {t: 1}\ntopics: {<<: *a}\nevents: []",
+    "a tag": "topics: {t: !!bool maybe}\nevents: []",
+    "a number without digits": "topics: {t: 0b_}\nevents: []",
+    "a number of sixties": "topics: {t: 1" + ":1" * 5000 + "}\nevents: []",
+    "digits in YAML": "topics: {t: " + "9" * 5000 + "}\nevents: []",
+    "digits in base 16": "topics: {t: 0x" + "f" * 5000 + "}\nevents: []",
+    "digits in JSON": '{"topics": {"t": ' + "9" * 5000 + '}, "events": []}',
+    "no number": '{"topics": {"t": NaN}, "events": []}',
+    "infinite": '{"topics": {"t": 1e999}, "events": []}',
+    "half a letter": '{"topics": {"\\ud800": 1}, "events": []}',
+    "brackets": "[" * 5000,
+    "braces": '{"a":' * 5000,
+    "closed braces": '{"a":' * 500 + "1" + "}" * 500,
+    "dashes": "- " * 5000,
+    "two documents": "a: b\n---\nc: d",
+    "NUL": "\0",
+    "a list as key": "? [a]\n: b",
+    "a long file": "a" * (MAX_YAML + 1),
+    "a longer one": "{" + " " * MAX_JSON,
+    "partitions": "topics: {t: 2000000000}\nevents: []",
+    "partitions of several topics": "topics: {t: 150000, u: 150000}\nevents: []",
+    "partitions later": "topics: {t: 1}\nevents: [{at: 0, partitions: {t: 2000000000}}]",
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_would_grow_or_break_is_one_short_line(name: str) -> None:
+    with pytest.raises(InvalidScenario) as caught:
+        loads(LIMITS[name])
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_date_is_text() -> None:
+    found = loads("topics: {t: 1}\nevents: [{at: 0, join: a, rack_id: 2024-01-02}]")
+    assert found.events[0].rack_id == "2024-01-02"
+
+
+@pytest.mark.parametrize(
+    ("members", "partitions", "message"),
+    [
+        (1_000_000, None, "--members: 1000000; at least 1, at most 1000"),
+        (0, None, "--members: 0; at least 1, at most 1000"),
+        (None, 10**9, "--partitions: 1000000000; at least 1, at most 200000"),
+    ],
+)
+def test_a_ready_scenario_has_bounds(members: int | None, partitions: int | None, message: str) -> None:
+    for name in ready.READY:
+        with pytest.raises(InvalidScenario) as caught:
+            ready.load(name, members, partitions)
+        assert str(caught.value) == message
+
+
+def test_every_ready_scenario_is_played_at_its_largest() -> None:
+    for name in ready.READY:
+        assert len(ready.load(name, ready.MAX_MEMBERS, 1).events) >= ready.MAX_MEMBERS

@@ -1,0 +1,80 @@
+"""``simulate``: which scenario is meant, and the scenario or the picture as a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streaming.simulate import ready
+from streaming.simulate.document import MAX_JSON
+from streaming.simulate.parse import loads
+from streaming.simulate.scenario import InvalidScenario
+
+if TYPE_CHECKING:
+    from streaming.simulate.scenario import Scenario
+
+#: Standard input, in place of a file's name.
+STANDARD_INPUT = "-"
+
+
+def load(name: str, members: int | None, partitions: int | None) -> Scenario:
+    """The scenario of a file, of standard input, or the ready one of this name and size.
+
+    Raises:
+        InvalidScenario: it can't be read or played; the message names the event and the field.
+        UnknownScenario: there is no such file, and no ready scenario of this name.
+    """
+    if name in ready.READY and not Path(name).exists():
+        return ready.load(name, members, partitions)
+    text = _text(name)
+    if text is None:
+        return ready.load(name, members, partitions)  # says which there are
+    if members is not None or partitions is not None:
+        raise InvalidScenario("--members, --partitions: for ready scenarios only; a file says its own")
+    return loads(text)
+
+
+def _text(name: str) -> str | None:
+    """What a file or standard input holds, a little more than the limit at most; None: there is no such file."""
+    if not name:
+        raise InvalidScenario("SCENARIO: missing; a file, - or a ready scenario (--list shows them)")
+    try:
+        if name == STANDARD_INPUT:
+            return sys.stdin.read(MAX_JSON + 1)
+        with Path(name).open(encoding="utf-8") as file:
+            return file.read(MAX_JSON + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidScenario(f"SCENARIO {name}: {os.strerror(error.errno or 0)}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidScenario(f"SCENARIO {name}: not UTF-8 text") from error
+
+
+def as_yaml(name: str, members: int | None, partitions: int | None) -> Iterator[str]:
+    """The lines of a ready scenario as a file, one event a line."""
+    import yaml
+
+    document = ready.ready(name, members, partitions)
+    yield from yaml.safe_dump(
+        {"topics": document["topics"]}, sort_keys=False, default_flow_style=None
+    ).splitlines()
+    yield "events:"
+    for event in document["events"]:
+        flow = yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000)
+        yield f"  - {flow.strip()}"
+
+
+def write_picture(path: Path, text: str) -> None:
+    """Write ``--svg``.
+
+    Raises:
+        InvalidScenario: it can't be written there.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidScenario(f"--svg {path}: {os.strerror(error.errno or 0)}") from error

@@ -1,0 +1,88 @@
+"""A record of the diff topic that is no diff is told of, and those behind it are shown all the same."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from streaming.kafka.reader import MalformedDiff, read_diffs
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.command import run
+from tests.support.histories import sample
+from tests.support.kafka import Kafka, unique
+
+pytestmark = pytest.mark.broker
+
+HOSTILE = "g\x1b]0;x\x07\nerror: forged"
+
+
+@pytest.fixture(scope="module")
+def settings(broker: Kafka) -> Settings:
+    """A diff topic of one partition: good, no JSON, no diff, no value, the id of a bad one again, good."""
+    settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
+    settings.topics = settings.topics.model_copy(
+        update={"prefix": f"{unique('reader')}.", "partitions": 1, "replication_factor": 1}
+    )
+    ensure_topics(settings)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    values = {
+        "1": msgspec.json.encode(sample(group_id=HOSTILE)),
+        "2": b"{\x1b",
+        "3": json.dumps({"groupId": HOSTILE, "generation": HOSTILE}).encode(),
+        "4": None,
+    }
+    values_again = {"2": msgspec.json.encode(sample(group_id="second"))}
+    for ce_id, value in (*values.items(), *values_again.items()):
+        headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
+        producer.produce(settings.topics.diffs, key=b"g", value=value, headers=headers)
+    producer.flush()
+    return settings
+
+
+def options(settings: Settings) -> list[str]:
+    return [
+        *("--bootstrap-servers", settings.kafka.bootstrap_servers),
+        *("--topic-prefix", settings.topics.prefix),
+    ]
+
+
+def test_watch_tells_and_goes_on(settings: Settings) -> None:
+    done = run("watch", "--from-beginning", "--exit-at-end", *options(settings))
+    assert done.returncode == 0
+    assert ["\x1b" in text for text in (done.stdout, done.stderr)] == [False, False]
+    assert [line.split()[1] for line in done.stdout.splitlines() if line[:1].isdigit()] == [
+        "g\\x1b]0;x\\x07\\nerror:",
+        "second",
+    ]
+    place = f"skipped: {settings.topics.diffs} partition 0 offset"
+    assert [line[: len(place) + 2] for line in done.stderr.splitlines()] == [
+        f"{place} 1",
+        f"{place} 2",
+        f"{place} 3",
+    ]
+
+
+def test_json_holds_the_good_ones(settings: Settings) -> None:
+    done = run("watch", "--json", "--from-beginning", "--exit-at-end", *options(settings))
+    assert (done.returncode, done.stderr.count("\n")) == (0, 3)
+    assert [json.loads(line)["groupId"] for line in done.stdout.splitlines()] == [HOSTILE, "second"]
+
+
+def test_replay_names_them_as_differences(settings: Settings) -> None:
+    done = run("replay", "--check", *options(settings))
+    assert (done.returncode, done.stderr) == (1, "5 differences\n")
+    assert sum("partition 0 offset" in line for line in done.stdout.splitlines()) == 3
+
+
+def test_a_program_says_what_is_to_become_of_them(settings: Settings) -> None:
+    bad: list[MalformedDiff] = []
+    found = read_diffs(settings, from_beginning=True, exit_at_end=True, on_malformed=bad.append)
+    assert [record.id for record in found] == ["1", "2"]
+    assert len(bad) == 3
+    with pytest.raises(MalformedDiff):
+        list(read_diffs(settings, from_beginning=True, exit_at_end=True))

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from streaming.process.plain import LONGEST_MESSAGE, printable, say, warn
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders-c1 ↔ é 日本 😀", "orders-c1 ↔ é 日本 😀"),
+        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+        ("a\nerror: b\r\tc", "a\\nerror: b\\r\\tc"),
+        ("\x7f\x85\x9b31m", "\\x7f\\x85\\x9b31m"),
+        ("\u202etxt\u2066\u200b\u2028\u2029\ufeff", "\\u202etxt\\u2066\\u200b\\u2028\\u2029\\ufeff"),
+        ("\ud800\U000e0041", "\\ud800\\U000e0041"),
+        ("", ""),
+    ],
+)
+def test_what_steers_a_terminal_is_escaped_and_all_else_left(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert printable(shown) == shown
+
+
+def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a\nb\x1b[2J")
+    warn("c\nd\x1b[2J")
+    assert capsys.readouterr() == ("a\\nb\\x1b[2J\n", "c\\nd\\x1b[2J\n")
+
+
+def test_a_message_that_quotes_megabytes_is_cut_in_the_middle(capsys: pytest.CaptureFixture[str]) -> None:
+    warn("begin" + "x" * 10**6 + "end")
+    said = capsys.readouterr().err
+    assert len(said) < LONGEST_MESSAGE + 10
+    assert said.startswith("beginxxx")
+    assert said.endswith("xxxend\n")

@@ -1,0 +1,193 @@
+"""What others chose reaches a terminal escaped, on its line, and as data: every renderer, and no other way."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import streaming
+from streaming.answers import assign, check, output
+from streaming.cli import live, render, simulate_view
+from streaming.demo.agreement import Agreement
+from streaming.demo.runner import Summary
+from streaming.kafka.dlt import DeadLetter
+from streaming.kafka.reader import DiffRecord, MalformedDiff
+from streaming.kafka.topics import TopicState
+from streaming.monitor.state import GroupState
+from streaming.monitor.tracked import Tracked
+from streaming.process import log
+from streaming.process.plain import printable, warn
+from streaming.process.terminal import console
+from streaming.simulate.parse import loads
+from streaming.simulate.run import forecast
+from streaming.spark.inspection import Inspected
+from streaming.wire.events import Cause, Diff, Evidence
+from tests.support.histories import change, sample
+
+ROOT = Path(streaming.__file__).parent
+#: Sets a title, clears the screen, forges a line, turns text round, and would be rich's markup and an emoji's name.
+HOSTILE = "a\x1b]0;owned\x07\x1b[2J\nerror: forged\r\x9b31m\u202e\u2028[red]b[/red]:smile:"
+
+
+def question(name: str, **more: object) -> bytes:
+    group = {
+        "topics": {name: {"partitions": 2}},
+        "members": [
+            {"memberId": name, "topics": [name], "owned": {name: [0, 1]}, "generation": 1},
+            {"memberId": f"{name}2", "topics": [name]},
+        ],
+        **more,
+    }
+    return json.dumps(group).encode()
+
+
+def diff(name: str) -> Diff:
+    return sample(
+        group_id=name,
+        assignor=name,
+        cause=Cause(kind=name, member_ids=[name], evidence=[Evidence(source=name, reason=name)]),
+        members={
+            name: change(revoked={name: [1]}, assigned={name: [0]}, kept={name: [2]}),
+            "plain": change(present=False),
+        },
+        unassigned={name: [2]},
+        violations=[name],
+    )
+
+
+def tables(shape: output.Shape, answer: Callable[[bytes], object], line: bytes) -> None:
+    output.writer(shape, as_json=False, as_table=True)(answer(line))
+
+
+def forecasts(name: str) -> None:
+    document = {"topics": {name: 2}, "events": [{"at": 0, "join": "a", "topics": [name], "rack_id": name}]}
+    plan = loads(json.dumps(document))
+    simulate_view.show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 3)
+
+
+def terminal_view(name: str) -> None:
+    with live.TerminalView() as view:
+        view.stage(name)
+        view.page(name)
+        view.happens(name)
+        view.diff(DiffRecord("1", diff(name), b"", 0, 0))
+    view.summary(Summary(Counter({name: 1}), Counter({name: 1}), 0, Agreement(1, (name,))))
+
+
+def log_line(name: str) -> None:
+    log.configure()
+    logging.getLogger(name).warning("said %s", name)
+    error = ValueError(name)
+    error.__cause__ = OSError(name)
+    logging.getLogger("x").error("of %s", name, exc_info=error)
+
+
+RENDERERS: dict[str, Callable[[str], None]] = {
+    "assign": lambda n: tables("assigned", assign.answer, question(n, assignor="range")),
+    "assign --explain": lambda n: tables(
+        "assigned", lambda line: assign.answer(line, explained=True), question(n, assignor="sticky")
+    ),
+    "assign --compare": lambda n: tables("compared", assign.compare, question(n)),
+    "check": lambda n: tables(
+        "checked", check.answer, question(n, assignor="range", assignment={n: {n: [0, 7]}, "gone": {n: [1]}})
+    ),
+    "an error in a table": lambda n: output.writer("assigned", as_json=False, as_table=True)(
+        {"error": {"type": n, "message": n}}
+    ),
+    "watch": lambda n: render.print_diffs([DiffRecord("1", diff(n), b"", 0, 0)], as_json=False),
+    "a record that is skipped": lambda n: render.skipped(MalformedDiff(n)),
+    "dlt list": lambda n: console(wide=True).print(
+        render.dead_letters([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
+    ),
+    "topics": lambda n: console(wide=True).print(render.topic_states([TopicState(n, n, n, 1, 1, n)])),
+    "stream inspect-state": lambda n: console(wide=True).print(
+        render.group_states([Inspected(0, n, 9, tracked(n))])
+    ),
+    "simulate": forecasts,
+    "demo": terminal_view,
+    "the log": log_line,
+    "an error": lambda n: warn(f"error: {n}"),
+}
+
+
+def tracked(name: str) -> Tracked:
+    found = Tracked()
+    found.keep(GroupState(protocol=name, assignor=name))
+    return found
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_a_hostile_name_looks_like_the_same_name_escaped(
+    renderer: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    monkeypatch.setenv("COLUMNS", "300")
+    said = []
+    for name in (HOSTILE, printable(HOSTILE)):
+        RENDERERS[renderer](name)
+        said.append("".join(capsys.readouterr()))
+    hostile, escaped = said
+    assert printable(HOSTILE)[:12] in hostile
+    assert [line for line in hostile.split("\n") if not line.isprintable()] == []
+    assert hostile == escaped
+
+
+#: Who writes to a terminal or a pipe beside ``process/plain.py`` and ``process/terminal.py``, and what.
+WRITERS = {
+    "answers/output.py": "JSON Lines for programs",
+    "answers/progress.py": "a count",
+    "cli/main.py": "lets go of an output that is gone",
+    "demo/consumer.py": "JSON Lines for the demo",
+    "kafka/jars.py": "names of jars, each printable, on a line that renews itself",
+    "kafka/supervisor.py": "a script that imports nothing of ours; the system's words for a command of ours",
+    "process/log.py": "the handler of the log, whose formatters escape",
+}
+
+
+def _writes(tree: ast.AST) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in {"rich.console", "rich.text", "rich.markup"}:
+            return True
+        if isinstance(node, ast.Name) and node.id == "print":
+            return True
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {
+            *("sys.stdout", "sys.stderr", "typer.echo", "typer.secho", "traceback.print_exc"),
+            *("logging.basicConfig", "logging.Formatter", "logging.StreamHandler"),
+        }:
+            return True
+    return False
+
+
+def test_nobody_else_prints() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if _writes(ast.parse(path.read_text()))
+    }
+    assert found == {"process/plain.py", "process/terminal.py", *WRITERS}
+
+
+def test_json_is_as_it_was(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    value = json.dumps({"groupId": HOSTILE}, ensure_ascii=False).encode()
+    render.print_diffs([DiffRecord("1", diff("g"), value, 0, 0)], as_json=True)
+    assert capfdbinary.readouterr().out == value + b"\n"
+
+
+def test_a_record_of_several_lines_is_one_line_of_json(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    value = json.dumps({"groupId": "g", "more": [1, {}]}, indent=2).encode()
+    render.print_diffs([DiffRecord("1", diff("g"), value, 0, 0)], as_json=True)
+    assert capfdbinary.readouterr().out == b'{"groupId":"g","more":[1,{}]}\n'
+
+
+def test_markup_is_data_wherever_text_is_given() -> None:
+    screen = console()
+    screen.file = io.StringIO()
+    screen.print("[bold]a[/bold] :smile:", "[link=http://x]b")
+    assert screen.file.getvalue() == "[bold]a[/bold] :smile: [link=http://x]b\n"
