@@ -13,13 +13,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from streaming.protocols import classic, consumer, zookeeper
-from streaming.protocols.classic_state import Phase, Stage
-from streaming.protocols.consumer_state import Phase as ConsumerPhase
+from streaming.protocols.classic import machine as classic
+from streaming.protocols.classic.group import ClassicPhase
+from streaming.protocols.consumer import machine as consumer
+from streaming.protocols.consumer.group import ConsumerPhase
+from streaming.protocols.consumer.reconcile import Reconciliation
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.reconcile import MemberState
+from streaming.protocols.group import Stage
+from streaming.protocols.life import LIFE
 from streaming.protocols.table import Table
-from streaming.protocols.zookeeper_state import Phase as ZooKeeperPhase
+from streaming.protocols.zookeeper import machine as zookeeper
+from streaming.protocols.zookeeper.group import ZooKeeperPhase
 from streaming.simulate.parse import scenario
 from streaming.simulate.ready import READY, load
 from streaming.simulate.results import summary
@@ -113,16 +117,16 @@ def comparison() -> str:
 
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
-    "process": lambda: diagram({**classic.PROCESS, **classic.PROCESS_ANSWERS}, Stage.STARTING),
+    "process": lambda: diagram({**LIFE, **classic.PROCESS_ANSWERS}, Stage.STARTING),
     "zookeeper": lambda: diagram(zookeeper.GROUP, ZooKeeperPhase.EMPTY),
-    "eager-v1": lambda: diagram(classic.COORDINATOR_V1, Phase.EMPTY),
-    "eager": lambda: diagram(classic.COORDINATOR, Phase.EMPTY),
+    "eager-v1": lambda: diagram(classic.COORDINATOR_V1, ClassicPhase.EMPTY),
+    "eager": lambda: diagram(classic.COORDINATOR, ClassicPhase.EMPTY),
     "static": static,
     "consumer": lambda: (
         "The group:\n\n"
         + diagram(consumer.COORDINATOR, ConsumerPhase.EMPTY)
         + "\n\nEach member, in the coordinator's eyes:\n\n"
-        + diagram(consumer.RECONCILIATION, MemberState.STABLE)
+        + diagram(consumer.RECONCILIATION, Reconciliation.STABLE)
     ),
     "comparison": comparison,
 }

@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 from assignors import registry
 from assignors.errors import UnknownAssignor
-from assignors.model import Share, Topic
-from streaming.protocols.vocabulary import Event, ImpossiblePair, Output, Sent, Setup
-
-
-class Machine(Protocol):
-    """One protocol: ``apply`` is pure, and all else reads a state."""
-
-    name: str
-
-    def initial(self, topics: Mapping[str, Topic]) -> Any:
-        """A group that nobody has joined yet."""
-        ...
-
-    def apply(self, state: Any, event: Event) -> tuple[Any, tuple[Output, ...]]:
-        """The state after ``event``, and what follows from it; an undefined pair raises and changes nothing."""
-        ...
-
-    def stable(self, state: Any) -> bool:
-        """Whether nothing is under way."""
-        ...
-
-    def owned(self, state: Any) -> dict[str, Share]:
-        """What each process consumes now."""
-        ...
-
-    def heartbeats(self, state: Any, until: int) -> list[Sent]:
-        """Requests that are counted, not simulated, and not yet counted."""
-        ...
+from streaming.protocols.machine import Machine
+from streaming.protocols.vocabulary import ImpossiblePair, Setup
 
 
 class Family(NamedTuple):
@@ -52,38 +25,46 @@ class Family(NamedTuple):
 
 FAMILIES: dict[str, Family] = {
     "zookeeper": Family(
-        "zookeeper",
+        "zookeeper.machine",
         "range",
         "zookeeper",
         ("range", "roundrobin"),
         "each consumer computes its own share from ZooKeeper",
     ),
     "eager-v1": Family(
-        "eager_v1",
+        "classic.eager_v1",
         "range",
         "classic",
         ("range", "roundrobin"),
         "the coordinator assigns from cluster metadata and does not know what members owned",
     ),
     "eager": Family(
-        "eager",
+        "classic.eager",
         "range",
         "classic",
         ("range", "roundrobin", "sticky", "cooperative-sticky"),
         "the leader runs a client-side assignor",
     ),
     "cooperative": Family(
-        "cooperative",
+        "classic.cooperative",
         "cooperative-sticky",
         "classic",
         ("cooperative-sticky",),
         "members keep their partitions through the join, which an EAGER assignor can't take into account",
     ),
     "connect": Family(
-        "connect", "incremental", "connect", ("incremental", "eager"), "workers run connectors and tasks"
+        "classic.connect",
+        "incremental",
+        "connect",
+        ("incremental", "eager"),
+        "workers run connectors and tasks",
     ),
     "consumer": Family(
-        "consumer", "uniform", "consumer", ("uniform", "range"), "the coordinator runs a server-side assignor"
+        "consumer.machine",
+        "uniform",
+        "consumer",
+        ("uniform", "range"),
+        "the coordinator runs a server-side assignor",
     ),
 }
 
@@ -109,8 +90,8 @@ def carried(protocol: str, assignor: str | None) -> str:
     return assignor
 
 
-def machine(protocol: str, setup: Setup) -> Machine:
+def machine(protocol: str, setup: Setup) -> Machine[Any, Any]:
     """The machine of a protocol, with the assignor that ``setup`` names."""
     carried(protocol, setup.assignor)
     module = import_module(f"streaming.protocols.{FAMILIES[protocol].module}")
-    return cast("Machine", module.machine(setup))
+    return cast("Machine[Any, Any]", module.machine(setup))

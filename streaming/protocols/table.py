@@ -1,47 +1,45 @@
 """Transitions as data: ``{(phase, event type): Transition}``; what is not in the table is undefined.
 
-The diagrams in the documentation are generated from the same tables, so they can't say something else than
-the machines do.
+The diagrams in the documentation are generated from the same tables, so that they show what the machines do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, NamedTuple
 
-from streaming.protocols.vocabulary import Event, UndefinedTransition
+from streaming.protocols.vocabulary import MachineEvent, UndefinedTransition
 
-S = TypeVar("S")
+#: Changes a :class:`streaming.protocols.step.Step` in place; each protocol's handlers take its own kind of step.
+Handler = Callable[[Any, Any], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """The method that handles the event, and the phases it may lead to (checked after every step)."""
+class Transition(NamedTuple):
+    """The function that handles the event, and the phases it may lead to (checked after every step)."""
 
-    handler: str
+    handler: Handler
     to: tuple[StrEnum, ...]
-    #: What the arrow in the diagram says, when the event's name is not enough.
+    #: What the arrow in the diagram says when the event's name is not enough.
     label: str = ""
 
 
-Table = Mapping[tuple[StrEnum, type[Event]], Transition]
+Table = Mapping[tuple[StrEnum, type[MachineEvent]], Transition]
 
 
 def rows(
     phases: tuple[StrEnum, ...],
-    event: type[Event],
-    handler: str,
+    event: type[MachineEvent],
+    handler: Handler,
     to: tuple[StrEnum, ...] = (),
     label: str = "",
-) -> dict[tuple[StrEnum, type[Event]], Transition]:
+) -> dict[tuple[StrEnum, type[MachineEvent]], Transition]:
     """The same transition from several phases; without ``to`` the phase stays."""
     return {(phase, event): Transition(handler, to or (phase,), label) for phase in phases}
 
 
-def look_up(table: Table, protocol: str, phase: StrEnum, event: Event) -> Transition:
-    """The transition for this event in this phase.
+def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Transition:
+    """The transition for this event in this phase; ``who`` is the protocol, or a process under it.
 
     Raises:
         UndefinedTransition: there is none.
@@ -49,24 +47,6 @@ def look_up(table: Table, protocol: str, phase: StrEnum, event: Event) -> Transi
     found = table.get((phase, type(event)))
     if found is None:
         raise UndefinedTransition(
-            f"{protocol}: {type(event).__name__} at {event.at} ms is not defined in state {phase}"
+            f"{who}: {type(event).__name__} at {event.at} ms is not defined in state {phase}"
         )
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Leads(Generic[S]):
-    """Guards that a step ends where its table says."""
-
-    phase_of: Callable[[S], StrEnum]
-
-    def check(self, transition: Transition, state: S) -> S:
-        """The state again.
-
-        Raises:
-            AssertionError: the handler went where the table does not lead: the table or the handler is wrong.
-        """
-        phase = self.phase_of(state)
-        if phase not in transition.to:
-            raise AssertionError(f"{transition.handler} led to {phase}, not to one of {transition.to}")
-        return state

@@ -1,23 +1,27 @@
-"""What all protocols talk about: clients, the clock, events from outside, and what a machine answers.
+"""What all machines talk about: clients, the clock, events from outside, and what a machine answers.
 
 Times are milliseconds on the machine's own clock, which an event carries and nothing else advances. Members go
 by the *name* of their process, which outlives the member ids that a coordinator gives it. Events and outputs
-name several members at once when the same thing happens to them at the same instant: after a rebalance the
-members of a group beat in step, and a thousand of them would else be a thousand events.
+name several members when the same thing happens to all of them at one instant: after a rebalance the members of
+a group heartbeat in step, and one event stands for a thousand heartbeats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from assignors.errors import BadInput
 from assignors.model import Share, Topic
 
 NOTHING: Share = {}
 Names = tuple[str, ...]
+#: ``(name, call)``: an answer counts only while the member still waits for that call.
+Calls = tuple[tuple[str, int], ...]
 
 
 class UndefinedTransition(BadInput):
@@ -40,9 +44,9 @@ class Client:
     topics: tuple[str, ...] = ()
     instance_id: str | None = None
     rack_id: str | None = None
-    #: ``partition.assignment.strategy`` in order; empty: what the group runs by default.
+    #: ``partition.assignment.strategy`` in order; when empty, the group's default assignor.
     assignors: tuple[str, ...] = ()
-    #: ``group.protocol``; None: what the machine speaks.
+    #: ``group.protocol``; when None, the protocol of the machine.
     group_protocol: Literal["classic", "consumer"] | None = None
 
 
@@ -53,7 +57,7 @@ def dynamic_id(name: str, incarnation: int) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def _step(name: str) -> int:
+def _quarter(name: str) -> int:
     return sum(name.encode()) % 4
 
 
@@ -61,16 +65,15 @@ def _step(name: str) -> int:
 class Timing:
     """The timing model. Everything takes exactly as long as it says here, so that forecasts are reproducible.
 
-    A request and its answer take ``network_ms`` each. Members beat every ``heartbeat_ms`` (classic) or
-    ``consumer_heartbeat_ms`` (told by the coordinator, KIP-848), counted from their last assignment, and
-    learn of a rebalance with the next beat. They act on it when they are done with the records at hand:
-    members are in four steps, after 0, ¼, ½ and ¾ of ``processing_ms``, by their names. Callbacks and assignors
-    take no time of their own.
+    A request and its answer take ``network_ms`` each. Members heartbeat every ``heartbeat_ms`` (classic) or
+    ``consumer_heartbeat_ms`` (KIP-848, where the coordinator sets it), counted from their last assignment, and
+    learn of a rebalance from the answer. They act on it once they have processed the records they hold, which
+    takes 0, ¼, ½ or ¾ of ``processing_ms``, depending on the member's name. Callbacks and assignors take no time.
     """
 
     network_ms: int = 1
     heartbeat_ms: int = 3000
-    #: How long a member works on what one poll returned.
+    #: How long a member processes the records of one poll.
     processing_ms: int = 1000
     consumer_heartbeat_ms: int = 5000
     session_timeout_ms: int = 45_000
@@ -78,7 +81,7 @@ class Timing:
     scheduled_rebalance_delay_ms: int = 300_000
     #: ``group.initial.rebalance.delay.ms`` of the broker.
     initial_rebalance_delay_ms: int = 3000
-    #: ``group.consumer.assignment.interval.ms`` of the broker (4.3): target assignments are no closer.
+    #: ``group.consumer.assignment.interval.ms`` of the broker (4.3): the least time between two targets.
     assignment_interval_ms: int = 1000
     #: How long clients take to see new partitions; up to ``metadata.max.age.ms`` (5 min) in production.
     metadata_age_ms: int = 0
@@ -87,7 +90,7 @@ class Timing:
 
     def busy_ms(self, name: str) -> int:
         """How long a member is busy before it acts on what it was told."""
-        return self.processing_ms * _step(name) // 4
+        return self.processing_ms * _quarter(name) // 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,84 +100,98 @@ class Setup:
     timing: Timing = field(default_factory=Timing)
     assignor: str = "range"
     member_id: Callable[[str, int], str] = dynamic_id
-    #: ``(consumer, number of the change) → ms`` that a ZooKeeper view lags.
+    #: ``(consumer, number of the change) → ms`` by which a ZooKeeper view lags.
     view_lag: Callable[[str, int], int] = lambda _name, _change: 0
 
 
-class Cause(NamedTuple):
+class Reason(NamedTuple):
     """Why a round happened, in the words of the membership events (``member.joined``, …)."""
 
     kind: str
     members: Names = ()
 
 
-# Events from outside: what happens to processes and topics. Machines add events of their own, which they
-# schedule for themselves.
+def told_as_one(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
+    """The reason of a round: the first one's kind, and everyone it is true of; ``otherwise`` if there is none."""
+    reasons = tuple(reasons)
+    if not reasons:
+        return otherwise
+    kind = reasons[0].kind
+    names = dict.fromkeys(process(name) for one in reasons if one.kind == kind for name in one.members)
+    return Reason(kind, tuple(names))
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happens at ``at``."""
+def ghost(name: str, incarnation: int) -> str:
+    """The name of what a process left behind in the group when it started again."""
+    return f"{name}~{incarnation}"
+
+
+def process(name: str) -> str:
+    """The process behind a name: the name itself, or whose ghost it is."""
+    return name.partition("~")[0]
+
+
+class MachineEvent(Struct, frozen=True):
+    """Something that happens at ``at``: from outside, or an event that a machine scheduled for itself."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Start(Event):
+# Events from outside: what happens to processes and topics.
+
+
+class Start(MachineEvent, frozen=True):
     """Processes start (or start again) and want to be members."""
 
     clients: tuple[Client, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MemberEvent(Event):
+class MemberEvent(MachineEvent, frozen=True):
     """Something that happens to these processes."""
 
     names: Names
 
 
-@dataclass(frozen=True, slots=True)
-class Leave(MemberEvent):
+class Leave(MemberEvent, frozen=True):
     """Processes leave for good: they send LeaveGroup, static or not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop(MemberEvent):
+class Stop(MemberEvent, frozen=True):
     """Processes shut down to come back: a static member sends no LeaveGroup (KIP-345; epoch −2 in KIP-848)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crash(MemberEvent):
-    """Processes end without a word."""
+class Crash(MemberEvent, frozen=True):
+    """Processes end without telling anyone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Freeze(MemberEvent):
+class Freeze(MemberEvent, frozen=True):
     """Processes stop for a while (a long GC): no heartbeats, no progress; what they own stays theirs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Thaw(MemberEvent):
+class Thaw(MemberEvent, frozen=True):
     """Frozen processes go on, and find out what happened meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribe(MemberEvent):
+class Subscribe(MemberEvent, frozen=True):
     """A process subscribes to other topics."""
 
     topics: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsChanged(Event):
+class TopicsChanged(MachineEvent, frozen=True):
     """Topics have this many partitions now; those not named stay as they are."""
 
     topics: Mapping[str, Topic]
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorFails(Event):
+class CoordinatorFails(MachineEvent, frozen=True):
     """The group's coordinator dies; members find the next one with FindCoordinator."""
+
+
+class MemberCalls(MachineEvent, frozen=True):
+    """An event that a machine scheduled: something about these calls of several members."""
+
+    calls: Calls
 
 
 # Outputs.
@@ -183,11 +200,11 @@ class CoordinatorFails(Event):
 class After(NamedTuple):
     """Hand ``event`` back when its time has come."""
 
-    event: Event
+    event: MachineEvent
 
 
 class Sent(NamedTuple):
-    """So many requests (or watch notifications) of this kind went over the wire."""
+    """This many requests (or watch notifications) of this kind went over the wire."""
 
     kind: str
     times: int
@@ -200,26 +217,26 @@ class Owns(NamedTuple):
 
 
 class Wants(NamedTuple):
-    """Live members subscribe to these topics from now on, in all."""
+    """From now on live members subscribe to these topics, taken together."""
 
     topics: frozenset[str]
 
 
-class Round(NamedTuple):
+class Announced(NamedTuple):
     """A round whose assignment the members know now. ``after`` holds every member of the group.
 
-    ``number`` is the generation or group epoch; ``first`` says whether a rebalance begins with it or it
-    follows from the one before.
+    ``number`` is the generation or group epoch. ``first`` says whether the round begins a rebalance or follows
+    from the round before it.
     """
 
     number: int
     first: bool
-    cause: Cause
+    reason: Reason
     after: Mapping[str, Share]
 
 
 class Handover(NamedTuple):
-    """A member's place, its partitions included, is another's now (a duplicate instance id fenced it)."""
+    """A member's place and partitions pass to another name: its own ghost, or the process that replaces it."""
 
     before: str
     after: str
@@ -231,7 +248,7 @@ class Ended(NamedTuple):
     names: Names
 
 
-Output = After | Sent | Owns | Wants | Round | Handover | Ended
+Output = After | Sent | Owns | Wants | Announced | Handover | Ended
 
 
 def beats(since: int | None, until: int, every: int) -> int:
@@ -245,5 +262,5 @@ def next_beat(since: int, now: int, every: int) -> int:
 
 
 def last_beat(since: int, now: int, every: int) -> int:
-    """When the last heartbeat before or at ``now`` left the member; its last request when it sent none."""
+    """When the last heartbeat at or before ``now`` left the member; its last request when it sent none."""
     return since + max(0, (now - since) // every) * every

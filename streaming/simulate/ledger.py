@@ -10,7 +10,7 @@ from typing import NamedTuple
 from assignors.diff import Diff, diff
 from assignors.model import Share, Topic
 from assignors.shares import minus
-from streaming.protocols.vocabulary import NOTHING, Cause, Handover, Owns, Round, Sent, Wants
+from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, Wants
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Record:
     at: int
     number: int
     round: int
-    cause: Cause
+    cause: Reason
     before: Mapping[str, Share]
     after: Mapping[str, Share]
     changed: Mapping[str, Diff]
@@ -154,12 +154,12 @@ class Ledger:
         elif isinstance(output, Wants):
             self._wanted = output.topics
             self.gaps.want(output.topics, at)
-        elif isinstance(output, Round):
+        elif isinstance(output, Announced):
             self._record(output, at)
         elif isinstance(output, Handover):
             self._hand_over(output)
 
-    def _record(self, told: Round, at: int) -> None:
+    def _record(self, told: Announced, at: int) -> None:
         before, after = self._held, told.after
         changed: dict[str, Diff] = {}
         for name, share in after.items():
@@ -177,7 +177,7 @@ class Ledger:
                     last[partition] = name
         self._round = 1 if told.first else self._round + 1
         self._held = after
-        self.rounds.append(Record(at, told.number, self._round, told.cause, before, after, changed))
+        self.rounds.append(Record(at, told.number, self._round, told.reason, before, after, changed))
 
     def _hand_over(self, output: Handover) -> None:
         """The same place in the group under another name: nothing moved."""

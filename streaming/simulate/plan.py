@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from assignors.model import Topic
 from streaming.protocols.vocabulary import (
     Client,
     CoordinatorFails,
     Crash,
-    Event,
     Freeze,
     Leave,
+    MachineEvent,
     MemberEvent,
     Start,
     Stop,
@@ -27,7 +29,7 @@ from streaming.simulate.scenario import Happening, Scenario
 class Planned:
     """An event of the machines, and the event of the scenario behind it."""
 
-    event: Event
+    event: MachineEvent
     because: Happening
 
 
@@ -78,7 +80,7 @@ class _Draft:
 
     def _back(self, name: str) -> Planned:
         at, because, kind = self.returns.pop(name)
-        event: Event = Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,))
+        event: MachineEvent = Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,))
         return Planned(event, because)
 
     def _join(self, one: Happening) -> Iterator[Planned]:
@@ -147,7 +149,7 @@ def _client(happening: Happening, before: Client | None, scenario: Scenario) -> 
     )
 
 
-def _joint(first: Event, second: Event) -> Event | None:
+def _joint(first: MachineEvent, second: MachineEvent) -> MachineEvent | None:
     """Both in one event, when they are the same thing at the same instant."""
     if first.at != second.at or type(first) is not type(second):
         return None
@@ -161,5 +163,5 @@ def _joint(first: Event, second: Event) -> Event | None:
         and isinstance(second, MemberEvent)
         and not isinstance(first, Subscribe)
     ) and not set(first.names).intersection(second.names):
-        return replace(first, names=first.names + second.names)
+        return structs.replace(first, names=first.names + second.names)
     return None

@@ -5,18 +5,21 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from assignors.errors import BadInput
-from streaming.protocols.families import Machine, carried, machine
+from streaming.protocols.families import carried, machine
+from streaming.protocols.machine import Machine
 from streaming.protocols.vocabulary import (
     After,
     Ended,
-    Event,
     InconsistentGroupProtocol,
+    MachineEvent,
     MemberEvent,
     Output,
     Setup,
@@ -114,7 +117,7 @@ def forecast(
 
 
 def _applied(
-    model: Machine, state: Any, event: Event, because: Happening | None, *, outside: bool
+    model: Machine[Any, Any], state: Any, event: MachineEvent, because: Happening | None, *, outside: bool
 ) -> tuple[Any, tuple[Output, ...]]:
     """One step; what can't be is put down to the event of the scenario that brought it about."""
     try:
@@ -127,7 +130,7 @@ def _applied(
         raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
 
 
-def _about_others(event: Event, ended: set[str]) -> Event | None:
+def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
     """An event from outside without the processes that have ended by themselves; None when none is left."""
     if isinstance(event, Start):
         ended.difference_update(client.name for client in event.clients)
@@ -135,7 +138,7 @@ def _about_others(event: Event, ended: set[str]) -> Event | None:
     if not isinstance(event, MemberEvent):
         return event
     names = tuple(name for name in event.names if name not in ended)
-    return replace(event, names=names) if names else None
+    return structs.replace(event, names=names) if names else None
 
 
 @contextmanager
@@ -150,8 +153,8 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _play(model: Machine, scenario: Scenario, ledger: Ledger) -> int:
-    queue: list[tuple[int, int, Event, Planned | None]] = [
+def _play(model: Machine[Any, Any], scenario: Scenario, ledger: Ledger) -> int:
+    queue: list[tuple[int, int, MachineEvent, Planned | None]] = [
         (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan(scenario))
     ]
     last = queue[-1][0] if queue else 0

@@ -6,8 +6,9 @@ from heapq import heappop, heappush
 from typing import Any
 
 from assignors.model import Topic
-from streaming.protocols.families import FAMILIES, Machine, machine
-from streaming.protocols.vocabulary import After, Event, Output, Setup, Timing
+from streaming.protocols.families import FAMILIES, machine
+from streaming.protocols.machine import Machine
+from streaming.protocols.vocabulary import After, MachineEvent, Output, Setup, Timing
 from streaming.simulate.parse import loads, topic_id
 from streaming.simulate.results import protocol as as_json
 from streaming.simulate.run import forecast
@@ -47,14 +48,14 @@ class Driver:
 
     def __init__(self, protocol: str, known: dict[str, Topic], **more: Any) -> None:
         assignor = more.pop("assignor", FAMILIES[protocol].default)
-        self.machine: Machine = machine(protocol, Setup(Timing(**more), assignor))
+        self.machine: Machine[Any, Any] = machine(protocol, Setup(Timing(**more), assignor))
         self.state: Any = self.machine.initial(known)
         self.now = 0
-        self.queue: list[tuple[int, int, Event]] = []
+        self.queue: list[tuple[int, int, MachineEvent]] = []
         self.outputs: list[Output] = []
         self._number = 0
 
-    def tell(self, event: Event) -> tuple[Output, ...]:
+    def tell(self, event: MachineEvent) -> tuple[Output, ...]:
         """One event; what it schedules waits in the queue."""
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)

@@ -19,17 +19,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from streaming.protocols.classic_state import LIVE, Stage
 from streaming.protocols.families import FAMILIES
+from streaming.protocols.group import LIVE, Stage
 from streaming.protocols.vocabulary import (
+    Announced,
     Client,
     CoordinatorFails,
     Crash,
-    Event,
     Freeze,
     Leave,
+    MachineEvent,
     MemberEvent,
-    Round,
     Start,
     Stop,
     Subscribe,
@@ -85,7 +85,7 @@ class Lives(RuleBasedStateMachine):
         member = self.member(name)
         return None if member is None else member.stage
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: MachineEvent) -> None:
         """An event that may be undefined: then it raises, and nothing has changed."""
         before = self.driver.state
         try:
@@ -168,7 +168,7 @@ class Lives(RuleBasedStateMachine):
         )
         assert not {one: count for one, count in owned.items() if count > 1}
         for output in self.driver.outputs:
-            if isinstance(output, Round):
+            if isinstance(output, Announced):
                 assert output.number >= self.number
                 # An empty group of the other protocol is deleted, and a new one begins.
                 self.number = 0 if self.mixed and not output.after else output.number

@@ -53,30 +53,50 @@ def test_a_third_consumer_gets_what_two_give_up_first() -> None:
 
 def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
     # The same with a state as the walkthrough draws it, P1–P3 and P4–P6 (0–2 and 3–5).
-    from streaming.protocols import cooperative
-    from streaming.protocols.classic_state import Member, Phase, Stage, State
-    from streaming.protocols.vocabulary import After, Client, Round, Setup, Start
+    from streaming.protocols.classic import cooperative
+    from streaming.protocols.classic.group import ClassicGroup, ClassicMember, ClassicPhase
+    from streaming.protocols.group import Stage
+    from streaming.protocols.vocabulary import After, Announced, Client, MachineEvent, Setup, Start
     from tests.support.machines import topics
 
     model = cooperative.machine(Setup(assignor="cooperative-sticky"))
 
-    def member(name: str, share: list[int]) -> Member:
+    def member(name: str, share: list[int]) -> ClassicMember:
         client = Client(name, ("p",))
-        return Member(
-            client, Stage.STABLE, 0, 1, name, {"p": share}, 1, {"p": share}, 0, known=True, said=("p",),
-            assignors=("cooperative-sticky",), assigned={"p": share},
-        )  # fmt: skip
+        return ClassicMember(
+            client,
+            Stage.STABLE,
+            incarnation=1,
+            member_id=name,
+            known=True,
+            said=("p",),
+            owned={"p": share},
+            generation=1,
+            last={"p": share},
+            beat_from=0,
+            assignors=("cooperative-sticky",),
+            assigned={"p": share},
+        )
 
     members = {"consumer1": member("consumer1", [0, 1, 2]), "consumer2": member("consumer2", [3, 4, 5])}
     known = topics(p=6)
-    state = State(Phase.STABLE, 1, members, "consumer1", "cooperative-sticky", known, known, announced=1)
-    due = [Start(10_000, (Client("consumer3", ("p",)),))]
+    state = ClassicGroup(
+        members,
+        known,
+        phase=ClassicPhase.STABLE,
+        generation=1,
+        leader="consumer1",
+        assignor="cooperative-sticky",
+        assigned_with=known,
+        announced=1,
+    )
+    due: list[MachineEvent] = [Start(10_000, (Client("consumer3", ("p",)),))]
     rounds = []
     while due:
         due.sort(key=lambda event: event.at)
         state, outputs = model.apply(state, due.pop(0))
         due += [output.event for output in outputs if isinstance(output, After)]
-        rounds += [output for output in outputs if isinstance(output, Round)]
+        rounds += [output for output in outputs if isinstance(output, Announced)]
     assert [(one.number, dict(one.after)) for one in rounds] == [
         (2, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[])),
         (3, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[2, 5])),

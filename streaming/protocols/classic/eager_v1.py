@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignors.model import Share
-from streaming.protocols.classic import Classic
-from streaming.protocols.classic_state import Member
-from streaming.protocols.classic_step import Step
-from streaming.protocols.eager import Eager, client_side
+from streaming.protocols.classic.eager import Eager, client_side
+from streaming.protocols.classic.group import ClassicMember
+from streaming.protocols.classic.machine import Classic
+from streaming.protocols.classic.step import ClassicStep
 from streaming.protocols.vocabulary import Setup
 
 
@@ -24,11 +24,11 @@ class EagerV1(Eager):
     static = False
     member_id_required = False
 
-    def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
         """The coordinator runs the strategy, with the cluster's metadata as they are."""
         return client_side(step, order)
 
-    def assignors(self, member: Member) -> tuple[str, ...]:
+    def assignors(self, member: ClassicMember) -> tuple[str, ...]:
         """The broker's strategy, whatever clients say."""
         del member
         return self._default

@@ -16,7 +16,7 @@ from assignors.shares import common, minus, taken, tidy, union
 from streaming.protocols.vocabulary import NOTHING
 
 
-class MemberState(StrEnum):
+class Reconciliation(StrEnum):
     """``MemberState``: how far a member is with its target."""
 
     STABLE = "STABLE"
@@ -24,18 +24,18 @@ class MemberState(StrEnum):
     UNRELEASED = "UNRELEASED_PARTITIONS"
 
 
-class Current(NamedTuple):
+class CurrentAssignment(NamedTuple):
     """A member's current assignment: what it may own, what it has to give up first, and its epoch."""
 
-    state: MemberState
+    state: Reconciliation
     epoch: int
     assigned: Share
     revoking: Share = NOTHING
 
 
 def advance(
-    current: Current, target: Share, target_epoch: int, others: Share, owned: Share | None
-) -> Current:
+    current: CurrentAssignment, target: Share, target_epoch: int, others: Share, owned: Share | None
+) -> CurrentAssignment:
     """The member's next current assignment.
 
     Args:
@@ -45,20 +45,20 @@ def advance(
         others: which partitions of ``target`` other members still own or have to give up.
         owned: what the member says it owns; None when its heartbeat does not say.
     """
-    if current.state is MemberState.STABLE and current.epoch == target_epoch:
+    if current.state is Reconciliation.STABLE and current.epoch == target_epoch:
         return current
-    if current.state is MemberState.STABLE and current.assigned == target:
-        return Current(MemberState.STABLE, target_epoch, current.assigned)
-    if current.state is MemberState.UNREVOKED and (owned is None or common(owned, current.revoking)):
+    if current.state is Reconciliation.STABLE and current.assigned == target:
+        return CurrentAssignment(Reconciliation.STABLE, target_epoch, current.assigned)
+    if current.state is Reconciliation.UNREVOKED and (owned is None or common(owned, current.revoking)):
         return current
     assigned = common(current.assigned, target)
     revoking = minus(current.assigned, assigned)
     if revoking and (owned is None or common(owned, revoking)):
-        return Current(MemberState.UNREVOKED, current.epoch, assigned, revoking)
+        return CurrentAssignment(Reconciliation.UNREVOKED, current.epoch, assigned, revoking)
     wanted = minus(target, assigned)
     free = minus(wanted, others)
-    state = MemberState.UNRELEASED if minus(wanted, free) else MemberState.STABLE
-    return Current(state, target_epoch, tidy(union(assigned, free)))
+    state = Reconciliation.UNRELEASED if minus(wanted, free) else Reconciliation.STABLE
+    return CurrentAssignment(state, target_epoch, tidy(union(assigned, free)))
 
 
 def first_round(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.protocols.reconcile import Current, MemberState, advance, first_round
+from streaming.protocols.consumer.reconcile import CurrentAssignment as Current
+from streaming.protocols.consumer.reconcile import Reconciliation, advance, first_round
 
-S, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED, MemberState.UNRELEASED
+S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reconciliation.UNRELEASED
 
 
 @pytest.mark.parametrize(

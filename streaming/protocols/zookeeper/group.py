@@ -7,18 +7,15 @@ ephemeral), ``/consumers/{group}/offsets`` the positions, ``/brokers/ids`` and `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from assignors.model import Share, Topic
-from streaming.protocols.classic_state import MemberCalls, Stage
-from streaming.protocols.vocabulary import NOTHING, Cause, Client, Event
+from streaming.protocols.group import Group, Member
+from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, Reason
 
 
-class Phase(StrEnum):
+class ZooKeeperPhase(StrEnum):
     """Where the group stands; nobody in particular knows it."""
 
     EMPTY = "Empty"
@@ -26,7 +23,7 @@ class Phase(StrEnum):
     STABLE = "Stable"
 
 
-class View(NamedTuple):
+class ZooKeeperView(NamedTuple):
     """What is under the watched paths after a change, and when the ensemble's leader had it."""
 
     number: int
@@ -35,70 +32,55 @@ class View(NamedTuple):
     topics: Mapping[str, Topic]
 
 
-class Member(Struct, frozen=True):
+class ZooKeeperMember(Member, frozen=True, gc=False):
     """A consumer: its process, its nodes, and its view."""
 
-    client: Client
-    stage: Stage = Stage.STARTING
-    call: int = 0
-    incarnation: int = 0
-    #: Its node under ``ids`` exists.
-    registered: bool = False
-    #: What it consumes; its nodes under ``owners`` are the same or will be gone with its session.
-    owned: Share = NOTHING
+    #: Its nodes under ``owners``: what it consumes, and, once it has crashed, what its session still holds.
     nodes: Share = NOTHING
     #: It works on a rebalance (or waits to try again).
     busy: bool = False
     #: The change that it rebalanced for last, and the newest one it was notified of.
     seen: int = 0
     notified: int = 0
-    said: tuple[str, ...] = ()
 
 
-class State(Struct, frozen=True):
+class ZooKeeperGroup(Group, frozen=True):
     """A group as its ZooKeeper paths show it."""
 
-    members: Mapping[str, Member] = {}
-    topics: Mapping[str, Topic] = {}
+    members: Mapping[str, ZooKeeperMember] = {}
     #: Newest last; older ones are kept while somebody may still read them.
-    views: tuple[View, ...] = ()
+    views: tuple[ZooKeeperView, ...] = ()
     #: Rounds so far: there are no generations.
     rounds: int = 0
-    causes: tuple[Cause, ...] = ()
-    cause: Cause = Cause("member.joined")
+    #: What has changed since the last round.
+    reasons: tuple[Reason, ...] = ()
+    #: What everyone had after the last round.
     held: Mapping[str, Share] = {}
-    wanted: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Registered(MemberCalls):
+class Registered(MemberCalls, frozen=True):
     """Consumers create (or rewrite) their nodes under ``ids``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closed(MemberCalls):
+class Closed(MemberCalls, frozen=True):
     """Consumers close their sessions: all their nodes are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionGone(MemberCalls):
+class SessionGone(MemberCalls, frozen=True):
     """ZooKeeper has not heard of consumers for the session timeout: all their nodes are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched(MemberCalls):
+class Watched(MemberCalls, frozen=True):
     """Watches fire at consumers: they read, stop, and release what they own."""
 
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed(MemberCalls):
+class Claimed(MemberCalls, frozen=True):
     """Consumers create their nodes under ``owners``."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokersChanged(Event):
+class BrokersChanged(MachineEvent, frozen=True):
     """A node under ``/brokers/ids`` or ``/brokers/topics`` changed."""
 
     kind: str = "topic.partitions_changed"

@@ -9,22 +9,22 @@ from __future__ import annotations
 from assignors.model import Share
 from assignors.shares import minus, only
 from streaming.protocols import vote
-from streaming.protocols.classic import Classic
-from streaming.protocols.classic_state import Member
-from streaming.protocols.eager import Eager
+from streaming.protocols.classic.eager import Eager
+from streaming.protocols.classic.group import ClassicMember
+from streaming.protocols.classic.machine import Classic
 from streaming.protocols.vocabulary import NOTHING, Setup
 
 
 class Cooperative(Eager):
     """Keeps what it owns through the join, revokes owned − assigned after it, and joins again if that was any."""
 
-    def keeps(self, member: Member) -> Share:
+    def keeps(self, member: ClassicMember) -> Share:
         """All it owns of topics that it still subscribes to (``onJoinPrepare``)."""
         if not vote.cooperative(self.assignors(member)):
             return NOTHING
         return only(member.owned, member.client.topics)
 
-    def rejoins(self, member: Member, share: Share) -> bool:
+    def rejoins(self, member: ClassicMember, share: Share) -> bool:
         """``onJoinComplete``: "need to revoke partitions and re-join"."""
         return share is not member.owned and bool(minus(member.owned, share))
 

@@ -12,26 +12,34 @@ from msgspec import structs
 
 from assignors.shares import tidy
 from streaming.protocols import vote
-from streaming.protocols.classic_state import (
-    LIVE,
+from streaming.protocols.classic.group import (
+    ClassicMember,
+    ClassicPhase,
     InitialDelayOver,
     JoinGroup,
     JoinTimeout,
     LeaveGroup,
-    Member,
-    Phase,
+    RebalanceInProgress,
+    RebalanceTimer,
     SessionExpired,
-    Stage,
     SyncGroup,
     SyncTimeout,
-    Told,
 )
-from streaming.protocols.classic_step import Step, forget
-from streaming.protocols.vocabulary import NOTHING, Ended, Handover, Round, Setup, next_beat
+from streaming.protocols.classic.step import ClassicStep, forgotten
+from streaming.protocols.group import GONE, LIVE, Stage
+from streaming.protocols.vocabulary import (
+    NOTHING,
+    Announced,
+    Ended,
+    Handover,
+    next_beat,
+    process,
+    told_as_one,
+)
 
 
-def join_group(step: Step, event: JoinGroup) -> None:
-    """JoinGroup requests: the unknown and dynamic get a member id first, the others wait or start a rebalance."""
+def join_group(step: ClassicStep, event: JoinGroup) -> None:
+    """JoinGroup requests: new dynamic members are told their ids first; the others wait, or start a rebalance."""
     names = step.waiting(event, (Stage.STARTING, Stage.JOINING))
     step.send("JoinGroup", len(names))
     told: list[str] = []
@@ -43,12 +51,10 @@ def join_group(step: Step, event: JoinGroup) -> None:
             accepted.append(name)
             continue
         taken = taken or {other.member_id for other in step.members.values()}
-        member_id = own_id(step.setup, name, member.incarnation, taken)
+        member_id = step.own_id(name, member.incarnation, taken)
         taken.add(member_id)
-        needs_id = step.rules.member_id_required and not _static(step, member)
-        step.members[name] = structs.replace(
-            member, member_id=member_id, pending=needs_id, stage=Stage.JOINING, heard=step.at
-        )
+        needs_id = step.rules.member_id_required and not step.static(member)
+        step.update(name, member_id=member_id, pending=needs_id, stage=Stage.JOINING, heard=step.at)
         (told if needs_id else accepted).append(name)
     if told:
         step.later(JoinGroup(step.network(2), step.calls(told)))
@@ -56,17 +62,7 @@ def join_group(step: Step, event: JoinGroup) -> None:
         _accept(step, accepted)
 
 
-def own_id(setup: Setup, name: str, incarnation: int, taken: Container[str]) -> str:
-    """A member id that nobody else in the group has; a crashed process may still be counted under its own."""
-    member_id = setup.member_id(name, incarnation)
-    return f"{member_id}~{incarnation}" if member_id in taken else member_id
-
-
-def _static(step: Step, member: Member) -> bool:
-    return step.rules.static and member.client.instance_id is not None
-
-
-def _accept(step: Step, names: Sequence[str]) -> None:
+def _accept(step: ClassicStep, names: Sequence[str]) -> None:
     new: list[str] = []
     replaced: list[str] = []
     subscribed: list[str] = []
@@ -102,9 +98,9 @@ def _accept(step: Step, names: Sequence[str]) -> None:
     _arrived(step, names, new, replaced)
 
 
-def _instance(step: Step, name: str, member: Member) -> str | None:
+def _instance(step: ClassicStep, name: str, member: ClassicMember) -> str | None:
     """Takes over the place of a known member with the same instance id; a live one is fenced by it."""
-    if not _static(step, member):
+    if not step.static(member):
         return None
     instance = member.client.instance_id
     for other, record in step.members.items():
@@ -112,9 +108,8 @@ def _instance(step: Step, name: str, member: Member) -> str | None:
             continue
         step.update(name, assigned=record.assigned, part=record.part)
         step.out.append(Handover(other, name))
-        if step.get("leader") == other:
-            step.set(leader=name)
-        if record.stage in (Stage.CRASHED, Stage.AWAY) and other.startswith(f"{name}~"):
+        step.renamed(other, name)
+        if record.stage in (Stage.CRASHED, Stage.AWAY) and process(other) == name:
             del step.members[other]
             return other
         step.quiet([other])
@@ -127,15 +122,15 @@ def _instance(step: Step, name: str, member: Member) -> str | None:
     return None
 
 
-def _arrived(step: Step, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
+def _arrived(step: ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
     """What JoinGroup requests set off, by where the group stands."""
-    if step.phase is Phase.EMPTY:
+    if step.group.phase is ClassicPhase.EMPTY:
         _begin(step, newcomer=len(new) > 1)
-    elif step.phase is Phase.PREPARING:
-        if step.get("initial") and new:
+    elif step.group.phase is ClassicPhase.PREPARING:
+        if step.group.initial and new:
             step.set(newcomer=True)
         maybe_complete(step)
-    elif step.phase is Phase.STABLE and len(replaced) == len(names) and _same_vote(step):
+    elif step.group.phase is ClassicPhase.STABLE and len(replaced) == len(names) and _same_vote(step):
         # "Static member which joins during Stable stage … will not trigger a rebalance."
         for name in names:
             step.update(name, joined=False, stage=Stage.SYNCING)
@@ -144,17 +139,17 @@ def _arrived(step: Step, names: Sequence[str], new: Sequence[str], replaced: Seq
         prepare(step)
 
 
-def _same_vote(step: Step) -> bool:
+def _same_vote(step: ClassicStep) -> bool:
     lists = {name: member.assignors for name, member in step.known().items()}
-    return bool(vote.select(lists) == step.get("assignor"))
+    return vote.select(lists) == step.group.assignor
 
 
-def _begin(step: Step, *, newcomer: bool) -> None:
+def _begin(step: ClassicStep, *, newcomer: bool) -> None:
     """The group was empty: more members may come within the initial delay."""
     delay = step.timing.initial_rebalance_delay_ms
-    attempt = step.get("attempt") + 1
+    attempt = step.group.attempt + 1
     step.set(
-        phase=Phase.PREPARING,
+        phase=ClassicPhase.PREPARING,
         attempt=attempt,
         initial=True,
         newcomer=newcomer,
@@ -163,12 +158,12 @@ def _begin(step: Step, *, newcomer: bool) -> None:
     step.later(InitialDelayOver(step.at + delay, attempt))
 
 
-def initial_delay_over(step: Step, event: InitialDelayOver) -> None:
+def initial_delay_over(step: ClassicStep, event: InitialDelayOver) -> None:
     """``tryCompleteInitialRebalanceElseSchedule``: again while members arrive, up to the rebalance timeout."""
-    if event.attempt != step.get("attempt") or not step.get("initial"):
+    if event.attempt != step.group.attempt or not step.group.initial:
         return
-    delay, remaining = step.timing.initial_rebalance_delay_ms, step.get("remaining_ms")
-    if step.get("newcomer") and remaining:
+    delay, remaining = step.timing.initial_rebalance_delay_ms, step.group.remaining_ms
+    if step.group.newcomer and remaining:
         step.set(newcomer=False, remaining_ms=max(remaining - delay, 0))
         step.later(InitialDelayOver(step.at + min(delay, remaining), event.attempt))
         return
@@ -176,32 +171,31 @@ def initial_delay_over(step: Step, event: InitialDelayOver) -> None:
     complete(step)
 
 
-def prepare(step: Step) -> None:
-    """``prepareRebalance``: everyone has to join again; members in SyncGroup hear of it at once."""
-    step.set(phase=Phase.PREPARING, attempt=step.get("attempt") + 1, initial=False)
-    told: dict[int, list[str]] = {}
+def prepare(step: ClassicStep) -> None:
+    """``prepareRebalance``: everyone has to join again. Members in SyncGroup are told at once."""
+    step.set(phase=ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
+    told: dict[str, int] = {}
     network, every = step.timing.network_ms, step.timing.heartbeat_ms
-    next_beats: dict[int, int] = {}  # members mostly beat in step
     for name, member in step.members.items():
         if not member.known or member.joined:
             continue
         if member.stage is Stage.SYNCING:
-            told.setdefault(step.network(), []).append(name)
+            told[name] = step.network()
         elif member.stage is Stage.STABLE and member.beat_from is not None:
-            since = member.beat_from
-            if since not in next_beats:
-                next_beats[since] = next_beat(since, step.at - network, every)
-            beat = next_beats[since]
-            told.setdefault(beat + 2 * network + step.timing.busy_ms(name), []).append(name)
-    for at, names in told.items():
-        step.later(Told(at, step.calls(names)))
+            beat = next_beat(member.beat_from, step.at - network, every)
+            told[name] = beat + 2 * network + step.timing.busy_ms(name)
+    step.later_each(RebalanceInProgress, told)
     if not maybe_complete(step):
-        step.later(JoinTimeout(step.at + step.timing.rebalance_timeout_ms, step.get("attempt")))
+        _set_timer(step, JoinTimeout)
 
 
-def maybe_complete(step: Step) -> bool:
+def _set_timer(step: ClassicStep, timer: type[RebalanceTimer]) -> None:
+    step.later(timer(step.at + step.timing.rebalance_timeout_ms, step.group.attempt))
+
+
+def maybe_complete(step: ClassicStep) -> bool:
     """``maybeCompleteJoinPhase``: ends the join phase when everyone is there."""
-    if step.phase is not Phase.PREPARING or step.get("initial"):
+    if step.group.phase is not ClassicPhase.PREPARING or step.group.initial:
         return False
     for member in step.members.values():
         if (member.known and not member.joined) or member.pending:
@@ -210,39 +204,39 @@ def maybe_complete(step: Step) -> bool:
     return True
 
 
-def join_timeout(step: Step, event: JoinTimeout) -> None:
-    """Who did not rejoin in time is out, unless it is static."""
-    if event.attempt == step.get("attempt") and step.phase is Phase.PREPARING:
+def join_timeout(step: ClassicStep, event: JoinTimeout) -> None:
+    """Members that did not join again in time are out, unless they are static."""
+    if event.attempt == step.group.attempt and step.group.phase is ClassicPhase.PREPARING:
         complete(step)
 
 
-def complete(step: Step) -> None:
-    """``completeClassicGroupJoin``: the next generation, with whom has joined."""
+def complete(step: ClassicStep) -> None:
+    """``completeClassicGroupJoin``: the next generation, of the members that have joined."""
     late = [
         name
         for name, member in step.members.items()
-        if member.known and not member.joined and not _static(step, member)
+        if member.known and not member.joined and not step.static(member)
     ]
     if late:
         _drop(step, late, "member.fenced")
     known = step.known()
     if known and not any(member.joined for member in known.values()):
-        step.later(JoinTimeout(step.at + step.timing.rebalance_timeout_ms, step.get("attempt")))
+        _set_timer(step, JoinTimeout)
         return
-    generation = step.get("generation") + 1
+    generation = step.group.generation + 1
     if not known:
-        step.set(phase=Phase.EMPTY, generation=generation, assignor=None, leader=None)
+        step.set(phase=ClassicPhase.EMPTY, generation=generation, assignor="", leader="")
         announce(step)
         return
-    leader = step.get("leader")
+    leader = step.group.leader
     if leader not in known or not known[leader].joined:
         leader = next(name for name in step.order(known) if known[name].joined)
     assignor = vote.select({name: member.assignors for name, member in known.items()})
-    step.set(phase=Phase.COMPLETING, generation=generation, leader=leader, assignor=assignor)
+    step.set(phase=ClassicPhase.COMPLETING, generation=generation, leader=leader, assignor=assignor)
     _answer(step, known)
 
 
-def _answer(step: Step, known: Mapping[str, Member]) -> None:
+def _answer(step: ClassicStep, known: Mapping[str, ClassicMember]) -> None:
     """JoinGroup is answered: members go on to SyncGroup, or have their share already (first version)."""
     ready: list[str] = []
     silent: list[str] = []
@@ -260,17 +254,17 @@ def _answer(step: Step, known: Mapping[str, Member]) -> None:
         step.reply(ready)
         return
     step.later(SyncGroup(step.network(2), step.calls(ready)))
-    step.later(SyncTimeout(step.at + step.timing.rebalance_timeout_ms, step.get("attempt")))
+    _set_timer(step, SyncTimeout)
 
 
-def sync_group(step: Step, event: SyncGroup) -> None:
+def sync_group(step: ClassicStep, event: SyncGroup) -> None:
     """SyncGroup requests: they wait for the leader's; then each is answered with its share."""
     names = step.waiting(event, (Stage.SYNCING,))
     step.send("SyncGroup", len(names))
-    if step.phase is Phase.STABLE:
+    if step.group.phase is ClassicPhase.STABLE:
         step.reply(names)
-    elif step.phase is Phase.COMPLETING:
-        if step.get("leader") not in names:
+    elif step.group.phase is ClassicPhase.COMPLETING:
+        if step.group.leader not in names:
             for name in names:
                 step.update(name, synced=True, heard=step.at)
             return
@@ -280,9 +274,12 @@ def sync_group(step: Step, event: SyncGroup) -> None:
         step.reply(waiting)
 
 
-def sync_timeout(step: Step, event: SyncTimeout) -> None:
-    """``expirePendingSync``: who never sent SyncGroup is out, and the others begin again."""
-    if event.attempt != step.get("attempt") or step.phase not in (Phase.COMPLETING, Phase.STABLE):
+def sync_timeout(step: ClassicStep, event: SyncTimeout) -> None:
+    """``expirePendingSync``: members that never sent SyncGroup are out, and the others begin again."""
+    if event.attempt != step.group.attempt or step.group.phase not in (
+        ClassicPhase.COMPLETING,
+        ClassicPhase.STABLE,
+    ):
         return
     late = [
         name
@@ -290,92 +287,81 @@ def sync_timeout(step: Step, event: SyncTimeout) -> None:
         if member.known
         and not member.synced
         and member.stage is not Stage.STABLE
-        and (step.phase is Phase.COMPLETING or member.stage is Stage.SYNCING)
+        and (step.group.phase is ClassicPhase.COMPLETING or member.stage is Stage.SYNCING)
     ]
     if late:
         _drop(step, late, "member.fenced")
         prepare(step)
 
 
-def assign(step: Step, heard: Container[str] = ()) -> None:
+def assign(step: ClassicStep, heard: Container[str] = ()) -> None:
     """Every known member gets its share, those away included; the group is stable.
 
     ``heard``: whose SyncGroup has come now.
     """
     known = step.known()
     shares = step.rules.assign(step, step.order(known))
-    generation = step.get("generation")
+    generation = step.group.generation
     for name, member in known.items():
         share = shares.get(name) or NOTHING
         share = member.assigned if share == member.assigned else tidy(share)
         at = step.at if name in heard else member.heard
         step.members[name] = structs.replace(member, assigned=share, synced=False, heard=at, part=generation)
-    step.set(phase=Phase.STABLE, assigned_with=step.topics)
+    step.set(phase=ClassicPhase.STABLE, assigned_with=step.group.topics)
 
 
-def leave_group(step: Step, event: LeaveGroup) -> None:
+def leave_group(step: ClassicStep, event: LeaveGroup) -> None:
     """LeaveGroup requests: the members are out at once."""
     names = step.waiting(event, (Stage.LEAVING,))
     if names:
         _remove(step, names, "member.left")
 
 
-def session_expired(step: Step, event: SessionExpired) -> None:
+def session_expired(step: ClassicStep, event: SessionExpired) -> None:
     """Members that fell silent are out."""
     names = step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN))
-    names = [name for name in names if step.members[name].known or step.members[name].pending]
+    names = [name for name in names if step.members[name].counted]
     if names:
         _remove(step, names, "member.fenced")
 
 
-def _remove(step: Step, names: Sequence[str], kind: str) -> None:
-    counted = [name for name in names if step.members[name].known]
+def _remove(step: ClassicStep, names: Sequence[str], kind: str) -> None:
+    known = any(step.members[name].known for name in names)
     _drop(step, names, kind)
-    if not counted:
-        maybe_complete(step)  # only somebody who was told its id is gone: nobody waits for it any more
-    elif step.phase in (Phase.STABLE, Phase.COMPLETING):
+    if known and step.group.phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING):
         prepare(step)
     else:
-        maybe_complete(step)
+        maybe_complete(step)  # nobody waits for them any more
 
 
-def _drop(step: Step, names: Sequence[str], kind: str) -> None:
-    """Takes members out of the group; a process that is gone is forgotten, one that is frozen will hear of it."""
-    counted = [name for name in names if step.members[name].known]
+def _drop(step: ClassicStep, names: Sequence[str], kind: str) -> None:
+    """Takes members out of the group. A process that still runs, or is frozen, has to find that out."""
+    known = [name for name in names if step.members[name].known]
     for name in names:
         member = step.members[name]
-        if member.stage in (Stage.CRASHED, Stage.AWAY, Stage.LEAVING):
+        if member.stage in GONE:
             del step.members[name]
         else:
-            step.members[name] = structs.replace(forget(member), owned=NOTHING, call=member.call + 1)
-    if counted:
-        step.caused(kind, counted)
+            step.members[name] = structs.replace(forgotten(member), call=member.call + 1)
+    if known:
+        step.caused(kind, known)
     if step.leader_is_gone():
-        known = step.known()
-        step.set(leader=step.order(known)[0] if known else None)
+        left = step.known()
+        step.set(leader=step.order(left)[0] if left else "")
 
 
-def announce(step: Step) -> None:
+def announce(step: ClassicStep) -> None:
     """The members know this generation's assignment: it counts as a round."""
-    generation = step.get("generation")
-    if generation == step.get("announced"):
+    generation = step.group.generation
+    if generation == step.group.announced:
         return
-    causes = step.get("causes")
-    cause = step.get("cause")
-    if causes:
-        kind = causes[0].kind
-        names = [name for one in causes if one.kind == kind for name in one.members]
-        cause = type(cause)(kind, tuple(dict.fromkeys(plain(name) for name in names)))
-    # Who has joined since is of the next generation.
+    # Members that have joined since belong to the next generation.
     after = {
         name: member.assigned
         for name, member in step.members.items()
         if member.known and member.part == generation
     }
-    step.set(announced=generation, causes=(), cause=cause)
-    step.out.append(Round(generation, bool(causes), cause, after))
-
-
-def plain(name: str) -> str:
-    """The process behind a record: a crashed one that came back has left ``name~1`` behind."""
-    return name.partition("~")[0]
+    reasons = step.group.reasons
+    reason = told_as_one(reasons, step.group.reason)
+    step.set(announced=generation, reasons=(), reason=reason)
+    step.out.append(Announced(generation, bool(reasons), reason, after))

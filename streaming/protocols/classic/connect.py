@@ -15,9 +15,9 @@ from assignors.connect.model import State as Memory
 from assignors.connect.model import Work
 from assignors.model import Share
 from assignors.shares import minus
-from streaming.protocols.classic import Classic
-from streaming.protocols.classic_state import DelayOver, Member
-from streaming.protocols.classic_step import Step
+from streaming.protocols.classic.group import ClassicMember, DelayOver
+from streaming.protocols.classic.machine import Classic
+from streaming.protocols.classic.step import ClassicStep
 from streaming.protocols.vocabulary import NOTHING, Setup
 
 
@@ -38,21 +38,21 @@ class Incremental:
     member_id_required = True
     subscribes = False
 
-    def assignors(self, member: Member) -> tuple[str, ...]:
+    def assignors(self, member: ClassicMember) -> tuple[str, ...]:
         """``connect.protocol = compatible``."""
         del member
         return ("incremental",)
 
-    def keeps(self, member: Member) -> Share:
+    def keeps(self, member: ClassicMember) -> Share:
         """Everything goes on."""
         return member.owned
 
-    def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
         """The leader runs ``IncrementalCooperativeAssignor`` with what it remembers."""
-        leader = step.get("leader")
-        generation = step.get("generation")
+        leader = step.group.leader
+        generation = step.group.generation
         incarnation = step.members[leader].incarnation
-        last = step.get("memory")
+        last = step.group.memory
         stays = last is not None and (last.leader, last.incarnation) == (leader, incarnation)
         work = last.work if last is not None else {}
         ids = {step.members[name].member_id: name for name in order}
@@ -62,7 +62,7 @@ class Incremental:
         answer = incremental.assign(
             last.memory if stays else Memory(),
             running,
-            {name: topic.partitions for name, topic in step.topics.items()},
+            {name: topic.partitions for name, topic in step.group.topics.items()},
             step.at,
             max_delay_ms=step.timing.scheduled_rebalance_delay_ms,
             generation=generation,
@@ -76,7 +76,7 @@ class Incremental:
             step.later(DelayOver(step.at + answer.delay_ms, generation))
         return {name: _share(done) for name, done in after.items()}
 
-    def rejoins(self, member: Member, share: Share) -> bool:
+    def rejoins(self, member: ClassicMember, share: Share) -> bool:
         """A worker that had to stop something joins again, so that others may get it."""
         return share is not member.owned and bool(minus(member.owned, share))
 
@@ -84,31 +84,31 @@ class Incremental:
 class EagerWorkers(Incremental):
     """``connect.protocol = eager``: all stop, connectors and tasks go round."""
 
-    def assignors(self, member: Member) -> tuple[str, ...]:
+    def assignors(self, member: ClassicMember) -> tuple[str, ...]:
         """``connect.protocol = eager``."""
         del member
         return ("eager",)
 
-    def keeps(self, member: Member) -> Share:
+    def keeps(self, member: ClassicMember) -> Share:
         """Nothing."""
         del member
         return NOTHING
 
-    def assign(self, step: Step, order: Sequence[str]) -> Mapping[str, Share]:
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
         """``EagerAssignor``: over sorted workers."""
         ids = {step.members[name].member_id: name for name in order}
         answer = connect_eager.assign(
-            list(ids), {name: topic.partitions for name, topic in step.topics.items()}
+            list(ids), {name: topic.partitions for name, topic in step.group.topics.items()}
         )
         return {ids[member_id]: _share(done) for member_id, done in answer.items()}
 
-    def rejoins(self, member: Member, share: Share) -> bool:
+    def rejoins(self, member: ClassicMember, share: Share) -> bool:
         """Never."""
         del member, share
         return False
 
 
-def _running(work: Work, member: Member) -> Work:
+def _running(work: Work, member: ClassicMember) -> Work:
     """What a worker reports, in the order of the wire; nothing when it is new or came back empty."""
     if member.claim_generation < 0:
         return Work()

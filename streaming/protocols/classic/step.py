@@ -1,0 +1,216 @@
+"""One step of a JoinGroup machine: what every handler uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import structs
+
+from assignors.java import DEFAULT_CAPACITY, in_hash_order
+from assignors.model import Share
+from streaming.protocols.classic.group import (
+    Assigned,
+    ClassicGroup,
+    ClassicMember,
+    ClassicPhase,
+    JoinGroup,
+    LeaveGroup,
+    MetadataSeen,
+    SessionExpired,
+)
+from streaming.protocols.group import Stage
+from streaming.protocols.step import CoordinatedStep
+from streaming.protocols.vocabulary import NOTHING, Reason, Setup
+
+
+class Rules(Protocol):
+    """Where the JoinGroup protocols differ."""
+
+    #: The coordinator assigns and answers JoinGroup with the share: there is no SyncGroup.
+    coordinator_assigns: bool
+    #: Knows ``group.instance.id``.
+    static: bool
+    #: A new dynamic member is told its id first (JoinGroup v4).
+    member_id_required: bool
+    #: Members choose topics; Connect's workers run every connector.
+    subscribes: bool
+
+    def assignors(self, member: ClassicMember) -> tuple[str, ...]:
+        """What a member's JoinGroup lists."""
+        ...
+
+    def keeps(self, member: ClassicMember) -> Share:
+        """What a member goes on consuming while it joins."""
+        ...
+
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
+        """Every known member's share; ``order`` is that of the JoinGroup response."""
+        ...
+
+    def rejoins(self, member: ClassicMember, share: Share) -> bool:
+        """Whether a member that owned partitions and now has ``share`` joins again at once."""
+        ...
+
+
+class ClassicStep(CoordinatedStep[ClassicGroup, ClassicMember]):
+    """A group of a JoinGroup protocol while one event is applied, and the outputs so far."""
+
+    member = ClassicMember
+    farewell = "LeaveGroup"
+
+    def __init__(self, group: ClassicGroup, at: int, setup: Setup, rules: Rules) -> None:
+        super().__init__(group, at, setup)
+        self.rules = rules
+
+    def order(self, known: Mapping[str, ClassicMember]) -> list[str]:
+        """Names in the order of the broker's HashMap of members."""
+        return in_table(known, self.group.most)
+
+    def counted_in(self, names: Sequence[str]) -> None:
+        """The coordinator knows these members from now on."""
+        for place, name in enumerate(names, self.group.places + 1):
+            self.update(name, known=True, place=place)
+        there = sum(member.known for member in self.members.values())
+        self.set(places=self.group.places + len(names), most=max(self.group.most, there))
+
+    def said(self) -> frozenset[str]:
+        """The topics that known members subscribe to, as they said in JoinGroup."""
+        return frozenset(topic for member in self.members.values() if member.known for topic in member.said)
+
+    def leader_is_gone(self) -> bool:
+        """Whether the group has no leader among its known members."""
+        leader = self.members.get(self.group.leader)
+        return leader is None or not leader.known
+
+    def caused(self, kind: str, names: Iterable[str] = ()) -> None:
+        """One more reason for the next round."""
+        self.set(reasons=(*self.group.reasons, Reason(kind, tuple(names))))
+
+    def heartbeat(self, member: ClassicMember) -> tuple[str, int]:
+        """Every ``heartbeat.interval.ms``."""
+        del member
+        return "Heartbeat", self.timing.heartbeat_ms
+
+    def subscribed(self, live: Collection[ClassicMember]) -> frozenset[str]:
+        """The topics that these live members subscribe to; for Connect's workers, every connector."""
+        return super().subscribed(live) if self.rules.subscribes or not live else frozenset(self.group.topics)
+
+    def reply(self, names: Collection[str]) -> None:
+        """Answers with shares are on their way."""
+        if names:
+            self.later(Assigned(self.network(), self.calls(names), self.group.generation))
+
+    def join(self, names: Iterable[str]) -> None:
+        """Members send JoinGroup now: they stop what their protocol makes them stop, and send no heartbeats."""
+        names = list(names)
+        self.quiet(names)
+        stopped: dict[str, Share] = {}
+        members, keeps = self.members, self.rules.keeps
+        for name in names:
+            member = members[name]
+            keep = keeps(member)
+            if keep is not member.owned:
+                stopped[name] = keep
+            members[name] = structs.replace(
+                member, stage=Stage.JOINING, call=member.call + 1, beat_from=None, owned=keep, synced=False
+            )
+        self.consume(stopped)
+        if names:
+            self.later(JoinGroup(self.network(), self.calls(names)))
+
+    def begin_anew(self, name: str) -> None:
+        """A process that the coordinator does not know any more has to join as if it had just started."""
+        member = self.members[name]
+        self.members[name] = structs.replace(
+            forgotten(member),
+            stage=Stage.STARTING,
+            call=member.call + 1,
+            beat_from=None,
+            generation=-1,
+            incarnation=self.incarnation(name),
+        )
+
+    # The life of a process.
+
+    def knock(self, names: Collection[str]) -> None:
+        """JoinGroup without a member id."""
+        self.later(JoinGroup(self.network(3), self.calls(names)))
+
+    def renamed(self, before: str, after: str) -> None:
+        """The leader's name may be among what the coordinator keeps."""
+        if self.group.leader == before:
+            self.set(leader=after)
+
+    def static(self, member: ClassicMember) -> bool:
+        """It has a ``group.instance.id``, and the protocol knows that (KIP-345)."""
+        return self.rules.static and member.client.instance_id is not None
+
+    def goodbye(self, names: Collection[str]) -> None:
+        """LeaveGroup."""
+        self.later(LeaveGroup(self.network(), self.calls(names)))
+
+    def watch(self, names: Collection[str]) -> None:
+        """Sessions end one session timeout after members were last heard from.
+
+        A member whose JoinGroup waits has no running session: it gets one when the join phase ends.
+        """
+        expiries = {}
+        for name in names:
+            member = self.members[name]
+            if (member.known and not member.joined) or member.pending:
+                expiries[name] = max(self.last_heard(member) + self.timing.session_timeout_ms, self.at)
+        self.later_each(SessionExpired, expiries)
+
+    def thawed(self, name: str) -> None:
+        """In time, it goes on or waits where the group is; too late, it has lost everything and joins anew."""
+        member = self.members[name]
+        if not member.known:
+            self.send("Heartbeat" if member.generation >= 0 else self.hello)
+            self.begin_anew(name)
+            self.knock([name])
+            return
+        self.update(name, call=member.call + 1)
+        if member.joined:
+            self.update(name, stage=Stage.JOINING)
+        elif self.group.phase is ClassicPhase.STABLE and member.generation == self.group.generation:
+            self.update(name, stage=Stage.STABLE, beat_from=self.at, heard=self.at)
+            self.consume({name: member.owned})
+            self.later(MetadataSeen(self.network()))  # what changed while it did not look
+        else:
+            self.join([name])
+
+    def resubscribed(self, names: Collection[str]) -> None:
+        """A member joins again with its new topics: now, or when its rebalance is over."""
+        if self.rules.subscribes:
+            self.join(
+                name
+                for name in names
+                if self.members[name].stage is Stage.STABLE
+                and self.members[name].said != self.members[name].client.topics
+            )
+
+
+def in_table(known: Mapping[str, ClassicMember], most: int) -> list[str]:
+    """Names as a HashMap by member id iterates them that has held ``most`` members at once."""
+    names = sorted(known, key=lambda name: known[name].place)
+    by_id = {known[name].member_id: name for name in names}
+    capacity = DEFAULT_CAPACITY
+    while most * 4 > capacity * 3:
+        capacity *= 2
+    return [by_id[member_id] for member_id in in_hash_order(list(by_id), capacity=capacity)]
+
+
+def forgotten(member: ClassicMember) -> ClassicMember:
+    """The member once the coordinator does not know it any more; what it owned is lost."""
+    return structs.replace(
+        member,
+        known=False,
+        pending=False,
+        joined=False,
+        synced=False,
+        member_id="",
+        assigned=NOTHING,
+        claim=NOTHING,
+        owned=NOTHING,
+    )

@@ -1,0 +1,291 @@
+"""The coordinator of the consumer protocol: epochs, targets, reconciliation (``GroupMetadataManager``, 4.3.1).
+
+The group epoch is bumped by joins, leaves, fences, other subscriptions and other metadata. The target follows
+with the next heartbeat, though no sooner than ``group.consumer.assignment.interval.ms`` after the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from assignors.model import Member as AssignorMember
+from assignors.model import Share
+from assignors.shares import common, minus, only
+from streaming.protocols import vote
+from streaming.protocols.consumer.group import (
+    AWAY_EPOCH,
+    ConsumerMember,
+    Expired,
+    Goodbye,
+    Heartbeat,
+    HeartbeatAnswered,
+    MetadataChanged,
+)
+from streaming.protocols.consumer.migration import downgrade, upgrade
+from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation, advance, first_round
+from streaming.protocols.consumer.step import HEARTBEAT, ConsumerStep
+from streaming.protocols.group import LIVE, Stage
+from streaming.protocols.vocabulary import NOTHING, Ended, Handover, next_beat
+
+
+def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
+    """Heartbeats: members join, report and are told. Those that change nothing are counted, not simulated."""
+    upgrade(step, event)
+    answered: list[str] = []
+    sent = step.at - step.timing.network_ms
+    before = step.group.group_epoch, step.group.outdated
+    for name in step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE)):
+        member = step.members[name]
+        known = member.known
+        if known and not event.full:
+            step.quiet([name], until=sent)
+        elif not member.classic:
+            step.send(HEARTBEAT)
+        if not known and not _join(step, name):
+            continue
+        member = step.update(name, heard=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
+        if member.classic:
+            if event.full or not known or _rejoins(step, member):
+                _join_and_sync(step, name, joins=not known)
+                answered.append(name)
+            continue
+        _subscription(step, name, member)
+        if _report(step, name, full=event.full or not known, joins=not known):
+            answered.append(name)
+    _tell(step, [name for name in answered if step.members[name].classic], 5)
+    _tell(step, [name for name in answered if not step.members[name].classic], 1)
+    step.settle()
+    same = before == (step.group.group_epoch, step.group.outdated)
+    beat_on(step, [name for name, _ in event.calls] if same else None)
+
+
+def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
+    """Whether a classic member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
+    current = member.current
+    if (
+        current.epoch < step.group.group_epoch
+        or current.state is Reconciliation.UNREVOKED
+        or step.group.outdated
+    ):
+        return True
+    if current.state is not Reconciliation.UNRELEASED:
+        return False
+    name = member.client.name
+    target = only(step.group.targets.get(name, NOTHING), member.said)
+    return not common(minus(target, current.assigned), _held_by_others(step, name, target))
+
+
+def _join_and_sync(step: ConsumerStep, name: str, *, joins: bool) -> None:
+    """A classic member's JoinGroup, with what it still owns, and its SyncGroup."""
+    step.send("JoinGroup")
+    step.send("SyncGroup")
+    member = step.members[name]
+    if not cooperates(member) and member.owned:
+        step.consume({name: NOTHING})
+        member = step.update(name, owned=NOTHING)
+    _subscription(step, name, member)
+    _report(step, name, full=True, joins=joins)
+
+
+def _tell(step: ConsumerStep, names: Sequence[str], ways: int) -> None:
+    """Answers arrive, and members act on them once they have processed the records they hold."""
+    arrives = step.network(ways)
+    # A member that owns nothing yet has no records to process.
+    step.later_each(
+        HeartbeatAnswered,
+        {name: arrives + (step.timing.busy_ms(name) if step.members[name].owned else 0) for name in names},
+    )
+
+
+def cooperates(member: ConsumerMember) -> bool:
+    """Whether a classic member keeps its partitions while it joins."""
+    return bool(member.client.assignors) and vote.cooperative(member.client.assignors)
+
+
+def _join(step: ConsumerStep, name: str) -> bool:
+    """Epoch 0: a new member, or a static one that is back (no new epoch). False: it is refused."""
+    member = step.members[name]
+    taken = {other.member_id for other in step.members.values()}
+    member_id = member.member_id or step.own_id(name, member.incarnation, taken)
+    if member.client.instance_id is not None:
+        for other, record in step.known().items():
+            if other != name and record.client.instance_id == member.client.instance_id:
+                if record.current.epoch != AWAY_EPOCH:
+                    _refuse(step, name, record)
+                    return False
+                _replace(step, other, name)
+                back = CurrentAssignment(Reconciliation.STABLE, 0, record.current.assigned)
+                step.counted_in(name, member_id=member_id, said=record.said, current=back)
+                return True
+    step.counted_in(name, member_id=member_id, said=member.client.topics)
+    step.caused("member.joined", [name])
+    return True
+
+
+def _refuse(step: ConsumerStep, name: str, holder: ConsumerMember) -> None:
+    """UNRELEASED_INSTANCE_ID ends a client.
+
+    When the process that holds the id has ended without telling anyone, whoever runs the new one starts it again
+    and again until the old session is over.
+    """
+    if holder.stage in LIVE:
+        del step.members[name]
+        step.out.append(Ended((name,)))
+        step.subscriptions()
+        return
+    member = step.update(name, stage=Stage.JOINING)
+    step.later(Heartbeat(step.at + step.heartbeat(member)[1], step.calls([name]), full=True))
+
+
+def _replace(step: ConsumerStep, other: str, name: str) -> None:
+    """A static member is back: it takes the place that waited for it."""
+    del step.members[other]
+    step.renamed(other, name)
+    first = step.group.first
+    if first is not None:
+        step.set(first={name if one == other else one: share for one, share in first.items()})
+    step.out.append(Handover(other, name))
+
+
+def _subscription(step: ConsumerStep, name: str, member: ConsumerMember) -> None:
+    if member.said != member.client.topics:
+        step.update(name, said=member.client.topics)
+        step.caused("member.subscription_changed", [name])
+    if step.group.outdated:
+        step.caused("topic.partitions_changed")
+
+
+def _report(step: ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
+    """Computes the target if it is time, and reconciles the member. Whether there is something to tell it."""
+    assign(step, name if joins else None)
+    member = step.members[name]
+    now = member.current
+    target = only(step.group.targets.get(name, NOTHING), member.said)
+    wanted_others = _held_by_others(step, name, target)
+    after = advance(now, target, step.group.target_epoch, wanted_others, member.owned if full else None)
+    if after is now or after == now:
+        return full and now.assigned != member.owned
+    if after.assigned is not now.assigned or now.revoking:
+        step.held(name, now, after)
+    step.update(
+        name,
+        current=after,
+        unrevoked_at=step.at
+        if after.state is Reconciliation.UNREVOKED and now.state is not Reconciliation.UNREVOKED
+        else member.unrevoked_at,
+    )
+    return after.assigned != now.assigned or after.revoking != now.revoking or full or member.classic
+
+
+def _held_by_others(step: ConsumerStep, name: str, target: Share) -> Share:
+    """Partitions of ``target`` that other members are assigned or have not given up yet."""
+    wanted = minus(target, step.members[name].current.assigned)
+    if not wanted:
+        return NOTHING
+    held = step.holders()
+    found = {}
+    for topic, partitions in wanted.items():
+        known = held.get(topic, {})
+        taken = [p for p in partitions if known.get(p, name) != name]
+        if taken:
+            found[topic] = taken
+    return found
+
+
+def assign(step: ConsumerStep, joins: str | None = None) -> None:
+    """``maybeUpdateTargetAssignment``: a target for the newest group epoch, if the interval allows it."""
+    epoch = step.group.group_epoch
+    if step.group.target_epoch >= epoch:
+        return
+    last = step.group.target_at
+    if last is not None and step.at < last + step.timing.assignment_interval_ms:
+        return
+    targets = step.group.targets
+    told = {}
+    for name in step.order(last=joins):
+        member = step.members[name]
+        told[name] = AssignorMember(
+            member.member_id,
+            member.said,
+            member.client.instance_id,
+            member.client.rack_id,
+            targets.get(name, NOTHING),
+            step.group.target_epoch,
+        )
+    after = {}
+    for name, share in step.shares("consumer", step.setup.assignor, told).items():
+        before = targets.get(name)
+        # Topics stay in the assignor's order: Java's map of the next assignment is filled in it.
+        now = {topic: list(partitions) for topic, partitions in share.items() if partitions}
+        after[name] = before if before == now else now
+    first = first_round(step.group.held, after, after)
+    step.set(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
+
+
+def beat_on(step: ConsumerStep, names: Iterable[str] | None = None) -> None:
+    """Schedules the next heartbeat of each member (or each of these) that has something to hear or to set off."""
+    epoch, outdated = step.group.group_epoch, step.group.outdated
+    due: dict[str, int] = {}
+    network = step.timing.network_ms
+    for name in step.members if names is None else names:
+        member = step.members.get(name)
+        if member is None or member.due or not member.known:
+            continue
+        if member.stage is not Stage.STABLE or member.beat_from is None:
+            continue
+        current = member.current
+        if outdated or current.epoch != epoch or current.state is not Reconciliation.STABLE:
+            _, every = step.heartbeat(member)
+            beat = next_beat(member.beat_from, step.at - network, every)
+            due[name] = beat + network if beat + network > step.at else beat + network + every
+    for name in due:
+        step.update(name, due=True)
+    step.later_each(Heartbeat, due)
+
+
+def goodbye(step: ConsumerStep, event: Goodbye) -> None:
+    """Epoch −1: out at once. Epoch −2: a static member keeps its place for its session timeout."""
+    names = step.waiting(event, (Stage.LEAVING, Stage.AWAY))
+    left = [name for name in names if step.members[name].stage is Stage.LEAVING]
+    for name in names:
+        if name not in left:
+            step.away(name)
+    remove(step, left, "member.left")
+
+
+def expired(step: ConsumerStep, event: Expired) -> None:
+    """Members that fell silent are fenced."""
+    remove(step, step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN)), "member.fenced")
+
+
+def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
+    """Takes members out, a new group epoch for each; their targets are free for the next assignment."""
+    known = [name for name in names if step.members[name].known]
+    step.set(most=max(step.group.most, len(step.known())))
+    for name in names:
+        member = step.members[name]
+        if member.stage is Stage.FROZEN:
+            nothing = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)
+            step.update(name, known=False, owned=NOTHING, current=nothing)
+        else:
+            del step.members[name]
+    if not known or downgrade(step, kind, known):
+        return
+    for name in known:
+        step.caused(kind, [name])
+    targets = {name: share for name, share in step.group.targets.items() if name not in known}
+    step.set(targets=targets)
+    if not step.known():
+        step.set(targets={}, first=None, second=False, outdated=False)
+        step.announce({})
+    elif step.group.first is not None:
+        first = {name: share for name, share in step.group.first.items() if name not in known}
+        step.set(first=first)
+    beat_on(step)
+
+
+def metadata_changed(step: ConsumerStep, event: MetadataChanged) -> None:
+    """If anyone subscribes to one of the topics, the next heartbeat of any member bumps the epoch."""
+    if any(topic in member.said for member in step.known().values() for topic in event.topics):
+        step.set(outdated=True)
+        beat_on(step)

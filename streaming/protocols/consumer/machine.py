@@ -1,0 +1,130 @@
+"""The consumer protocol's machine (KIP-848): tables, and where the group stands.
+
+A group whose members are all classic runs the cooperative machine inside; the first consumer member's
+heartbeat converts it (:mod:`streaming.protocols.consumer.migration`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from assignors.model import Share, Topic
+from streaming.protocols.consumer import coordinator, members, migration
+from streaming.protocols.consumer.group import (
+    ConsumerGroup,
+    ConsumerMember,
+    ConsumerPhase,
+    Expired,
+    Goodbye,
+    Heartbeat,
+    HeartbeatAnswered,
+    MetadataChanged,
+)
+from streaming.protocols.consumer.reconcile import Reconciliation
+from streaming.protocols.consumer.step import ConsumerStep
+from streaming.protocols.group import Stage
+from streaming.protocols.machine import Machine
+from streaming.protocols.table import Table, rows
+from streaming.protocols.vocabulary import (
+    CoordinatorFails,
+    MachineEvent,
+    Output,
+    Sent,
+    Setup,
+    TopicsChanged,
+)
+
+_EMPTY, _ASSIGNING, _RECONCILING, _STABLE = ConsumerPhase
+_ACTIVE = (_ASSIGNING, _RECONCILING, _STABLE)
+_ALL = tuple(ConsumerPhase)
+
+#: The coordinator: ``ConsumerGroup.ConsumerGroupState``.
+COORDINATOR: Table = {
+    **rows((_EMPTY,), Heartbeat, coordinator.heartbeat, _ALL, "epoch 0: join"),
+    **rows((_ASSIGNING,), Heartbeat, coordinator.heartbeat, _ACTIVE, "target computed"),
+    **rows((_RECONCILING,), Heartbeat, coordinator.heartbeat, _ACTIVE, "revoked, released"),
+    **rows((_STABLE,), Heartbeat, coordinator.heartbeat, _ACTIVE, "join, subscription, metadata"),
+    **rows(_ACTIVE, Goodbye, coordinator.goodbye, _ALL, "epoch −1"),
+    **rows((_EMPTY,), Goodbye, coordinator.goodbye),
+    **rows(_ACTIVE, Expired, coordinator.expired, _ALL, "fenced"),
+    **rows((_EMPTY,), Expired, coordinator.expired),
+    **rows(_ALL, HeartbeatAnswered, members.heartbeat_answered),
+    **rows(_ALL, TopicsChanged, members.topics_changed),
+    **rows(_ALL, MetadataChanged, coordinator.metadata_changed),
+    **rows(_ALL, CoordinatorFails, members.coordinator_fails),
+}
+
+_S, _UNREVOKED, _UNRELEASED = Reconciliation
+
+#: How a member reconciles (``CurrentAssignmentBuilder``); :func:`streaming.protocols.reconcile.advance` does it.
+RECONCILIATION: Table = {
+    **rows((_S,), Heartbeat, coordinator.heartbeat, (_S, _UNREVOKED, _UNRELEASED), "new target"),
+    **rows((_UNREVOKED,), Heartbeat, coordinator.heartbeat, (_UNREVOKED, _S, _UNRELEASED), "revoked"),
+    **rows((_UNRELEASED,), Heartbeat, coordinator.heartbeat, (_UNRELEASED, _S, _UNREVOKED), "released"),
+}
+
+
+class Consumer(Machine[ConsumerGroup, ConsumerMember]):
+    """KIP-848."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__("consumer", setup, COORDINATOR)
+        self.inner = migration.classic_machine(setup)
+
+    def initial(self, topics: Mapping[str, Topic]) -> ConsumerGroup:
+        """A group that nobody has joined yet."""
+        return ConsumerGroup(topics=topics)
+
+    def phase_of(self, group: ConsumerGroup) -> ConsumerPhase:
+        """``ConsumerGroup.maybeUpdateGroupState``."""
+        known = [member.current for member in group.members.values() if member.known]
+        epoch = group.target_epoch
+        if not known:
+            return _EMPTY
+        if group.group_epoch > epoch:
+            return _ASSIGNING
+        reached = all(current.epoch == epoch and current.state is _S for current in known)
+        return _STABLE if reached else _RECONCILING
+
+    def step(self, group: ConsumerGroup, at: int) -> ConsumerStep:
+        """A step of the group, apart from the classic group inside."""
+        return ConsumerStep(group, at, self.setup)
+
+    def apply(self, group: ConsumerGroup, event: MachineEvent) -> tuple[ConsumerGroup, tuple[Output, ...]]:
+        """As every machine does; what is the classic group's goes there."""
+        both = migration.split(group, event)
+        if both is not None:
+            between, first = self.apply(group, both[0])
+            after, second = self.apply(between, both[1])
+            return after, first + second
+        routed = migration.route(self.inner, group, event)
+        return super().apply(group, event) if routed is None else routed
+
+    def stable(self, group: ConsumerGroup) -> bool:
+        """Whether every known member has reached the newest target."""
+        if group.classic is not None and not self.inner.stable(group.classic):
+            return False
+        return (
+            self.phase_of(group) in (_EMPTY, _STABLE)
+            and not group.outdated
+            and all(
+                member.stage not in (Stage.STARTING, Stage.JOINING)
+                and (member.stage is not Stage.STABLE or member.owned == member.current.assigned)
+                for member in group.members.values()
+            )
+        )
+
+    def owned(self, group: ConsumerGroup) -> dict[str, Share]:
+        """What each process consumes now."""
+        owned = {} if group.classic is None else self.inner.owned(group.classic)
+        return owned | super().owned(group)
+
+    def heartbeats(self, group: ConsumerGroup, until: int) -> list[Sent]:
+        """Heartbeats that no step has counted yet."""
+        sent = [] if group.classic is None else self.inner.heartbeats(group.classic, until)
+        return sent + super().heartbeats(group, until)
+
+
+def machine(setup: Setup) -> Consumer:
+    """The consumer protocol."""
+    return Consumer(setup)

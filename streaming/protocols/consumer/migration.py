@@ -1,0 +1,242 @@
+"""Classic to consumer, online (``group.consumer.migration.policy=bidirectional``, KIP-848).
+
+While all members are classic the group is a classic group. The first consumer member's heartbeat converts it:
+the generation becomes the group epoch, each share the member's target and current assignment. Classic members
+then speak JoinGroup and SyncGroup to a consumer group. When its last consumer member leaves or is fenced, the group
+is converted back: the group epoch becomes the generation, and everyone joins again. (A static member that comes
+back as a classic one in the place of the last consumer member does not convert it here.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from msgspec import structs
+
+from assignors.model import Share
+from streaming.protocols.classic import cooperative
+from streaming.protocols.classic.coordinator import prepare
+from streaming.protocols.classic.group import ClassicGroup, ClassicMember, ClassicPhase, JoinGroup
+from streaming.protocols.classic.machine import COORDINATOR, Classic
+from streaming.protocols.classic.step import in_table
+from streaming.protocols.consumer.group import (
+    NEW_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    Expired,
+    Goodbye,
+    Heartbeat,
+    HeartbeatAnswered,
+    MetadataChanged,
+)
+from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
+from streaming.protocols.consumer.step import ConsumerStep
+from streaming.protocols.group import LIVE, CoordinatedMember, Stage
+from streaming.protocols.vocabulary import (
+    NOTHING,
+    CoordinatorFails,
+    MachineEvent,
+    MemberEvent,
+    Output,
+    Setup,
+    Start,
+    TopicsChanged,
+    UndefinedTransition,
+)
+
+_OWN = (Heartbeat, HeartbeatAnswered, Goodbye, Expired, MetadataChanged)
+#: What a classic group schedules for itself: void once the group has been converted.
+_CLASSIC = frozenset(event for _, event in COORDINATOR) - {TopicsChanged, CoordinatorFails}
+
+
+def classic_machine(setup: Setup) -> Classic:
+    """What a group of classic members runs: each client's own list decides, ``range`` when it has none."""
+    return cooperative.machine(replace(setup, assignor="range"))
+
+
+def route(
+    inner: Classic, group: ConsumerGroup, event: MachineEvent
+) -> tuple[ConsumerGroup, tuple[Output, ...]] | None:
+    """What the classic group, while it still is one, makes of an event; None for an event of the consumer group."""
+    if _is_classic(group, event):
+        if isinstance(event, TopicsChanged):
+            group = structs.replace(group, topics={**group.topics, **event.topics})
+        after, outputs = inner.apply(group.classic or inner.initial(group.topics), event)
+        return structs.replace(group, classic=after), outputs
+    return (group, ()) if type(event) in _CLASSIC else None
+
+
+def split(group: ConsumerGroup, event: MachineEvent) -> tuple[MachineEvent, MachineEvent] | None:
+    """An event about members of the classic group and about others as two events; None for any other event."""
+    if group.classic is None or not isinstance(event, MemberEvent):
+        return None
+    others = tuple(name for name in event.names if name in group.members)
+    if not others or len(others) == len(event.names):
+        return None
+    mine = tuple(name for name in event.names if name not in group.members)
+    return structs.replace(event, names=mine), structs.replace(event, names=others)
+
+
+def _is_classic(group: ConsumerGroup, event: MachineEvent) -> bool:
+    """Whether an event happens to the classic group."""
+    if isinstance(event, Start):
+        classic = [client for client in event.clients if client.group_protocol == "classic"]
+        if not classic or (group.classic is None and group.members):
+            return False
+        if len(classic) < len(event.clients):
+            raise UndefinedTransition("consumer: classic and consumer members can't start in one event")
+        return True
+    if group.classic is None or isinstance(event, _OWN):
+        return False
+    return not isinstance(event, MemberEvent) or not any(name in group.members for name in event.names)
+
+
+def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
+    """``convertToConsumerGroup``, when the heartbeat is a consumer member's first."""
+    classic = step.group.classic
+    if classic is None or not step.waiting(event, (Stage.STARTING, Stage.JOINING)):
+        return
+    members = {}
+    targets = {}
+    silent = []
+    known = {name: member for name, member in classic.members.items() if member.known}
+    places = {name: place for place, name in enumerate(in_table(known, classic.most), 1)}
+    for name, member in classic.members.items():
+        if name in step.members or (not member.known and member.stage not in LIVE):
+            continue
+        members[name] = structs.replace(
+            _member(member, classic.generation, step.at), place=places.get(name, 0)
+        )
+        if member.known:
+            targets[name] = member.assigned
+        if member.stage not in LIVE:
+            silent.append(name)
+    step.members = {**members, **step.members}
+    step.set(
+        classic=None,
+        # An empty classic group is deleted, and a new group begins (``maybeDeleteEmptyClassicGroup``).
+        group_epoch=classic.generation if known else NEW_EPOCH,
+        target_epoch=classic.generation if known else 0,
+        targets=targets,
+        held=targets,
+        reason=classic.reason,
+        incarnations={**classic.incarnations, **step.group.incarnations},
+        places=len(places),
+        most=len(places),
+        attempt=classic.attempt,
+    )
+    step.subscriptions()
+    step.watch(silent)
+    leaving = [name for name, member in members.items() if member.stage is Stage.LEAVING]
+    if leaving:
+        step.goodbye(leaving)
+    joining = [name for name, member in members.items() if member.stage is Stage.STARTING]
+    if joining:
+        step.beat(joining)
+
+
+def _kept(member: CoordinatedMember) -> dict[str, Any]:
+    """What a member takes along into a group of the other protocol."""
+    kept: dict[str, Any] = {
+        "call": member.call + 1,
+        "incarnation": member.incarnation,
+        "owned": member.owned,
+    }
+    if member.known:
+        kept |= {
+            "known": True,
+            "stage": Stage.STABLE if member.stage in LIVE else member.stage,
+            "member_id": member.member_id,
+            "beat_from": member.beat_from,
+            "heard": max(member.heard, member.beat_from or 0),
+            "said": member.said,
+        }
+    return kept
+
+
+def _member(member: ClassicMember, generation: int, at: int) -> ConsumerMember:
+    """The same member in a consumer group; one in the middle of a join begins again."""
+    client = replace(member.client, group_protocol="classic")
+    kept = _kept(member)
+    if member.known:
+        kept["current"] = CurrentAssignment(Reconciliation.STABLE, generation, member.assigned)
+        if member.stage in LIVE and member.beat_from is None:
+            kept["beat_from"] = at
+    return ConsumerMember(client, **kept)
+
+
+def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
+    """``convertToClassicGroup``, when all members left are classic; they rebalance because of those ``gone``."""
+    left = step.known()
+    if not left or not all(member.classic for member in left.values()):
+        return False
+    inner = classic_machine(step.setup)
+    epoch = step.group.group_epoch
+    members = {
+        name: _classic(member, epoch, step.group.targets.get(name, NOTHING))
+        for name, member in step.members.items()
+        if member.classic and (member.known or member.stage is not Stage.CRASHED)
+    }
+    topics = step.group.topics
+    before = ClassicGroup(
+        phase=ClassicPhase.STABLE,
+        generation=epoch,
+        members=members,
+        topics=topics,
+        assigned_with=topics,
+        attempt=step.group.attempt,
+        announced=epoch,
+        incarnations=step.group.incarnations,
+        places=step.group.places,
+        most=len(left),
+    )
+    within = inner.step(before, step.at)
+    for name, member in within.known().items():
+        within.update(name, assignors=inner.rules.assignors(member))
+    within.set(leader=within.order(within.known())[0])
+    within.caused(kind, gone)
+    within.watch([name for name, member in members.items() if member.stage not in LIVE])
+    starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
+    if starting:
+        within.later(JoinGroup(step.network(), within.calls(starting)))
+    leaving = [name for name, member in members.items() if member.stage is Stage.LEAVING]
+    if leaving:
+        within.goodbye(leaving)
+    prepare(within)
+    within.subscriptions()
+    classic, outputs = within.done()
+    step.members = {name: member for name, member in step.members.items() if name not in members}
+    step.set(
+        classic=classic,
+        targets={},
+        held={},
+        first=None,
+        second=False,
+        outdated=False,
+        reasons=(),
+        target_epoch=epoch,
+        wanted=frozenset(),
+    )
+    step.out.extend(outputs)
+    return True
+
+
+def _classic(member: ConsumerMember, epoch: int, target: Share) -> ClassicMember:
+    """The same member in a classic group; one that the coordinator does not know begins again."""
+    kept = _kept(member)
+    if not member.known:
+        stage = member.stage if member.stage is Stage.FROZEN else Stage.STARTING
+        return ClassicMember(member.client, stage=stage, **kept)
+    return ClassicMember(
+        member.client,
+        **kept,
+        generation=member.current.epoch,
+        last=member.owned,
+        claim=member.owned,
+        claim_generation=member.current.epoch,
+        assigned=target,
+        place=member.place,
+        part=epoch,
+    )

@@ -1,0 +1,200 @@
+"""One step of the consumer machine: what every handler uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from assignors.java import in_timeline_order
+from assignors.model import Share
+from assignors.shares import tidy
+from streaming.protocols.consumer.group import (
+    AWAY_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    Expired,
+    Goodbye,
+    Heartbeat,
+)
+from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
+from streaming.protocols.group import LIVE, Stage
+from streaming.protocols.step import CoordinatedStep
+from streaming.protocols.vocabulary import NOTHING, Announced, Reason, Setup, told_as_one
+
+#: The kind of request that a heartbeat of KIP-848 is.
+HEARTBEAT = "ConsumerGroupHeartbeat"
+
+
+class ConsumerStep(CoordinatedStep[ConsumerGroup, ConsumerMember]):
+    """A group of the consumer protocol while one event is applied, and the outputs so far."""
+
+    member = ConsumerMember
+    farewell = HEARTBEAT
+    says_back_soon = True
+
+    def __init__(self, group: ConsumerGroup, at: int, setup: Setup) -> None:
+        super().__init__(group, at, setup)
+        self._holders: dict[str, dict[int, str]] | None = None
+
+    def counted_in(self, name: str, **changes: Any) -> None:
+        """The coordinator knows this member from now on."""
+        place = self.group.places + 1
+        self.update(name, known=True, place=place, **changes)
+        there = sum(member.known for member in self.members.values())
+        # It is in the table once its heartbeat is answered.
+        self.set(places=place, most=max(self.group.most, there - 1))
+
+    def order(self, *, last: str | None) -> list[str]:
+        """Known members as the coordinator's table of members iterates them; ``last`` has just come."""
+        known = [name for name, member in self.members.items() if member.known and name != last]
+        known.sort(key=lambda name: self.members[name].place)
+        by_id = {self.members[name].member_id: name for name in known}
+        found = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.group.most)]
+        return found if last is None else [*found, last]
+
+    def holders(self) -> dict[str, dict[int, str]]:
+        """Who is assigned each partition, or has not given it up yet."""
+        if self._holders is None:
+            self._holders = {}
+            for name, member in self.members.items():
+                if member.known:
+                    self.held(name, None, member.current)
+        return self._holders
+
+    def held(self, name: str, before: CurrentAssignment | None, after: CurrentAssignment) -> None:
+        """A member's current assignment has changed."""
+        holders = self._holders
+        if holders is None:
+            return
+        for share in () if before is None else (before.assigned, before.revoking):
+            for topic, partitions in share.items():
+                known = holders[topic]
+                for partition in partitions:
+                    if known.get(partition) == name:
+                        del known[partition]
+        for share in (after.assigned, after.revoking):
+            for topic, partitions in share.items():
+                holders.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
+
+    def caused(self, kind: str, names: Iterable[str] = ()) -> None:
+        """A reason for the next round, and a new group epoch, which also covers metadata that have changed."""
+        epoch = self.group.group_epoch + 1
+        reasons = (*self.group.reasons, (epoch, Reason(kind, tuple(names))))
+        self.set(reasons=reasons, group_epoch=epoch, outdated=False)
+
+    def heartbeat(self, member: ConsumerMember) -> tuple[str, int]:
+        """At the interval that the coordinator sets, or the classic one."""
+        if member.classic:
+            return "Heartbeat", self.timing.heartbeat_ms
+        return HEARTBEAT, self.timing.consumer_heartbeat_ms
+
+    def beat(self, names: Collection[str], ways: int = 1) -> None:
+        """Members send a full heartbeat, which arrives after it crossed the network ``ways`` times."""
+        self.later(Heartbeat(self.network(ways), self.calls(names), full=True))
+
+    # Rounds.
+
+    def settle(self) -> None:
+        """A round counts once every member that it touches knows it: what moves is given up, then given out."""
+        group = self.group
+        first, targets = group.first, group.targets
+        if first is None:
+            return
+        stable = True
+        for name in targets:
+            member = self.members.get(name)
+            if member is None:
+                continue
+            if member.current.epoch != group.target_epoch:
+                if member.stage in LIVE or member.current.assigned != targets[name]:
+                    return
+            elif member.current.state is not Reconciliation.STABLE:
+                stable = False
+        if not group.second:
+            self.announce(first)
+            if first == targets:
+                self.set(first=None)
+                return
+            self.set(second=True)
+        if stable:
+            self.announce(targets)
+            self.set(first=None, second=False)
+
+    def announce(self, after: Mapping[str, Share]) -> None:
+        """One round, with the reasons that led to its epoch."""
+        number = self.group.target_epoch if after else self.group.group_epoch
+        told = self.group.reasons
+        reasons = [reason for epoch, reason in told if epoch <= number]
+        reason = told_as_one(reasons, self.group.reason)
+        known = self.known()
+        after = {name: share for name, share in after.items() if name in known}
+        self.set(reasons=tuple(one for one in told if one[0] > number), reason=reason, held=after)
+        self.out.append(Announced(number, bool(reasons), reason, after))
+
+    # The life of a process.
+
+    def knock(self, names: Collection[str]) -> None:
+        """A first heartbeat, with epoch 0."""
+        self.beat(names, 3)
+
+    def renamed(self, before: str, after: str) -> None:
+        """Targets go by name, and so does what everyone had after the last round."""
+        targets, held = dict(self.group.targets), dict(self.group.held)
+        for shares in (targets, held):
+            if before in shares:
+                shares[after] = shares.pop(before)
+        self.set(targets=targets, held=held)
+
+    def static(self, member: ConsumerMember) -> bool:
+        """It has a ``group.instance.id``: when it shuts down it says epoch −2 in place of −1."""
+        return member.client.instance_id is not None
+
+    def goodbye(self, names: Collection[str]) -> None:
+        """Epoch −1 or −2."""
+        self.later(Goodbye(self.network(), self.calls(names)))
+
+    def interrupted(self, member: ConsumerMember, *, silent: bool) -> dict[str, Any]:
+        """No heartbeat of it is on its way any more."""
+        return {**super().interrupted(member, silent=silent), "due": False}
+
+    def watch(self, names: Collection[str]) -> None:
+        """Sessions run out, or the time to give up partitions does."""
+        for name in names:
+            member = self.members[name]
+            if not member.known:
+                continue
+            end = self.last_heard(member) + self.timing.session_timeout_ms
+            if member.current.state is Reconciliation.UNREVOKED:
+                end = min(end, member.unrevoked_at + self.timing.rebalance_timeout_ms)
+            self.later(Expired(max(end, self.at), self.calls([name])))
+
+    def thawed(self, name: str) -> None:
+        """In time, it sends a heartbeat; too late, it has nothing left and sends epoch 0."""
+        member = self.members[name]
+        call = member.call + 1
+        if member.known:
+            self.update(name, stage=Stage.STABLE, call=call, beat_from=self.at)
+            self.consume({name: member.owned})
+            self.beat([name])
+        else:
+            self.send(HEARTBEAT)  # answered with UNKNOWN_MEMBER_ID
+            # Its id it keeps: the process made it up itself.
+            self.update(name, stage=Stage.STARTING, call=call, owned=NOTHING)
+            self.knock([name])
+
+    def resubscribed(self, names: Collection[str]) -> None:
+        """The next heartbeat, sent at once, carries the new subscription."""
+        for name in names:
+            member = self.members[name]
+            if member.known and member.stage is Stage.STABLE:
+                self.quiet([name])
+                self.update(name, beat_from=self.at)
+                self.beat([name])
+
+    def away(self, name: str) -> None:
+        """A static member has said that it will be back: it keeps its place until its session ends."""
+        assigned = tidy(self.members[name].current.assigned)
+        self.update(
+            name, current=CurrentAssignment(Reconciliation.STABLE, AWAY_EPOCH, assigned), heard=self.at
+        )
+        self.watch([name])

@@ -1,0 +1,157 @@
+"""The life of a process, the same under every protocol: it starts, leaves, crashes, freezes, and comes back.
+
+Where protocols differ, the step knows (:class:`streaming.protocols.step.Step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from streaming.protocols.group import GONE, LIVE, Stage
+from streaming.protocols.step import Step
+from streaming.protocols.table import Table, rows
+from streaming.protocols.vocabulary import (
+    NOTHING,
+    Crash,
+    Freeze,
+    Handover,
+    Leave,
+    Start,
+    Stop,
+    Subscribe,
+    Thaw,
+    ghost,
+)
+
+AnyStep = Step[Any, Any]
+
+
+def start(step: AnyStep, event: Start) -> None:
+    """Processes find their group and ask to become members, last in the order of joining.
+
+    Of one that ran before, the group may still count the member that it was, under its old member id: this
+    remains as a ghost until its session ends.
+    """
+    names = []
+    for client in event.clients:
+        name = client.name
+        before = step.members.pop(name, None)
+        incarnation = step.incarnation(name, before)
+        if before is not None and before.counted:
+            left = ghost(name, before.incarnation)
+            step.members[left] = before
+            step.renamed(name, left)
+            if before.known:
+                step.out.append(Handover(name, left))
+            if before.stage is Stage.LEAVING:
+                step.goodbye([left])
+            else:
+                step.watch([left])
+        call = 0 if before is None else before.call + 1
+        step.members[name] = step.member(client, call=call, incarnation=incarnation)
+        names.append(name)
+    step.send(step.hello, len(names))
+    step.knock(names)
+    step.subscriptions()
+
+
+def leave(step: AnyStep, event: Leave) -> None:
+    """Processes leave for good."""
+    _part(step, event.names, Stage.LEAVING)
+
+
+def stop(step: AnyStep, event: Stop) -> None:
+    """Processes shut down to come back: the places of static members wait for them, all others leave."""
+    static = [name for name in event.names if step.static(step.members[name])]
+    dynamic = [name for name in event.names if name not in static]
+    if dynamic:
+        _part(step, dynamic, Stage.LEAVING)
+    if static:
+        (_part if step.says_back_soon else _silence)(step, static, Stage.AWAY)
+
+
+def crash(step: AnyStep, event: Crash) -> None:
+    """Processes end without telling anyone."""
+    _silence(step, event.names, Stage.CRASHED)
+
+
+def freeze(step: AnyStep, event: Freeze) -> None:
+    """Processes stop for a while; what they own is nobody else's yet."""
+    _silence(step, event.names, Stage.FROZEN)
+
+
+def thaw(step: AnyStep, event: Thaw) -> None:
+    """Processes go on: in time, as if nothing had happened; too late, they have lost everything and join anew."""
+    for name in event.names:
+        step.thawed(name)
+    step.subscriptions()
+
+
+def subscribe(step: AnyStep, event: Subscribe) -> None:
+    """Processes subscribe to other topics."""
+    for name in event.names:
+        step.update(name, client=replace(step.members[name].client, topics=event.topics))
+    step.resubscribed(event.names)
+    step.subscriptions()
+
+
+def _part(step: AnyStep, names: Collection[str], stage: Stage) -> None:
+    """Members stop what they do and say so; one that the group does not know just ends."""
+    step.quiet(names)
+    step.consume(dict.fromkeys(names, NOTHING))
+    said = []
+    for name in names:
+        member = step.members[name]
+        if member.counted:
+            said.append(name)
+            step.update(
+                name,
+                stage=stage,
+                call=member.call + 1,
+                owned=NOTHING,
+                **step.interrupted(member, silent=False),
+            )
+        else:
+            del step.members[name]
+    if said:
+        step.send(step.farewell, len(said))
+        step.goodbye(said)
+    step.subscriptions()
+
+
+def _silence(step: AnyStep, names: Collection[str], stage: Stage) -> None:
+    """Members stop what they do and say nothing; the group finds out when their sessions end."""
+    step.quiet(names)
+    step.consume(dict.fromkeys(names, NOTHING))
+    silent = []
+    for name in names:
+        member = step.members[name]
+        if stage is not Stage.FROZEN and not member.counted:
+            del step.members[name]
+            continue
+        owned = member.owned if stage is Stage.FROZEN else NOTHING
+        step.update(
+            name, stage=stage, call=member.call + 1, owned=owned, **step.interrupted(member, silent=True)
+        )
+        silent.append(name)
+    step.watch(silent)
+    step.settle()
+    step.subscriptions()
+
+
+#: What a process may do in which stage. ``Start`` is also defined for one that is not there.
+LIFE: Table = {
+    **rows(GONE, Start, start, (Stage.STARTING,)),
+    **rows(LIVE, Leave, leave, (Stage.LEAVING,)),
+    **rows(LIVE, Stop, stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
+    **rows((*LIVE, Stage.FROZEN), Crash, crash, (Stage.CRASHED,)),
+    **rows(LIVE, Freeze, freeze, (Stage.FROZEN,)),
+    **rows((Stage.FROZEN,), Thaw, thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
+    **rows((Stage.STABLE,), Subscribe, subscribe, (Stage.JOINING, Stage.STABLE)),
+    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), Subscribe, subscribe),
+}
+
+#: The handler of each of these events, whatever the stage.
+HANDLERS = {event: row.handler for (_, event), row in LIFE.items()}

@@ -1,0 +1,221 @@
+"""One step of a machine: what every handler uses.
+
+A step works on a copy and becomes a new group at its end: nothing that a caller holds changes, even when a
+handler raises halfway.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping
+from typing import Any, Generic
+
+from msgspec import structs
+
+from assignors import registry
+from assignors.model import Member as AssignorMember
+from assignors.model import Share
+from streaming.protocols.group import CG, CM, LIVE, G, M, Stage
+from streaming.protocols.vocabulary import (
+    After,
+    Calls,
+    MachineEvent,
+    MemberCalls,
+    Output,
+    Owns,
+    Sent,
+    Setup,
+    Wants,
+    beats,
+    ghost,
+    last_beat,
+)
+
+
+class Step(ABC, Generic[G, M]):
+    """A group while one event is applied, and the outputs so far."""
+
+    def __init__(self, group: G, at: int, setup: Setup) -> None:
+        self.at = at
+        self.setup = setup
+        self.timing = setup.timing
+        #: The group as changed so far, but for its members.
+        self.group = group
+        self.members: dict[str, M] = dict(group.members)
+        self.out: list[Output] = []
+
+    # State.
+
+    def set(self, **changes: Any) -> None:
+        """Change fields of the group."""
+        self.group = structs.replace(self.group, **changes)
+
+    def update(self, name: str, **changes: Any) -> M:
+        """Change a member."""
+        member = structs.replace(self.members[name], **changes)
+        self.members[name] = member
+        return member
+
+    def done(self) -> tuple[G, tuple[Output, ...]]:
+        """The new group, and what the step answers."""
+        return structs.replace(self.group, members=self.members), tuple(self.out)
+
+    def known(self) -> dict[str, M]:
+        """The members that the group counts in."""
+        return {name: member for name, member in self.members.items() if member.known}
+
+    # Outputs.
+
+    def send(self, kind: str, times: int = 1) -> None:
+        """Requests (or notifications) went over the wire."""
+        if times:
+            self.out.append(Sent(kind, times))
+
+    def later(self, event: MachineEvent) -> None:
+        """Schedule an event."""
+        self.out.append(After(event))
+
+    def network(self, times: int = 1) -> int:
+        """When a message that leaves now arrives, after it crossed the network this many times."""
+        return self.at + times * self.timing.network_ms
+
+    def calls(self, names: Iterable[str]) -> Calls:
+        """These members' calls as they stand now."""
+        members = self.members
+        return tuple([(name, members[name].call) for name in names])
+
+    def waiting(self, event: MemberCalls, stages: Iterable[Stage]) -> list[str]:
+        """The members of ``event`` that still wait for this call, in one of these stages."""
+        allowed, members = tuple(stages), self.members
+        return [
+            name
+            for name, call in event.calls
+            if (member := members.get(name)) is not None and member.call == call and member.stage in allowed
+        ]
+
+    def consume(self, shares: Mapping[str, Share]) -> None:
+        """These members consume these shares from now on."""
+        if shares:
+            self.out.append(Owns(shares))
+
+    def later_each(self, event: type[MemberCalls], times: Mapping[str, int], *more: Any) -> None:
+        """Schedule an event for each member at its time: one event for members whose times are the same."""
+        due: dict[int, list[str]] = {}
+        for name, at in times.items():
+            due.setdefault(at, []).append(name)
+        for at, names in due.items():
+            self.later(event(at, self.calls(names), *more))
+
+    def subscriptions(self) -> None:
+        """Says what live members subscribe to when that has changed."""
+        wanted = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
+        if wanted != self.group.wanted:
+            self.set(wanted=wanted)
+            self.out.append(Wants(wanted))
+
+    def subscribed(self, live: Collection[M]) -> frozenset[str]:
+        """The topics that these live members subscribe to."""
+        return frozenset(topic for member in live for topic in member.client.topics)
+
+    # What protocols do in their own way when a process starts, ends or falls silent (:mod:`.life`).
+
+    #: The type of the group's members.
+    member: type[M]
+    #: The request by which a process finds its group, and the one by which it leaves it.
+    hello: str
+    farewell: str
+    #: A static member that shuts down to come back says so.
+    says_back_soon = False
+
+    @abstractmethod
+    def incarnation(self, name: str, before: M | None) -> int:
+        """The number of a process that begins (again) to become a member; ``before``: what it was until now."""
+
+    @abstractmethod
+    def knock(self, names: Collection[str]) -> None:
+        """Processes that have started, and have found their group, ask to become members."""
+
+    @abstractmethod
+    def renamed(self, before: str, after: str) -> None:
+        """What the group keeps under the name ``before`` goes by ``after`` now."""
+
+    @abstractmethod
+    def static(self, member: M) -> bool:
+        """Whether the member's place waits for it when it shuts down."""
+
+    @abstractmethod
+    def goodbye(self, names: Collection[str]) -> None:
+        """The requests by which these members leave are on their way."""
+
+    @abstractmethod
+    def quiet(self, names: Collection[str]) -> None:
+        """Counts the heartbeats that these members have sent until now."""
+
+    @abstractmethod
+    def interrupted(self, member: M, *, silent: bool) -> dict[str, Any]:
+        """Fields of a member that change when its process ends or freezes; ``silent``: it says nothing."""
+
+    @abstractmethod
+    def watch(self, names: Collection[str]) -> None:
+        """These members have fallen silent: their sessions run out."""
+
+    @abstractmethod
+    def thawed(self, name: str) -> None:
+        """A frozen process goes on."""
+
+    @abstractmethod
+    def resubscribed(self, names: Collection[str]) -> None:
+        """These members' subscriptions have changed."""
+
+    def settle(self) -> None:
+        """Announces the round that is complete now that members have fallen silent, if there is one."""
+
+
+class CoordinatedStep(Step[CG, CM]):
+    """A step of a group with a coordinator, to which members send heartbeats."""
+
+    hello = "FindCoordinator"
+
+    @abstractmethod
+    def heartbeat(self, member: CM) -> tuple[str, int]:
+        """The request that a member's heartbeat is, and how often it sends one (ms)."""
+
+    def incarnation(self, name: str, before: CM | None = None) -> int:
+        """The number of a process that begins (again) to become a member."""
+        del before
+        number = self.group.incarnations.get(name, 0) + 1
+        self.set(incarnations={**self.group.incarnations, name: number})
+        return number
+
+    def own_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
+        """A member id that nobody else in the group has; a crashed process may still be counted under its own."""
+        member_id = self.setup.member_id(name, incarnation)
+        return ghost(member_id, incarnation) if member_id in taken else member_id
+
+    def shares(self, protocol: str, assignor: str, told: Mapping[str, AssignorMember]) -> dict[str, Share]:
+        """Shares by name, from the registry's assignor; ``told`` holds the members as it sees them, by name."""
+        names = {member.member_id: name for name, member in told.items()}
+        answer = registry.find(protocol, assignor).assign(self.group.topics, list(told.values()))
+        return {names[member_id]: share for member_id, share in answer.items()}
+
+    def quiet(self, names: Collection[str], until: int | None = None) -> None:
+        """Counts the heartbeats that these members have sent until now, or until ``until``."""
+        until = self.at if until is None else until
+        members = self.members
+        since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
+        sent: Counter[str] = Counter()
+        for (begun, kind, every), many in since.items():
+            sent[kind] += beats(begun, until, every) * many
+        for kind in sorted(sent):
+            self.send(kind, sent[kind])
+
+    def last_heard(self, member: CM) -> int:
+        """When the coordinator last heard from a member, its counted heartbeats included."""
+        if member.beat_from is None:
+            return member.heard
+        return max(member.heard, last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
+
+    def interrupted(self, member: CM, *, silent: bool) -> dict[str, Any]:
+        """It sends no more heartbeats; when it falls silent, its session counts from the last."""
+        return {"beat_from": None, "heard": self.last_heard(member) if silent else member.heard}

@@ -1,0 +1,1 @@
+"""The ZooKeeper protocol of 0.8's high-level consumer."""
