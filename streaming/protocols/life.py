@@ -111,7 +111,7 @@ def _part(step: AnyStep, names: Collection[str], stage: Stage) -> None:
                 stage=stage,
                 call=member.call + 1,
                 owned=NOTHING,
-                **step.interrupted(member, silent=False),
+                **step.interrupted(member),
             )
         else:
             del step.members[name]
@@ -132,9 +132,7 @@ def _silence(step: AnyStep, names: Collection[str], stage: Stage) -> None:
             del step.members[name]
             continue
         owned = member.owned if stage is Stage.FROZEN else NOTHING
-        step.update(
-            name, stage=stage, call=member.call + 1, owned=owned, **step.interrupted(member, silent=True)
-        )
+        step.update(name, stage=stage, call=member.call + 1, owned=owned, **step.interrupted(member))
         silent.append(name)
     step.watch(silent)
     step.settle()

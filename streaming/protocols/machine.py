@@ -69,7 +69,7 @@ class Machine(ABC, Generic[G, M]):
         return after, outputs
 
     def _process(self, group: G, event: MemberEvent | Start) -> tuple[G, tuple[Output, ...]]:
-        """The same for processes. Each must be in a stage that defines the event; one that starts may be unknown."""
+        """The same for processes. Each must be in a stage that defines the event; one may start unknown."""
         names = event.names if isinstance(event, MemberEvent) else [one.name for one in event.clients]
         allowed = {}
         for name in names:

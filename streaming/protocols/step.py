@@ -153,8 +153,8 @@ class Step(ABC, Generic[G, M]):
         """Counts the heartbeats that these members have sent until now."""
 
     @abstractmethod
-    def interrupted(self, member: M, *, silent: bool) -> dict[str, Any]:
-        """Fields of a member that change when its process ends or freezes; ``silent``: it says nothing."""
+    def interrupted(self, member: M) -> dict[str, Any]:
+        """Fields of a member that change when its process ends or freezes."""
 
     @abstractmethod
     def watch(self, names: Collection[str]) -> None:
@@ -216,6 +216,6 @@ class CoordinatedStep(Step[CG, CM]):
             return member.heard
         return max(member.heard, last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
 
-    def interrupted(self, member: CM, *, silent: bool) -> dict[str, Any]:
-        """It sends no more heartbeats; when it falls silent, its session counts from the last."""
-        return {"beat_from": None, "heard": self.last_heard(member) if silent else member.heard}
+    def interrupted(self, member: CM) -> dict[str, Any]:
+        """It sends no more heartbeats; its session counts from the last."""
+        return {"beat_from": None, "heard": self.last_heard(member)}

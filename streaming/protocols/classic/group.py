@@ -33,6 +33,8 @@ class ClassicMember(CoordinatedMember, frozen=True, gc=False):
     last: Share = NOTHING
     #: It was told its member id and has to come back with it (MEMBER_ID_REQUIRED).
     pending: bool = False
+    #: It froze while its JoinGroup was on its way: it has to send it again.
+    rejoins: bool = False
     #: Its JoinGroup waits for an answer.
     joined: bool = False
     #: Its SyncGroup waits for an answer.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import structs
 
@@ -113,7 +113,13 @@ class ClassicStep(CoordinatedStep[ClassicGroup, ClassicMember]):
             if keep is not member.owned:
                 stopped[name] = keep
             members[name] = structs.replace(
-                member, stage=Stage.JOINING, call=member.call + 1, beat_from=None, owned=keep, synced=False
+                member,
+                stage=Stage.JOINING,
+                call=member.call + 1,
+                beat_from=None,
+                heard=self.last_heard(member),
+                owned=keep,
+                synced=False,
             )
         self.consume(stopped)
         if names:
@@ -150,6 +156,11 @@ class ClassicStep(CoordinatedStep[ClassicGroup, ClassicMember]):
         """LeaveGroup."""
         self.later(LeaveGroup(self.network(), self.calls(names)))
 
+    def interrupted(self, member: ClassicMember) -> dict[str, Any]:
+        """What was on its way is void."""
+        rejoins = member.stage is Stage.JOINING
+        return {**super().interrupted(member), "rejoins": rejoins}
+
     def watch(self, names: Collection[str]) -> None:
         """Sessions end one session timeout after members were last heard from.
 
@@ -173,7 +184,11 @@ class ClassicStep(CoordinatedStep[ClassicGroup, ClassicMember]):
         self.update(name, call=member.call + 1)
         if member.joined:
             self.update(name, stage=Stage.JOINING)
-        elif self.group.phase is ClassicPhase.STABLE and member.generation == self.group.generation:
+        elif (
+            self.group.phase is ClassicPhase.STABLE
+            and member.generation == self.group.generation
+            and not member.rejoins
+        ):
             self.update(name, stage=Stage.STABLE, beat_from=self.at, heard=self.at)
             self.consume({name: member.owned})
             self.later(MetadataSeen(self.network()))  # what changed while it did not look

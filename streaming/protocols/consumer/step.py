@@ -153,9 +153,9 @@ class ConsumerStep(CoordinatedStep[ConsumerGroup, ConsumerMember]):
         """Epoch −1 or −2."""
         self.later(Goodbye(self.network(), self.calls(names)))
 
-    def interrupted(self, member: ConsumerMember, *, silent: bool) -> dict[str, Any]:
+    def interrupted(self, member: ConsumerMember) -> dict[str, Any]:
         """No heartbeat of it is on its way any more."""
-        return {**super().interrupted(member, silent=silent), "due": False}
+        return {**super().interrupted(member), "due": False}
 
     def watch(self, names: Collection[str]) -> None:
         """Sessions run out, or the time to give up partitions does."""

@@ -111,9 +111,8 @@ class ZooKeeperStep(Step[ZooKeeperGroup, ZooKeeperMember]):
     def quiet(self, names: Collection[str]) -> None:
         """Session pings are ZooKeeper's own business: none are counted."""
 
-    def interrupted(self, member: ZooKeeperMember, *, silent: bool) -> dict[str, Any]:
+    def interrupted(self, member: ZooKeeperMember) -> dict[str, Any]:
         """A consumer that was at work has nothing yet: it begins again when it goes on."""
-        del silent
         return {"busy": False, "seen": 0 if member.busy else member.seen}
 
     def watch(self, names: Collection[str]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.machines import after, played, told
+from streaming.protocols.classic.group import SessionExpired
+from streaming.protocols.vocabulary import After, Client, Crash, Freeze, Start, Subscribe, Thaw
+from tests.support.machines import Driver, after, played, told, topics
 
 
 @pytest.mark.parametrize(("instance", "joins"), [("", 2), (", instance_id: i", 1)])
@@ -73,3 +75,31 @@ events:
     start = min(cooperative.values())
     assert all(ms > start for ms in eager.values())
     assert sorted(ms > start for ms in cooperative.values()) == [False, False, True, True]
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+def test_a_member_that_freezes_while_its_join_group_is_on_its_way_sends_it_again(protocol: str) -> None:
+    driver = Driver(protocol, topics(t0=2, t1=2))
+    client = Client("a", ("t0",), assignors=("cooperative-sticky", "range"))
+    driver.tell(Start(0, (client,)))
+    driver.settle()
+    assert driver.machine.owned(driver.state) == {"a": {"t0": [0, 1]}}
+    driver.tell(Subscribe(driver.now, ("a",), ("t0", "t1")))
+    driver.tell(Freeze(driver.now, ("a",)))
+    driver.until(driver.now + 5000)
+    driver.tell(Thaw(driver.now, ("a",)))
+    driver.settle()
+    assert driver.machine.owned(driver.state) == {"a": {"t0": [0, 1], "t1": [0, 1]}}
+
+
+def test_the_session_of_a_member_that_crashes_as_it_joins_counts_from_its_last_heartbeat() -> None:
+    driver = Driver("eager", topics(t0=2, t1=2), session_timeout_ms=10_000)
+    driver.tell(Start(0, (Client("a", ("t0",)), Client("b", ("t0",)))))
+    driver.until(33_000)
+    driver.tell(Subscribe(33_000, ("b",), ("t0", "t1")))
+    (ended,) = (
+        output.event
+        for output in driver.tell(Crash(33_000, ("b",)))
+        if isinstance(output, After) and isinstance(output.event, SessionExpired)
+    )
+    assert 33_000 - driver.machine.setup.timing.heartbeat_ms < ended.at - 10_000 <= 33_000
