@@ -1,7 +1,9 @@
 """The collector: ``__consumer_offsets`` in, membership events out, each once.
 
-Pure, bytes to events: ``wire`` (Kafka's encoding) → ``records`` (typed) → ``groups`` (state in, state out) →
-``fold`` (one partition, run by run), with ``embedded`` (what consumers put in), ``commits`` and
-``coordinator_log`` (why). Shells: ``collector`` (the loop), ``sink`` (transactions), ``metadata`` and
-``published`` (partition counts), ``log_tail``.
+Pure, bytes to events: ``encoding`` (Kafka's) → ``coordinator`` (records, and groups of each kind) → ``fold`` (one
+partition, run by run) → ``outgoing`` (bytes again); with ``selection`` (which groups), ``commits`` and
+``coordinator_log`` (why members went) and ``counts`` (of partitions).
+
+Shells: ``collector`` (the loop), ``source`` (what was read, and the place behind it), ``publisher`` (transactions),
+``reasons`` and ``log_tail`` (brokers' logs), ``cluster`` and ``published`` (what is known of topics).
 """

@@ -27,7 +27,7 @@ reason says that this is an inference. Longer silence says nothing: an idle cons
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streaming.wire.events import Evidence, GroupObserved, ObservedMember
@@ -50,7 +50,7 @@ class _Hold:
     committed: int | None = None
 
 
-class Ownership:
+class Holdings:
     """Who has held each partition of a group since when, and when they last committed it.
 
     Commits of partitions that nobody holds are not remembered: whoever writes offsets without being a member says
@@ -99,20 +99,20 @@ class Ownership:
 
 
 def infer(
-    before: GroupObserved, now: GroupObserved, ownership: Ownership, surely_alive_ms: int | None
+    before: GroupObserved, now: GroupObserved, holdings: Holdings, surely_alive_ms: int | None
 ) -> list[Evidence]:
     """Evidence for members of ``before`` that are gone ``now``.
 
     Args:
         before: the view before.
         now: the view in which they are gone.
-        ownership: as it was with ``before``.
+        holdings: as it was with ``before``.
         surely_alive_ms: how long no session of a KIP-848 member can run out after a sign of life; None: not known.
     """
     if now.generation is not None and now.generation > (before.generation or 0) + 1:
         return []  # a generation was not read: it may have gone then
     found = (
-        _ended(member, now, ownership.last_commit(member), surely_alive_ms) for member in gone(before, now)
+        _ended(member, now, holdings.last_commit(member), surely_alive_ms) for member in gone(before, now)
     )
     return [item for item in found if item is not None]
 
@@ -154,10 +154,10 @@ def gone(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMember]:
 
 def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
     """The inferred evidence about members whose end no log line explains: what a broker says is no guess."""
-    explained: Mapping[str, None] = dict.fromkeys(
-        member
+    explained = {
+        member_id
         for item in logged
         if item.kind in ("member.left", "member.fenced")
-        for member in item.member_ids
-    )
-    return [item for item in inferred if not all(member in explained for member in item.member_ids)]
+        for member_id in item.member_ids
+    }
+    return [item for item in inferred if not explained.issuperset(item.member_ids)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
 
 from streaming.wire.events import Evidence
 
@@ -29,11 +28,12 @@ _PREPARING = re.compile(
     r"Preparing to rebalance group (?P<group>.+) in state \w+ with old generation (?P<old>-?\d+)"
     r"(?: \([^()]*\))? \(reason: (?P<reason>.*)\)\.?$"
 )
-_GENERATION = re.compile(
-    r"Stabilized group (?P<group>.+) generation (?P<number>\d+)(?: \([^()]*\))? with \d+ members"
-    r"|Group (?P<empty>.+) with generation (?P<at>\d+)(?: \([^()]*\))? is now empty"
+#: The generation, or epoch, that the lines before it led to.
+_NUMBERED = (
+    re.compile(r"Stabilized group (?P<group>.+) generation (?P<number>\d+)(?: \([^()]*\))? with \d+ members"),
+    re.compile(r"Group (?P<group>.+) with generation (?P<number>\d+)(?: \([^()]*\))? is now empty"),
+    re.compile(r"\[GroupId (?P<group>.+?)\] Bumped group epoch to (?P<number>\d+)"),
 )
-_EPOCH = re.compile(r"\[GroupId (?P<group>.+?)\] Bumped group epoch to (?P<number>\d+)")
 
 #: Lines without a generation → the kind they stand for. Groups: group, member (one id or several), why.
 _LINES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -96,45 +96,27 @@ class CoordinatorLog:
         if "group" not in line and "Group" not in line:
             return
         said = _LOGGER.sub("", line.rstrip())
-        for reading in _READINGS:
-            if reading(self, said):
+        match = _PREPARING.search(said)
+        if match is not None:
+            self._note(match["group"], _classic_reason(match["reason"]))
+            # Bound at once as well: the line of the new generation may be out of our sight, the record may not.
+            self._bind(match["group"], int(match["old"]) + 1, keep=True)
+            return
+        for pattern in _NUMBERED:
+            match = pattern.search(said)
+            if match is not None:
+                self._bind(match["group"], int(match["number"]))
+                return
+        for pattern, kind in _LINES:
+            match = pattern.search(said)
+            if match is not None:
+                why = match.groupdict().get("why") or "did not join again in time"
+                self._note(match["group"], _evidence(why, match["member"], kind))
                 return
 
     def evidence(self, group_id: str, number: int) -> list[Evidence]:
         """What was logged about the change that led to this generation or epoch."""
         return list(self._known.get((group_id, number), ()))
-
-    def _preparing(self, line: str) -> bool:
-        match = _PREPARING.search(line)
-        if match is None:
-            return False
-        self._note(match["group"], _classic_reason(match["reason"]))
-        # Bound at once as well: the line of the new generation may be out of our sight, the record may not.
-        self._bind(match["group"], int(match["old"]) + 1, keep=True)
-        return True
-
-    def _generation(self, line: str) -> bool:
-        match = _GENERATION.search(line)
-        if match is None:
-            return False
-        self._bind(match["group"] or match["empty"], int(match["number"] or match["at"]))
-        return True
-
-    def _epoch(self, line: str) -> bool:
-        match = _EPOCH.search(line)
-        if match is None:
-            return False
-        self._bind(match["group"], int(match["number"]))
-        return True
-
-    def _other(self, line: str) -> bool:
-        for pattern, kind in _LINES:
-            match = pattern.search(line)
-            if match is not None:
-                why = match.groupdict().get("why") or "did not join again in time"
-                self._note(match["group"], _evidence(why, match["member"], kind))
-                return True
-        return False
 
     def _note(self, group_id: str, item: Evidence) -> None:
         """Remember a reason. Some ends are logged twice: of a fence the second line gives Kafka's reason, of a
@@ -162,14 +144,6 @@ class CoordinatorLog:
             self._known.move_to_end((group_id, number))
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-
-
-_READINGS: tuple[Callable[[CoordinatorLog, str], bool], ...] = (
-    CoordinatorLog._preparing,  # noqa: SLF001 - the class's own table of line kinds
-    CoordinatorLog._generation,  # noqa: SLF001
-    CoordinatorLog._epoch,  # noqa: SLF001
-    CoordinatorLog._other,  # noqa: SLF001
-)
 
 
 def _classic_reason(reason: str) -> Evidence:

@@ -35,14 +35,16 @@ class Reader:
     Args:
         data: the bytes.
         flexible: lengths are varints, and structs end with tagged fields.
+        version: of the struct in the bytes.
     """
 
-    __slots__ = ("_at", "_data", "flexible")
+    __slots__ = ("_at", "_data", "flexible", "version")
 
-    def __init__(self, data: bytes, *, flexible: bool = False) -> None:
+    def __init__(self, data: bytes, *, flexible: bool = False, version: int = 0) -> None:
         self._data = data
         self._at = 0
         self.flexible = flexible
+        self.version = version
 
     @property
     def left(self) -> int:

@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from assignors.errors import MonitorError
-from streaming.collect.commits import Ownership, infer
+from streaming.collect.commits import Holdings, infer
+from streaming.collect.coordinator.classic import ClassicGroup
+from streaming.collect.coordinator.consumer import Names
+from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
+from streaming.collect.coordinator.records import OffsetCommit, Other, decode
+from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.groups import Group, Names, apply, view
-from streaming.collect.metadata import subscribed
-from streaming.collect.records import ClassicGroup, OffsetCommit, Other, decode
 from streaming.wire.events import MAX_TIMESTAMP, Event, GroupDeleted, GroupObserved
 
-_GONE = Group()
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,9 @@ Outcome = Found | Unusable
 class _Known:
     """A group between runs: its records folded, the last published view, and its commits."""
 
-    group: Group = _GONE
+    group: CoordinatedGroup = GONE
     seen: GroupObserved | None = None
-    ownership: Ownership = field(default_factory=Ownership)
+    holdings: Holdings = field(default_factory=Holdings)
 
 
 class Fold:
@@ -135,7 +137,7 @@ class Fold:
         known = self._known.get(group_id)
         if isinstance(record, OffsetCommit):
             if known is not None:
-                known.ownership.commit(record.topic, record.partition, record.timestamp)
+                known.holdings.commit(record.topic, record.partition, record.timestamp)
             return
         if not 0 <= row.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
@@ -152,25 +154,25 @@ class Fold:
         before, now = known.seen, view(group_id, known.group, row.timestamp, self._names)
         data: GroupObserved | GroupDeleted
         if now is None:
-            if known.group == _GONE:
+            if known.group == GONE:
                 del self._known[group_id]
-            if before is None or known.group != _GONE:
+            if before is None or known.group != GONE:
                 return
             data = GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone")
         else:
             if before is not None and _same(before, now):
                 return
-            data = self._with_evidence(before, now, known.ownership)
-            known.ownership.observe(now)
+            data = self._with_evidence(before, now, known.holdings)
+            known.holdings.observe(now)
             known.seen = now
         self._out.append(Found(row, Event(self._source, f"{self._partition}:{row.offset}", data)))
 
     def _with_evidence(
-        self, before: GroupObserved | None, now: GroupObserved, ownership: Ownership
+        self, before: GroupObserved | None, now: GroupObserved, holdings: Holdings
     ) -> GroupObserved:
         if before is None:
             return now
-        return structs.replace(now, evidence=infer(before, now, ownership, self._surely_alive_ms))
+        return structs.replace(now, evidence=infer(before, now, holdings, self._surely_alive_ms))
 
 
 def _same(before: GroupObserved, now: GroupObserved) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from streaming.collect.sink import Letter
+from streaming.collect.outgoing import Outgoing
 
 _NAME = "rebalance_monitor_collect"
 
@@ -28,16 +28,13 @@ class CollectMetrics:
             registry=registry,
         )
 
-    def read(self, records: int) -> None:
-        """So many records were read."""
+    def read(self, records: int, *, lag: int, behind: int) -> None:
+        """So many records were read, so many not yet; so many partitions never to their end since the start."""
         self._read.inc(records)
-
-    def published(self, batch: Iterable[Letter]) -> None:
-        """One batch is in the topics."""
-        for letter in batch:
-            (self._dead if letter.dead else self._events).inc()
-
-    def place(self, ends: Mapping[int, int], following: Mapping[int, int], behind: int) -> None:
-        """Where each partition ends and which record of it is read next; how many were not read to the end."""
-        self._lag.set(sum(max(end - following.get(number, 0), 0) for number, end in ends.items()))
+        self._lag.set(lag)
         self._behind.set(behind)
+
+    def published(self, batch: Iterable[Outgoing]) -> None:
+        """One batch is in the topics."""
+        for one in batch:
+            (self._dead if one.dead else self._events).inc()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
-from streaming.kafka.clients import confluent_config
+from streaming.kafka.topic_reader import read_to_end
 from streaming.wire import codec
 from streaming.wire.events import GroupDeleted, PartitionsChanged, TopicMetadata
 
@@ -13,44 +14,30 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 _TYPES = ("topic.partitions_changed", "group.deleted")
-_TIMEOUT = 30.0
 
 
-def published_topics(settings: Settings, source: str) -> dict[str, dict[str, TopicMetadata]]:
-    """Group → topic → the metadata published last with this ``ce_source``; reads the topic once.
+def published_counts(settings: Settings, source: str) -> dict[str, dict[str, TopicMetadata]]:
+    """Group → topic → what it was told last in events with this ``ce_source``; reads the topic once.
 
     Only two types of event are decoded, so this is as fast as the topic can be read.
-    """
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-    topic = settings.topics.membership
+    Raises:
+        TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
+    """
     told: dict[str, dict[str, TopicMetadata]] = {}
-    consumer = Consumer(
-        confluent_config(settings.kafka)
-        | {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
-    )
-    try:
-        numbers = set(consumer.list_topics(topic, timeout=_TIMEOUT).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
-        while numbers:
-            for message in consumer.consume(1000, 0.1):
-                error = message.error()
-                if error is None:
-                    _remember(told, message.key(), message.value(), message.headers(), source)
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-                    numbers.discard(message.partition())
-    finally:
-        consumer.close()
+    for message in read_to_end(settings.kafka, settings.topics.membership):
+        remember(told, message.key(), message.value(), message.headers(), source)
     return told
 
 
-def _remember(
+def remember(
     told: dict[str, dict[str, TopicMetadata]],
     key: bytes | None,
     value: bytes | None,
-    headers: list[tuple[str, bytes | None]] | None,
+    headers: Iterable[tuple[str, bytes | None]] | None,
     source: str,
 ) -> None:
+    """Take one record of the membership topic into account; a deleted group was told nothing."""
     attributes = codec.ce_attributes(headers)
     if attributes.get("type") not in _TYPES:
         return

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import structs
 
-from streaming.collect.commits import unexplained
 from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.collect.fold import Fold, Found
-from streaming.wire.events import Diff, Event, GroupObserved
+from streaming.collect.reasons import explained
+from streaming.wire.events import Diff
 from tests.support.histories import diffs, play
 from tests.support.offsets_topic import GOLDEN, captured
-
-
-def _explained(event: Event, log: CoordinatorLog) -> Event:
-    data = event.data
-    assert isinstance(data, GroupObserved)
-    number = data.group_epoch if data.group_protocol == "consumer" else data.generation
-    logged = log.evidence(data.group_id, number or 0)
-    return structs.replace(
-        event, data=structs.replace(data, evidence=[*logged, *unexplained(data.evidence, logged)])
-    )
 
 
 def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
@@ -34,9 +23,7 @@ def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
         events = [
             item.event for item in items if isinstance(item, Found) and item.event.data.group_id == group_id
         ]
-        found += [
-            _explained(event, log) if isinstance(event.data, GroupObserved) else event for event in events
-        ]
+        found += [explained(event, log) for event in events]
     return diffs(play(found)[1])
 
 

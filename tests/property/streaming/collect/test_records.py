@@ -8,9 +8,9 @@ from struct import pack
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Fold, Found, Row, Unusable
-from streaming.collect.records import decode
 from streaming.wire import codec
 from tests.support.offsets_topic import (
     assignment,

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from streaming.collect.commits import UNSURE, Ownership, infer, unexplained
+from streaming.collect.commits import UNSURE, Holdings, infer, unexplained
 from streaming.wire.events import Evidence, GroupObserved, ObservedMember
 
 #: As the brokers' defaults have it: sessions of 45 s at least, heartbeats 15 s apart at most.
@@ -34,10 +34,10 @@ def ended(
 ) -> tuple[str | None, str] | None:
     """Kind and reason of what is said of member b, which held a partition since 1000."""
     before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(gone_at, {"a": [0, 1]}, 2, **fields)
-    ownership = Ownership()
-    ownership.observe(before)
-    ownership.commit("t", 1, last_commit)
-    found = infer(before, now, ownership, surely_alive_ms)
+    holdings = Holdings()
+    holdings.observe(before)
+    holdings.commit("t", 1, last_commit)
+    found = infer(before, now, holdings, surely_alive_ms)
     assert all(item.member_ids == ["b"] for item in found)
     return (found[0].kind, found[0].reason) if found else None
 
@@ -108,56 +108,56 @@ def test_a_member_with_partitions_to_give_up_may_have_been_fenced_for_that() -> 
 
 def test_the_latest_of_its_commits_counts() -> None:
     before, now = view(1000, {"b": [0, 1, 2]}), view(20_000, {}, 2)
-    ownership = Ownership()
-    ownership.observe(before)
+    holdings = Holdings()
+    holdings.observe(before)
     for partition, committed in ((0, 19_000), (1, 3000), (2, 12_000)):
-        ownership.commit("t", partition, committed)
+        holdings.commit("t", partition, committed)
 
-    assert ownership.last_commit(before.members[0]) == 19_000
-    assert [item.kind for item in infer(before, now, ownership, None)] == ["member.left"]
+    assert holdings.last_commit(before.members[0]) == 19_000
+    assert [item.kind for item in infer(before, now, holdings, None)] == ["member.left"]
 
 
 def test_only_commits_by_the_holder_count() -> None:
-    ownership = Ownership()
-    ownership.commit("t", 0, 500)  # nobody holds it
-    ownership.observe(view(1000, {"a": [0]}))
+    holdings = Holdings()
+    holdings.commit("t", 0, 500)  # nobody holds it
+    holdings.observe(view(1000, {"a": [0]}))
     [a] = view(1000, {"a": [0]}).members
-    assert ownership.last_commit(a) is None
-    ownership.commit("t", 0, 999)  # by who held it before
-    assert ownership.last_commit(a) is None
-    ownership.commit("t", 0, 1500)
-    ownership.observe(view(2000, {"a": [0]}, 2))  # kept
-    assert ownership.last_commit(a) == 1500
-    ownership.observe(view(3000, {"b": [0]}, 3))  # moved
-    assert ownership.last_commit(view(3000, {"b": [0]}).members[0]) is None
-    assert ownership.last_commit(a) is None
+    assert holdings.last_commit(a) is None
+    holdings.commit("t", 0, 999)  # by who held it before
+    assert holdings.last_commit(a) is None
+    holdings.commit("t", 0, 1500)
+    holdings.observe(view(2000, {"a": [0]}, 2))  # kept
+    assert holdings.last_commit(a) == 1500
+    holdings.observe(view(3000, {"b": [0]}, 3))  # moved
+    assert holdings.last_commit(view(3000, {"b": [0]}).members[0]) is None
+    assert holdings.last_commit(a) is None
 
 
 def test_an_offset_that_was_removed_is_no_commit() -> None:
-    ownership = Ownership()
-    ownership.observe(view(1000, {"a": [0]}))
-    ownership.commit("t", 0, 1500)
-    ownership.commit("t", 0, None)
+    holdings = Holdings()
+    holdings.observe(view(1000, {"a": [0]}))
+    holdings.commit("t", 0, 1500)
+    holdings.commit("t", 0, None)
 
-    assert ownership.last_commit(view(1000, {"a": [0]}).members[0]) is None
+    assert holdings.last_commit(view(1000, {"a": [0]}).members[0]) is None
 
 
 def test_across_a_generation_that_was_not_read_nothing_is_said() -> None:
-    before, ownership = view(1000, {"b": [0]}), Ownership()
-    ownership.observe(before)
-    ownership.commit("t", 0, 2000)
+    before, holdings = view(1000, {"b": [0]}), Holdings()
+    holdings.observe(before)
+    holdings.commit("t", 0, 2000)
 
-    assert infer(before, view(2500, {}, 3), ownership, None) == []
-    assert len(infer(before, view(2500, {}, 2), ownership, None)) == 1
+    assert infer(before, view(2500, {}, 3), holdings, None) == []
+    assert len(infer(before, view(2500, {}, 2), holdings, None)) == 1
 
 
 def test_a_static_member_under_a_new_id_is_not_gone() -> None:
     before = view(1000, {"b-1": [0]}, group_instance_id="i")
-    ownership = Ownership()
-    ownership.observe(before)
-    ownership.commit("t", 0, 2000)
+    holdings = Holdings()
+    holdings.observe(before)
+    holdings.commit("t", 0, 2000)
 
-    assert infer(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), ownership, None) == []
+    assert infer(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), holdings, None) == []
 
 
 def test_what_a_broker_says_goes_before_what_commits_say() -> None:

@@ -1,26 +1,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from struct import pack
 
 import pytest
 
-from streaming.collect.embedded import Said
+from streaming.collect.coordinator.classic import ClassicGroup, Generation
+from streaming.collect.coordinator.consumer import ConsumerGroupPart, Current, Subscription
+from streaming.collect.coordinator.records import OffsetCommit, Other, decode
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.records import (
-    ClassicGeneration,
-    ClassicGroup,
-    ClassicMember,
-    Current,
-    CurrentAssignment,
-    GroupEpoch,
-    MemberSubscription,
-    OffsetCommit,
-    Other,
-    Subscription,
-    TargetAssignment,
-    TargetEpoch,
-    decode,
-)
+from streaming.wire.events import ObservedMember
 from tests.support.offsets_topic import (
     assignment,
     captured,
@@ -36,30 +25,32 @@ A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"
 
 
 def test_every_captured_record_is_read() -> None:
-    kinds = Counter(type(decode(row.key, row.value)).__name__ for rows in captured().values() for row in rows)
+    records = [decode(row.key, row.value) for rows in captured().values() for row in rows]
 
-    assert kinds == {
+    assert Counter(
+        one.part if isinstance(one, ConsumerGroupPart) else type(one).__name__ for one in records
+    ) == {
         "OffsetCommit": 30,
-        "CurrentAssignment": 27,
-        "TargetAssignment": 16,
+        "currents": 27,
+        "targets": 16,
         "ClassicGroup": 15,
-        "MemberSubscription": 10,
-        "GroupEpoch": 8,
-        "TargetEpoch": 7,
+        "subscriptions": 10,
+        "epoch": 8,
+        "target_epoch": 7,
     }
 
 
 def test_a_consumer_group_s_first_epoch() -> None:
     rows = {row.offset: row for row in captured()[4]}
+    said = Subscription(None, None, "A", "/127.0.0.1", ("t",), None, 300_000, None)
+    owned = {TOPIC: (0, 1, 2, 3, 4, 5)}
 
     assert [decode(rows[offset].key, rows[offset].value) for offset in range(25, 30)] == [
-        MemberSubscription(
-            "g-consumer", A, Subscription(None, None, "A", "/127.0.0.1", ("t",), None, 300_000, None)
-        ),
-        GroupEpoch("g-consumer", 2),
-        TargetAssignment("g-consumer", A, {TOPIC: (0, 1, 2, 3, 4, 5)}),
-        TargetEpoch("g-consumer", 2),
-        CurrentAssignment("g-consumer", A, Current(2, 0, "STABLE", {TOPIC: (0, 1, 2, 3, 4, 5)}, {})),
+        ConsumerGroupPart("g-consumer", "subscriptions", said, A),
+        ConsumerGroupPart("g-consumer", "epoch", 2),
+        ConsumerGroupPart("g-consumer", "targets", owned, A),
+        ConsumerGroupPart("g-consumer", "target_epoch", 2),
+        ConsumerGroupPart("g-consumer", "currents", Current(2, 0, "STABLE", owned, {}), A),
     ]
 
 
@@ -71,21 +62,21 @@ def test_classic_groups_of_every_version(version: int) -> None:
 
     assert decode(group_key("g"), value) == ClassicGroup(
         "g",
-        ClassicGeneration(
+        Generation(
             "consumer",
             7,
             "range",
             "m",
             (
-                ClassicMember(
-                    "m",
-                    "i" if version >= 3 else None,
-                    "client-m",
-                    "/127.0.0.1",
-                    300_000 if version >= 1 else None,
-                    10_000,
-                    Said(("t",)),
-                    {"t": [0]},
+                ObservedMember(
+                    member_id="m",
+                    topics=["t"],
+                    assigned={"t": [0]},
+                    group_instance_id="i" if version >= 3 else None,
+                    client_id="client-m",
+                    client_host="/127.0.0.1",
+                    session_timeout_ms=10_000,
+                    rebalance_timeout_ms=300_000 if version >= 1 else None,
                 ),
             ),
         ),
@@ -100,6 +91,10 @@ def test_offset_commits_of_every_version(version: int) -> None:
 def test_tombstones() -> None:
     assert decode(group_key("g"), None) == ClassicGroup("g", None)
     assert decode(commit_key("g", "t", 3), None) == OffsetCommit("g", "t", 3, None)
+    assert decode(pack(">h", 3) + string("g"), None) == ConsumerGroupPart("g", "epoch", None)
+    assert decode(pack(">h", 8) + string("g") + string("m"), None) == ConsumerGroupPart(
+        "g", "currents", None, "m"
+    )
 
 
 def test_other_protocols_embed_something_else() -> None:
@@ -110,7 +105,7 @@ def test_other_protocols_embed_something_else() -> None:
     assert isinstance(record, ClassicGroup)
     assert record.value is not None
     [member] = record.value.members
-    assert (member.said, member.assigned) == (Said(), {})
+    assert (member.topics, member.owned, member.assigned) == ([], {}, {})
 
 
 def test_of_groups_that_are_not_wanted_only_the_key_is_read() -> None:

@@ -1,12 +1,12 @@
-"""Topic names, ids and partition counts from the cluster's metadata, and what changed in them."""
+"""What the cluster says of its topics, and of how long its groups' sessions are."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streaming.wire.events import Event, GroupDeleted, GroupObserved, PartitionsChanged, TopicMetadata
+from streaming.wire.events import TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -20,86 +20,6 @@ _BATCH = 500
 #: The brokers' bounds of what a group may choose.
 _LEAST_SESSION = "group.consumer.min.session.timeout.ms"
 _LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
-
-
-def subscribed(data: GroupObserved) -> frozenset[str]:
-    """The topics that some member subscribes to."""
-    return frozenset(topic for member in data.members for topic in member.topics)
-
-
-def outdated(data: GroupObserved, told: Mapping[str, TopicMetadata]) -> bool:
-    """Whether a view shows a topic, or a partition, that the group has not been told of."""
-    return any(topic not in told for topic in subscribed(data)) or any(
-        topic not in told or max(partitions, default=-1) >= told[topic].partitions
-        for member in data.members
-        for topic, partitions in member.assigned.items()
-    )
-
-
-def partitions_changed(
-    source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]
-) -> Event:
-    """The event that tells a group's topics; its id is unique because a group is told once a moment."""
-    data = PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
-    names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
-    return Event(source, f"{group_id}@{timestamp}:{names}", data)
-
-
-class Told:
-    """The partition counts that each group was told of, so that each is told what is new, once.
-
-    Args:
-        source: ``ce_source`` of the events.
-        groups: group → topic → what was published last.
-    """
-
-    def __init__(self, source: str, groups: dict[str, dict[str, TopicMetadata]]) -> None:
-        self._source = source
-        self._groups = groups
-
-    def asks(self, events: Iterable[Event]) -> bool:
-        """Whether one of these events shows a topic, or a partition, that its group has not been told of."""
-        deleted: set[str] = set()
-        for event in events:
-            data = event.data
-            if isinstance(data, GroupDeleted):
-                deleted.add(data.group_id)
-            elif isinstance(data, GroupObserved) and outdated(
-                data, {} if data.group_id in deleted else self._groups.get(data.group_id, {})
-            ):
-                return True
-        return False
-
-    def before(self, event: Event, current: Mapping[str, TopicMetadata]) -> Event | None:
-        """What a group is told before this event of it; a deleted group is told everything again."""
-        data = event.data
-        if isinstance(data, GroupDeleted):
-            self._groups.pop(data.group_id, None)
-        elif isinstance(data, GroupObserved):
-            return self.tell(data.group_id, subscribed(data), current, data.timestamp)
-        return None
-
-    def tell(
-        self, group_id: str, topics: Collection[str], current: Mapping[str, TopicMetadata], timestamp: int
-    ) -> Event | None:
-        """What a group that subscribes to ``topics`` has not been told of; None: nothing.
-
-        Args:
-            group_id: the group.
-            topics: their names; those that do not exist are passed over.
-            current: topic → what the cluster has.
-            timestamp: of the event, in ms.
-        """
-        told = self._groups.setdefault(group_id, {})
-        new = {
-            name: current[name]
-            for name in sorted(topics)
-            if name in current and told.get(name) != current[name]
-        }
-        if not new:
-            return None
-        told.update(new)
-        return partitions_changed(self._source, group_id, timestamp, new)
 
 
 def surely_alive_ms(admin: AdminClient) -> int | None:

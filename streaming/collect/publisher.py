@@ -1,4 +1,4 @@
-"""Where the collector writes: events, dead letters and its own place, in one transaction each time.
+"""Where events are published: with dead letters and the place to go on from, in one transaction each time.
 
 A transaction makes "published" and "read up to here" one step: after any crash the collector goes on exactly
 behind what is published. Readers of the membership topic must read committed records only (librdkafka's
@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from assignors.errors import MonitorError, OutsideFailure
-from streaming.collect.fold import Found, Outcome, Row, Unusable
+from assignors.errors import OutsideFailure
+from streaming.collect.fold import Outcome
+from streaming.collect.outgoing import Outgoing, outgoing
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
-from streaming.wire import codec
-from streaming.wire.dead_letters import dead_letter_headers, fit
 from streaming.wire.events import Event
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
 
-    from streaming.settings.config import Settings, TopicSettings
+    from streaming.collect.source import Place
+    from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-OFFSETS_TOPIC = "__consumer_offsets"
 _TIMEOUT = 30.0
 _OFFSETS_TIMEOUT = 15.0
 _RETRY_SECONDS = 0.5
@@ -42,55 +40,7 @@ class NotPublished(OutsideFailure):
     """The cluster does not take what was collected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """What is written for one outcome: a membership event, or (``dead``) a dead letter."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-    dead: bool = False
-
-
-def letter(item: Outcome | Event, topics: TopicSettings, limits: Mapping[str, int]) -> Letter:
-    """What is written for an outcome.
-
-    In place of an event that can't be written, or is longer than its topic takes, the record that it follows from
-    is dead-lettered; the event itself if it follows from none. The group's next event is a full view again.
-
-    Args:
-        item: an event, what was found in a record, or a record that could not be used.
-        topics: what the topics are called.
-        limits: topic → the longest record that it takes, in bytes.
-    """
-    if isinstance(item, Unusable):
-        return _dead_letter(item.row, item.error, topics, limits)
-    event = item.event if isinstance(item, Found) else item
-    row = item.row if isinstance(item, Found) else None
-    try:
-        key, value, headers = codec.encode_event(event)
-    except codec.MalformedEvent as error:
-        return _dead_letter(row or Row(-1, -1, -1, None, None), error, topics, limits)
-    size, limit = codec.record_bytes(key, value, headers), limits[topics.membership]
-    if size > limit:
-        refused = codec.RecordTooLarge(
-            f"{event.type} of group {event.data.group_id!r} would have {size} bytes, "
-            f"max.message.bytes of {topics.membership} is {limit}"
-        )
-        return _dead_letter(row or Row(-1, -1, -1, key, value), refused, topics, limits)
-    return Letter(topics.membership, key, value, [*headers])
-
-
-def _dead_letter(row: Row, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]) -> Letter:
-    headers = dead_letter_headers(
-        None, error, topic=OFFSETS_TOPIC, partition=row.partition, offset=row.offset
-    )
-    topic = topics.dead_letters
-    return Letter(topic, *fit(row.key, row.value, headers, limits[topic]), dead=True)
-
-
-class Sink:
+class Publisher:
     """Publishes batches exactly once.
 
     Args:
@@ -124,23 +74,20 @@ class Sink:
         self._retry(lambda: producer.client.init_transactions(_TIMEOUT))
         return producer
 
-    def publish(
-        self, outcome: Iterable[Outcome | Event], positions: Mapping[int, int], group: Any
-    ) -> list[Letter]:
+    def publish(self, items: Iterable[Outcome | Event], place: Place) -> list[Outgoing]:
         """Write a batch and the place behind it; returns what was written.
 
         Args:
-            outcome: events, and records that could not be used.
-            positions: source partition → next offset to read.
-            group: the consumer's group metadata.
+            items: events, and records that could not be used.
+            place: where the source goes on after them.
 
         Raises:
             Superseded: another collector has taken over.
             NotPublished: the cluster refuses, or does not answer while this process is asked to stop.
         """
-        items = list(outcome)
-        letters = self._letters(items)
-        while not self._once(letters, positions, group):
+        items = list(items)
+        batch = self._outgoing(items)
+        while not self._once(batch, place):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
                 raise NotPublished(
@@ -149,16 +96,16 @@ class Sink:
             time.sleep(_RETRY_SECONDS)
             if self._limits_changed():
                 self._producer = self._begin()
-                letters = self._letters(items)
-        return letters
+                batch = self._outgoing(items)
+        return batch
 
-    def _letters(self, items: Iterable[Outcome | Event]) -> list[Letter]:
-        letters = [letter(item, self._settings.topics, self._limits) for item in items]
-        for one in letters:
+    def _outgoing(self, items: Iterable[Outcome | Event]) -> list[Outgoing]:
+        batch = [outgoing(item, self._settings.topics, self._limits) for item in items]
+        for one in batch:
             if one.dead:
                 reason = dict(one.headers)["dlt_message"] or b""
                 _log.warning("dead-lettered to %s: %r", one.topic, reason.decode(errors="replace"))
-        return letters
+        return batch
 
     def _limits_changed(self) -> bool:
         """Whether the topics take other lengths than before; while the cluster is away it is not known."""
@@ -172,17 +119,17 @@ class Sink:
         changed, self._limits = limits != self._limits, limits
         return changed
 
-    def _once(self, letters: list[Letter], positions: Mapping[int, int], group: Any) -> bool:
+    def _once(self, batch: list[Outgoing], place: Place) -> bool:
         """One try; False when the transaction was aborted and can be repeated."""
         from confluent_kafka import KafkaException, TopicPartition
 
         client = self._producer.client
         try:
             client.begin_transaction()
-            for one in letters:
+            for one in batch:
                 self._producer.send_record(one.topic, one.key, one.value, one.headers)
-            places = [TopicPartition(OFFSETS_TOPIC, number, offset) for number, offset in positions.items()]
-            client.send_offsets_to_transaction(places, group, _OFFSETS_TIMEOUT)
+            places = [TopicPartition(place.topic, *position) for position in place.offsets.items()]
+            client.send_offsets_to_transaction(places, place.group, _OFFSETS_TIMEOUT)
             self._producer.flush(_TIMEOUT)
             self._retry(lambda: client.commit_transaction(_TIMEOUT))
         except (KafkaException, NotDelivered, ClusterUnavailable) as error:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from streaming.collect.metadata import Told, outdated, partitions_changed
+from streaming.collect.counts import PartitionCounts, outdated, partitions_changed
 from streaming.wire.events import (
     Event,
     GroupDeleted,
@@ -14,11 +14,12 @@ SIX = TopicMetadata(partitions=6, topic_id="id-t")
 EIGHT = TopicMetadata(partitions=8, topic_id="id-t")
 
 
-def told(event: Event | None) -> dict[str, TopicMetadata] | None:
-    if event is None:
-        return None
-    assert isinstance(event.data, PartitionsChanged)
-    return event.data.topics
+def told(events: list[Event]) -> dict[str, TopicMetadata] | None:
+    for event in events:
+        assert len(events) == 1
+        assert isinstance(event.data, PartitionsChanged)
+        return event.data.topics
+    return None
 
 
 def view(partition: int, at: int = 1) -> GroupObserved:
@@ -35,7 +36,7 @@ def deleted(at: int = 2) -> Event:
 
 
 def test_each_group_is_told_what_it_does_not_know_once() -> None:
-    groups = Told("s", {"told": {"t": EIGHT}, "stale": {"t": SIX}})
+    groups = PartitionCounts("s", {"told": {"t": EIGHT}, "stale": {"t": SIX}})
     current = {"t": EIGHT, "unrelated": SIX}
 
     def tell(group_id: str, *topics: str) -> dict[str, TopicMetadata] | None:
@@ -50,7 +51,7 @@ def test_each_group_is_told_what_it_does_not_know_once() -> None:
 def test_a_topic_made_anew_has_another_id() -> None:
     again = TopicMetadata(partitions=6, topic_id="id-2")
 
-    assert told(Told("s", {"g": {"t": SIX}}).tell("g", ["t"], {"t": again}, 7)) == {"t": again}
+    assert told(PartitionCounts("s", {"g": {"t": SIX}}).tell("g", ["t"], {"t": again}, 7)) == {"t": again}
 
 
 def test_the_event() -> None:
@@ -66,23 +67,23 @@ def test_a_view_that_shows_more_than_was_told() -> None:
 
 
 def test_the_cluster_is_asked_only_for_what_a_group_was_not_told() -> None:
-    groups = Told("s", {"g": {"t": SIX}})
+    groups = PartitionCounts("s", {"g": {"t": SIX}})
 
-    assert not groups.asks([observed(5)])
-    assert groups.asks([observed(6)])
-    assert not groups.asks([deleted()])
-    assert groups.asks([deleted(), observed(5, at=3)])
+    assert not groups.lack([observed(5)])
+    assert groups.lack([observed(6)])
+    assert not groups.lack([deleted()])
+    assert groups.lack([deleted(), observed(5, at=3)])
 
 
 def test_a_group_deleted_and_made_again_is_told_again() -> None:
-    groups, current = Told("s", {"g": {"t": SIX}}), {"t": SIX}
+    groups, current = PartitionCounts("s", {"g": {"t": SIX}}), {"t": SIX}
     batch = [observed(5), deleted(), observed(0, at=3), observed(1, at=4)]
 
     assert [told(groups.before(event, current)) for event in batch] == [None, None, {"t": SIX}, None]
 
 
 def test_a_group_made_and_deleted_at_once_is_told_again_when_it_comes_back() -> None:
-    groups, current = Told("s", {}), {"t": SIX}
+    groups, current = PartitionCounts("s", {}), {"t": SIX}
     batch = [observed(0), deleted(), observed(0, at=9)]
 
     assert [told(groups.before(event, current)) for event in batch] == [{"t": SIX}, None, {"t": SIX}]

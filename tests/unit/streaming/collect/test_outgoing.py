@@ -1,4 +1,4 @@
-"""What is written for an outcome; transactions are in the integration tests."""
+"""What is written for an outcome; how it is published is in the integration tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Found, Row, Unusable
-from streaming.collect.sink import letter
+from streaming.collect.outgoing import outgoing
 from streaming.settings.config import TopicSettings
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
@@ -23,15 +23,15 @@ def observed(partitions: int) -> Event:
 
 def test_an_event_as_it_is() -> None:
     event = observed(2)
-    written = letter(Found(ROW, event), TOPICS, WIDE)
+    written = outgoing(Found(ROW, event), TOPICS, WIDE)
 
     assert (written.topic, written.dead) == (TOPICS.membership, False)
     assert (written.key, written.value, written.headers) == codec.encode_event(event)
-    assert letter(event, TOPICS, WIDE) == written
+    assert outgoing(event, TOPICS, WIDE) == written
 
 
 def test_a_record_that_could_not_be_used() -> None:
-    written = letter(Unusable(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
+    written = outgoing(Unusable(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
 
     assert (written.topic, written.key, written.value, written.dead) == (
         TOPICS.dead_letters,
@@ -53,8 +53,8 @@ def test_exactly_as_much_as_the_topic_takes_and_one_byte_more() -> None:
     key, value, headers = codec.encode_event(event)
     size = codec.record_bytes(key, value, headers)
 
-    fits = letter(Found(ROW, event), TOPICS, WIDE | {TOPICS.membership: size})
-    refused = letter(Found(ROW, event), TOPICS, WIDE | {TOPICS.membership: size - 1})
+    fits = outgoing(Found(ROW, event), TOPICS, WIDE | {TOPICS.membership: size})
+    refused = outgoing(Found(ROW, event), TOPICS, WIDE | {TOPICS.membership: size - 1})
 
     assert not fits.dead
     assert (refused.topic, refused.key, refused.value) == (TOPICS.dead_letters, b"key", b"value")
@@ -70,10 +70,10 @@ def test_exactly_as_much_as_the_topic_takes_and_one_byte_more() -> None:
     assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"3", b"77")
 
 
-def test_an_event_that_follows_from_no_record_is_its_own_dead_letter() -> None:
+def test_an_event_that_follows_from_no_record_is_its_own_dead_outgoing() -> None:
     event = observed(200)
 
-    refused = letter(event, TOPICS, WIDE | {TOPICS.membership: 500})
+    refused = outgoing(event, TOPICS, WIDE | {TOPICS.membership: 500})
 
     assert (refused.dead, refused.key, refused.value) == (True, b"g", codec.encode(event.data))
 
@@ -81,16 +81,16 @@ def test_an_event_that_follows_from_no_record_is_its_own_dead_letter() -> None:
 def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
     long = Row(3, 77, 1000, b"key", b"v" * 5000)
 
-    written = letter(Unusable(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})
+    written = outgoing(Unusable(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})
 
     assert codec.record_bytes(written.key, written.value, written.headers) <= 1000
     assert "dlt_truncated" in dict(written.headers)
 
 
 @pytest.mark.parametrize("timestamp", [2**62, -(2**62)])
-def test_an_event_that_cannot_be_written_is_a_dead_letter(timestamp: int) -> None:
+def test_an_event_that_cannot_be_written_is_a_dead_outgoing(timestamp: int) -> None:
     event = Event("s", "3:77", GroupDeleted(group_id="g", timestamp=timestamp))
 
-    written = letter(Found(ROW, event), TOPICS, WIDE)
+    written = outgoing(Found(ROW, event), TOPICS, WIDE)
 
     assert (written.dead, dict(written.headers)["dlt_exception"]) == (True, b"MalformedEvent")

@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from streaming.collect.embedded import Said, read_assignment, read_subscription
+from streaming.collect.coordinator.embedded import Said, read_assignment, read_subscription
 from streaming.collect.encoding import MalformedRecord
 from tests.support.offsets_topic import assignment, sized, string, subscription
 

@@ -1,0 +1,112 @@
+"""The record types of ``__consumer_offsets``, and their bytes read.
+
+A key starts with its record type as int16 and the group id, a value with its version; a value of None is a
+tombstone. Types that are not in :data:`_TYPES` (share and streams groups, partition metadata) are :class:`Other`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from struct import Struct
+
+from streaming.collect.coordinator import classic, consumer
+from streaming.collect.coordinator.classic import ClassicGroup
+from streaming.collect.coordinator.consumer import ConsumerGroupPart
+from streaming.collect.coordinator.schema import Field, Value, only, read_fields
+from streaming.collect.encoding import MalformedRecord, Reader
+
+_TYPE = Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    """Types 0 and 1: a committed offset; ``timestamp`` (ms) None: it was removed."""
+
+    group_id: str
+    topic: str
+    partition: int
+    timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A record of a type, or of a group, that is not used here."""
+
+    type: int
+
+
+CoordinatorRecord = OffsetCommit | ClassicGroup | ConsumerGroupPart | Other
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """One record type: ``make`` is called with the group id, the key's further fields and the value."""
+
+    make: Callable[..., CoordinatorRecord]
+    value: Value
+    key: tuple[Field, ...] = ()
+
+
+def _part(part: consumer.Part, value: Value, *key: Field) -> _Type:
+    return _Type(partial(ConsumerGroupPart, part=part), value, key)
+
+
+_COMMIT = _Type(
+    lambda value, **where: OffsetCommit(timestamp=value, **where),
+    Value(
+        "OffsetCommitValue",
+        (
+            Field("offset", Reader.int64),
+            Field("leaderEpoch", Reader.int32, since=3),
+            Field("metadata", Reader.nullable_string),
+            Field("commitTimestamp", Reader.int64, "value"),
+        ),
+        make=only,
+        newest=4,
+        flexible=4,
+    ),
+    (Field("topic", Reader.string, "topic"), Field("partition", Reader.int32, "partition")),
+)
+_MEMBER = Field("memberId", Reader.string, "key")
+_TYPES = {
+    0: _COMMIT,
+    1: _COMMIT,
+    2: _Type(ClassicGroup, classic.GENERATION),
+    3: _part("epoch", consumer.EPOCH),
+    5: _part("subscriptions", consumer.SUBSCRIPTION, _MEMBER),
+    6: _part("target_epoch", consumer.TARGET_EPOCH),
+    7: _part("targets", consumer.TARGET, _MEMBER),
+    8: _part("currents", consumer.CURRENT, _MEMBER),
+    16: _part("regexes", consumer.PATTERN, Field("regularExpression", Reader.string, "key")),
+}
+
+
+def decode(
+    key: bytes | None, value: bytes | None, wanted: Callable[[str], bool] = lambda _: True
+) -> CoordinatorRecord:
+    """The record in these bytes.
+
+    Args:
+        key: the record's key.
+        value: its value; None for a tombstone.
+        wanted: whether a group's records are to be read; of others only the key is.
+
+    Raises:
+        MalformedRecord: key or value does not follow the layout of its type and version, or has a version that is
+            not known; the message names the field. Nothing else is raised, whatever the bytes.
+    """
+    if key is None or len(key) < _TYPE.size:
+        raise MalformedRecord(f"key: {key!r} has no record type")
+    number: int = _TYPE.unpack_from(key)[0]
+    kind = _TYPES.get(number)
+    if kind is None:
+        return Other(number)
+    reader = Reader(key)
+    reader.int16("key.type")
+    group_id = reader.string("key.group")
+    if not wanted(group_id):
+        return Other(number)
+    where = read_fields(reader, "key", kind.key)
+    return kind.make(group_id=group_id, value=None if value is None else kind.value.read(value), **where)

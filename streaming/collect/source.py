@@ -1,0 +1,209 @@
+"""The offsets topic as a source: what follows from its records, and the place to go on from.
+
+The compacted topic is read from its beginning at each start, to rebuild what is known of every group; outcomes of
+records before the kept place were published by an earlier collector and are not handed out again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from streaming.collect.fold import OFFSETS_TOPIC, Fold, Outcome, Row
+from streaming.kafka.clients import ClusterUnavailable, confluent_config
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, TopicPartition
+
+    from streaming.settings.connection import KafkaSettings
+
+_log = logging.getLogger(__name__)
+_POLL_SECONDS = 0.05
+_BATCH = 2000
+#: After the end of a partition was reached: all records of one millisecond are in the log by then.
+_SETTLE_SECONDS = 0.05
+_TIMEOUT = 30.0
+#: What a broker answers whose group coordinator is about to be there.
+_LOADING = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a source goes on: partition → next offset of ``topic``, to be kept for its consumer ``group``."""
+
+    topic: str
+    offsets: Mapping[int, int]
+    group: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was read at once.
+
+    Args:
+        outcomes: what follows from it, in the order of each partition.
+        place: where to go on once the outcomes are published.
+        records: how many records were read.
+        lag: how many are there that were not.
+        behind: partitions that have not been read to their end yet since the start.
+    """
+
+    outcomes: list[Outcome]
+    place: Place
+    records: int
+    lag: int
+    behind: int
+
+
+@dataclass(slots=True)
+class _Partition:
+    """One partition: its fold, the kept place, the next offset to read, and since when its end is reached."""
+
+    fold: Fold
+    start: int
+    following: int | None = None
+    at_end_since: float | None = None
+    behind: bool = True
+
+    def new(self, outcomes: list[Outcome]) -> list[Outcome]:
+        return [item for item in outcomes if item.row.offset >= self.start]
+
+    @property
+    def place(self) -> int:
+        """Never behind the kept place: while the past is read again nothing moves."""
+        unsettled = self.fold.open_offset
+        return max(self.start, (self.following or 0) if unsettled is None else unsettled)
+
+
+class OffsetsTopic:
+    """Reads ``__consumer_offsets``; waits for the topic if no group has ever been in the cluster.
+
+    Args:
+        kafka: how to reach the cluster.
+        group_id: the consumer group that the place is kept for.
+        stop: set to stop waiting.
+        fold: the fold of a partition, by its number.
+
+    Raises:
+        ClusterUnavailable: the client can't go on.
+    """
+
+    def __init__(
+        self, kafka: KafkaSettings, group_id: str, stop: threading.Event, fold: Callable[[int], Fold]
+    ) -> None:
+        from confluent_kafka import Consumer
+
+        self._stop = stop
+        self._partitions: dict[int, _Partition] = {}
+        self._consumer: Consumer = Consumer(
+            confluent_config(kafka)
+            | {
+                "group.id": group_id,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+                # Others' open transactions may hold offset commits back; members are never in transactions.
+                "isolation.level": "read_uncommitted",
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        try:
+            self._begin(group_id, fold)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def read(self, settle_seconds: float = _SETTLE_SECONDS) -> Batch:
+        """Read once. A run of records at the end of a partition is complete after ``settle_seconds``."""
+        from confluent_kafka import KafkaError
+
+        outcomes: list[Outcome] = []
+        records = 0
+        for message in self._consumer.consume(_BATCH, _POLL_SECONDS):
+            number, error = message.partition(), message.error()
+            if error is None:
+                records += 1
+                partition = self._partitions[number]
+                partition.at_end_since = None
+                partition.following = message.offset() + 1
+                row = Row(number, message.offset(), message.timestamp()[1], message.key(), message.value())
+                outcomes += partition.new(partition.fold.add(row))
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+                self._partitions[number].at_end_since = time.monotonic()
+                self._partitions[number].behind = False
+            elif error.fatal():
+                raise ClusterUnavailable(f"{OFFSETS_TOPIC}: {error.str()}")
+            else:  # maybe of no partition
+                _log.warning("%s: %s", OFFSETS_TOPIC, error.str())
+        now = time.monotonic()
+        for partition in self._partitions.values():
+            if partition.at_end_since is not None and now - partition.at_end_since >= settle_seconds:
+                partition.at_end_since = None
+                outcomes += partition.new(partition.fold.settle())
+        behind = sum(partition.behind for partition in self._partitions.values())
+        return Batch(outcomes, self._place(), records, self._lag(), behind)
+
+    def subscriptions(self) -> dict[str, frozenset[str]]:
+        """The topics that each group's members subscribe to, as last seen."""
+        return {
+            group_id: topics
+            for partition in self._partitions.values()
+            for group_id, topics in partition.fold.subscriptions().items()
+        }
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._consumer.close()
+
+    def _place(self) -> Place:
+        offsets = {
+            number: partition.place
+            for number, partition in self._partitions.items()
+            if partition.following is not None
+        }
+        return Place(OFFSETS_TOPIC, offsets, self._consumer.consumer_group_metadata())
+
+    def _lag(self) -> int:
+        """By what librdkafka has seen: no request."""
+        from confluent_kafka import TopicPartition
+
+        lag = 0
+        for number, partition in self._partitions.items():
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(OFFSETS_TOPIC, number), cached=True)
+            lag += max(0, end - (partition.following or 0))
+        return lag
+
+    def _begin(self, group_id: str, fold: Callable[[int], Fold]) -> None:
+        """Assign every partition from its beginning, once the topic is there."""
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+        numbers: list[int] = []
+        while not numbers and not self._stop.is_set():
+            found = self._consumer.list_topics(OFFSETS_TOPIC, timeout=_TIMEOUT).topics[OFFSETS_TOPIC]
+            numbers = sorted(found.partitions) if found.error is None else []
+            if not numbers:
+                self._stop.wait(0.2)
+        wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
+        for place in self._kept(wanted) if wanted else ():
+            self._partitions[place.partition] = _Partition(fold(place.partition), max(place.offset, 0))
+        self._consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
+        _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, group_id)
+
+    def _kept(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
+        """The kept places; a coordinator that is still loading, as in a new cluster, is waited for."""
+        from confluent_kafka import KafkaException
+
+        by = time.monotonic() + _TIMEOUT
+        while True:
+            try:
+                places: list[TopicPartition] = self._consumer.committed(wanted, timeout=_TIMEOUT)
+            except KafkaException as error:
+                if error.args[0].name() not in _LOADING or time.monotonic() > by or self._stop.is_set():
+                    raise
+                self._stop.wait(0.2)
+            else:
+                return places

@@ -1,0 +1,47 @@
+"""What the collector publishes of a real cluster's records, byte for byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.collect.fold import Fold, Found
+from streaming.collect.reasons import explained
+from streaming.wire import codec
+from tests.support.offsets_topic import GOLDEN, captured
+
+NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
+
+
+@pytest.mark.parametrize("surely_alive_ms", [None, 30_000])
+@pytest.mark.parametrize("logged", [False, True])
+def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms: int | None) -> None:
+    log = CoordinatorLog()
+    for line in (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ():
+        log.feed(line)
+    found = []
+    for partition, rows in sorted(captured().items()):
+        fold = Fold(
+            "kafka://c/__consumer_offsets", partition, NAMES.__getitem__, surely_alive_ms=surely_alive_ms
+        )
+        for item in [item for row in rows for item in fold.add(row)] + fold.settle():
+            assert isinstance(item, Found)
+            key, value, headers = codec.encode_event(explained(item.event, log))
+            found.append(
+                {
+                    "logged": logged,
+                    "surelyAliveMs": surely_alive_ms,
+                    "offset": item.row.offset,
+                    "partition": partition,
+                    "key": key.decode(),
+                    "value": value.decode(),
+                    "headers": {name: text.decode() for name, text in headers},
+                }
+            )
+
+    recorded = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
+    assert found == [
+        one for one in recorded if (one["logged"], one["surelyAliveMs"]) == (logged, surely_alive_ms)
+    ]

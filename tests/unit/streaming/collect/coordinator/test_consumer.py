@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from streaming.collect.coordinator.consumer import (
+    ConsumerGroup,
+    ConsumerGroupPart,
+    Current,
+    Part,
+    Subscription,
+    apply,
+    view,
+)
+
+
+def part(name: Part, value: object, key: str | None = None) -> ConsumerGroupPart:
+    return ConsumerGroupPart("g", name, value, key)
+
+
+def said(*topics: str, regex: str | None = None, assignor: str | None = None) -> Subscription:
+    return Subscription(None, None, "c", "/h", topics, regex, 1000, assignor)
+
+
+def after(*parts: ConsumerGroupPart) -> ConsumerGroup | None:
+    group: ConsumerGroup | None = None
+    for one in parts:
+        group = apply(group, one)
+    return group
+
+
+def test_parts_are_put_together() -> None:
+    now = Current(2, 1, "STABLE", {"id": (0,)}, {})
+    parts = [
+        part("subscriptions", said("t"), "m"),
+        part("epoch", 2),
+        part("targets", {"id": (0,)}, "m"),
+        part("target_epoch", 2),
+        part("currents", now, "m"),
+    ]
+
+    assert after(*parts) == ConsumerGroup(2, 2, {"m": said("t")}, {"m": {"id": (0,)}}, {"m": now})
+
+
+def test_a_part_is_replaced_where_it_stands_and_removed() -> None:
+    group = after(part("epoch", 2), *(part("subscriptions", said("t", assignor=m), m) for m in "ab"))
+    again = apply(group, part("subscriptions", said("u", assignor="a"), "a"))
+
+    assert again is not None
+    assert list(again.subscriptions) == ["a", "b"]
+    seen = view("g", again, 1, str)
+    assert seen is not None
+    assert (seen.protocol, [member.topics for member in seen.members]) == ("a", [["u"], ["t"]])
+    gone = apply(again, part("subscriptions", None, "a"))
+    assert gone is not None
+    assert list(gone.subscriptions) == ["b"]
+    assert apply(gone, part("subscriptions", None, "not there")) == gone
+
+
+def test_a_deleted_group_is_not_brought_back_by_what_is_removed_after_it() -> None:
+    group = after(part("epoch", 2), part("subscriptions", said("t"), "m"))
+
+    assert apply(group, part("epoch", None)) is None
+    for rest in (
+        part("subscriptions", None, "m"),
+        part("target_epoch", None),
+        part("regexes", None, "t.*"),
+        part("regexes", ("t",), "t.*"),
+    ):
+        assert apply(None, rest) is None
+
+
+def test_before_its_first_epoch_there_is_no_view() -> None:
+    group = after(part("subscriptions", said("t"), "m"))
+    assert group is not None
+    assert view("g", group, 1, str) is None
+
+
+def test_the_topics_of_a_pattern() -> None:
+    group = after(
+        part("epoch", 2),
+        part("subscriptions", said("t", regex="u.*"), "m"),
+        part("regexes", ("t", "u1", "u2"), "u.*"),
+    )
+    assert group is not None
+    seen = view("g", group, 1, str)
+    assert seen is not None
+    assert seen.members[0].topics == ["t", "u1", "u2"]
+
+
+def test_the_states() -> None:
+    def state(*parts: ConsumerGroupPart) -> str | None:
+        group = after(part("epoch", 3), *parts)
+        seen = None if group is None else view("g", group, 1, str)
+        return None if seen is None else seen.state
+
+    member, target = part("subscriptions", said("t"), "m"), part("target_epoch", 3)
+
+    def current(epoch: int, now: str) -> ConsumerGroupPart:
+        return part("currents", Current(epoch, 2, now, {}, {}), "m")
+
+    assert state() == "Empty"
+    assert state(member) == "Assigning"
+    assert state(member, part("target_epoch", 2)) == "Assigning"
+    assert state(member, target) == "Reconciling"
+    assert state(member, target, current(2, "STABLE")) == "Reconciling"
+    assert state(member, target, current(3, "UNRELEASED_PARTITIONS")) == "Reconciling"
+    assert state(member, target, current(3, "STABLE")) == "Stable"

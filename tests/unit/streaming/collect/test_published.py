@@ -1,0 +1,52 @@
+"""What a restarted collector knows of what groups were told."""
+
+from __future__ import annotations
+
+from streaming.collect.counts import partitions_changed
+from streaming.collect.published import remember
+from streaming.wire import codec
+from streaming.wire.events import Event, GroupDeleted, GroupObserved, TopicMetadata
+
+SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions=8, topic_id="i")
+
+
+def told(*events: Event) -> dict[str, dict[str, TopicMetadata]]:
+    found: dict[str, dict[str, TopicMetadata]] = {}
+    for event in events:
+        key, value, headers = codec.encode_event(event)
+        remember(found, key, value, headers, "here")
+    return found
+
+
+def counts(group: str, source: str = "here", **topics: TopicMetadata) -> Event:
+    return partitions_changed(source, group, 1, topics)
+
+
+def deleted(group: str) -> Event:
+    return Event("elsewhere", "d", GroupDeleted(group_id=group, timestamp=2))
+
+
+def test_the_last_count_of_each_topic_of_each_group() -> None:
+    assert told(counts("a", t=SIX, u=SIX), counts("b", t=SIX), counts("a", t=EIGHT)) == {
+        "a": {"t": EIGHT, "u": SIX},
+        "b": {"t": SIX},
+    }
+
+
+def test_a_group_that_was_deleted_was_told_nothing() -> None:
+    assert told(counts("a", t=SIX), counts("b", t=SIX), deleted("a")) == {"b": {"t": SIX}}
+    assert told(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
+
+
+def test_counts_of_another_cluster_and_other_events_are_passed_over() -> None:
+    view = Event("here", "o", GroupObserved(group_id="a", timestamp=1, members=[], generation=1))
+    assert told(counts("a", "elsewhere", t=SIX), view) == {}
+
+
+def test_what_cannot_be_decoded_is_left_to_the_stream() -> None:
+    key, _, headers = codec.encode_event(counts("a", t=SIX))
+    found: dict[str, dict[str, TopicMetadata]] = {}
+    remember(found, key, b"{", headers, "here")
+    remember(found, None, b"{}", headers, "here")
+    remember(found, key, b"{}", None, "here")
+    assert found == {}

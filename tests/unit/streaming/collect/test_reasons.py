@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.collect.reasons import Reasons, explained
+from streaming.wire.events import Event, Evidence, GroupDeleted, GroupObserved
+
+LEFT = (
+    "INFO [GroupCoordinator id=1] [GroupId g] Member m left the consumer group. (GroupMetadataManager)\n"
+    "INFO [GroupCoordinator id=1] [GroupId g] Bumped group epoch to 5 with metadata hash 7.\n"
+)
+LOGGED = Evidence(
+    source="coordinator-log", reason="left the consumer group.", member_ids=["m"], kind="member.left"
+)
+
+
+def guess(member: str) -> Evidence:
+    return Evidence(source="offset-commits", reason="guess", member_ids=[member], kind="group.observed")
+
+
+def epoch(number: int, *evidence: Evidence) -> Event:
+    data = GroupObserved(
+        group_id="g",
+        timestamp=1,
+        members=[],
+        group_epoch=number,
+        group_protocol="consumer",
+        evidence=list(evidence),
+    )
+    return Event("s", "i", data)
+
+
+@pytest.fixture
+def log() -> CoordinatorLog:
+    found = CoordinatorLog()
+    for line in LEFT.splitlines():
+        found.feed(line)
+    return found
+
+
+def told(event: Event) -> list[Evidence]:
+    assert isinstance(event.data, GroupObserved)
+    return event.data.evidence
+
+
+def test_every_step_of_an_epoch_has_the_same_evidence(log: CoordinatorLog) -> None:
+    assert [told(explained(epoch(5), log)) for _ in range(3)] == [[LOGGED]] * 3
+    assert explained(epoch(6), log) == epoch(6)
+
+
+def test_what_the_broker_explains_needs_no_guess(log: CoordinatorLog) -> None:
+    assert told(explained(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
+
+
+def test_a_generation_counts_under_the_classic_protocol(log: CoordinatorLog) -> None:
+    event = epoch(5)
+    assert isinstance(event.data, GroupObserved)
+    data = structs.replace(event.data, group_epoch=None, generation=5, group_protocol="classic")
+    assert told(explained(Event("s", "i", data), log)) == [LOGGED]
+
+
+def test_other_events_stay_as_they_are(log: CoordinatorLog) -> None:
+    event = Event("s", "i", GroupDeleted(group_id="g", timestamp=1))
+    assert explained(event, log) == event
+
+
+def test_files_are_followed(tmp_path: Path) -> None:
+    one, other = tmp_path / "1.log", tmp_path / "2.log"
+    one.write_text("")
+    other.write_text("")
+    reasons = Reasons((one, other))
+    assert told(reasons.explained(epoch(5))) == []
+    other.write_text(LEFT)
+    reasons.listen()
+    assert told(reasons.explained(epoch(5))) == [LOGGED]
+    reasons.close()
