@@ -59,7 +59,7 @@ def start(step: AnyStep, event: Start) -> None:
 
 def leave(step: AnyStep, event: Leave) -> None:
     """Processes leave for good."""
-    _part(step, event.names, Stage.LEAVING)
+    _end(step, event.names, Stage.LEAVING, says_so=True)
 
 
 def stop(step: AnyStep, event: Stop) -> None:
@@ -67,19 +67,19 @@ def stop(step: AnyStep, event: Stop) -> None:
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
     if dynamic:
-        _part(step, dynamic, Stage.LEAVING)
+        _end(step, dynamic, Stage.LEAVING, says_so=True)
     if static:
-        (_part if step.says_back_soon else _silence)(step, static, Stage.AWAY)
+        _end(step, static, Stage.AWAY, says_so=step.says_back_soon)
 
 
 def crash(step: AnyStep, event: Crash) -> None:
     """Processes end without telling anyone."""
-    _silence(step, event.names, Stage.CRASHED)
+    _end(step, event.names, Stage.CRASHED)
 
 
 def freeze(step: AnyStep, event: Freeze) -> None:
     """Processes stop for a while; what they own is nobody else's yet."""
-    _silence(step, event.names, Stage.FROZEN)
+    _end(step, event.names, Stage.FROZEN)
 
 
 def thaw(step: AnyStep, event: Thaw) -> None:
@@ -97,35 +97,11 @@ def subscribe(step: AnyStep, event: Subscribe) -> None:
     step.subscriptions()
 
 
-def _part(step: AnyStep, names: Collection[str], stage: Stage) -> None:
-    """Members stop what they do and say so; one that the group does not know just ends."""
+def _end(step: AnyStep, names: Collection[str], stage: Stage, *, says_so: bool = False) -> None:
+    """Members stop what they do. One that the group does not know just ends; the others say so, or are watched."""
     step.quiet(names)
     step.consume(dict.fromkeys(names, NOTHING))
-    said = []
-    for name in names:
-        member = step.members[name]
-        if member.counted:
-            said.append(name)
-            step.update(
-                name,
-                stage=stage,
-                call=member.call + 1,
-                owned=NOTHING,
-                **step.interrupted(member),
-            )
-        else:
-            del step.members[name]
-    if said:
-        step.send(step.farewell, len(said))
-        step.goodbye(said)
-    step.subscriptions()
-
-
-def _silence(step: AnyStep, names: Collection[str], stage: Stage) -> None:
-    """Members stop what they do and say nothing; the group finds out when their sessions end."""
-    step.quiet(names)
-    step.consume(dict.fromkeys(names, NOTHING))
-    silent = []
+    known = []
     for name in names:
         member = step.members[name]
         if stage is not Stage.FROZEN and not member.counted:
@@ -133,9 +109,13 @@ def _silence(step: AnyStep, names: Collection[str], stage: Stage) -> None:
             continue
         owned = member.owned if stage is Stage.FROZEN else NOTHING
         step.update(name, stage=stage, call=member.call + 1, owned=owned, **step.interrupted(member))
-        silent.append(name)
-    step.watch(silent)
-    step.settle()
+        known.append(name)
+    if not says_so:
+        step.watch(known)
+        step.settle()
+    elif known:
+        step.send(step.farewell, len(known))
+        step.goodbye(known)
     step.subscriptions()
 
 

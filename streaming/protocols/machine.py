@@ -30,15 +30,18 @@ from streaming.protocols.vocabulary import (
 class Machine(ABC, Generic[G, M]):
     """One protocol."""
 
+    #: The type of its groups.
+    group: type[G]
+
     def __init__(self, name: str, setup: Setup, table: Table) -> None:
         self.name = name
         self.setup = setup
         #: The group's transitions by its phase.
         self.table = table
 
-    @abstractmethod
     def initial(self, topics: Mapping[str, Topic]) -> G:
         """A group that nobody has joined yet."""
+        return self.group(topics=topics)
 
     @abstractmethod
     def phase_of(self, group: G) -> StrEnum:

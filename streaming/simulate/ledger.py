@@ -1,4 +1,4 @@
-"""What a run adds up to: rounds with every member's change, requests, partitions moved, time without an owner."""
+"""What a run adds up to: rounds with every member's change, requests, moved partitions, time without an owner."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, R
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ForecastRound:
     """One round: when its assignment was known, and who had what before and has now."""
 
     at: int
     number: int
     round: int
-    cause: Reason
+    reason: Reason
     before: Mapping[str, Share]
     after: Mapping[str, Share]
     changed: Mapping[str, Diff]
 
     def members(self) -> Iterator[tuple[str, Share, Diff | None]]:
-        """Everyone who was or is in the group: what it owned, and what changed (None: nothing)."""
+        """Everyone who was or is in the group: what it owned, and what changed; None when nothing did."""
         for name in self.after:
             yield name, self.before.get(name, NOTHING), self.changed.get(name)
         for name, owned in self.before.items():
@@ -44,29 +44,29 @@ class Stretch(NamedTuple):
     end: int
 
 
-#: In :attr:`Gaps.since`: the partition does not lack an owner.
+#: Stands in place of the time since when a partition has lacked an owner, for one that does not.
 _OWNED = -1
 
 
 class Gaps:
-    """Time without an owner: from the loss of one (or the first wish for one) until the next consumes.
+    """Time without an owner: from the loss of one (or the first subscription) until the next consumes.
 
-    On the hot path of large groups: lists by partition number, one step a partition that changes hands.
+    On the hot path of large groups: lists by partition number, one step for each partition that changes hands.
     """
 
     def __init__(self, *, stretches: bool) -> None:
-        #: ``{topic: partitions}``, and of those that were ever wanted the ms without an owner, a partition each.
+        #: ``{topic: partition count}``; for those that were ever subscribed to, ms without an owner by partition.
         self.topics: dict[str, int] = {}
         self.total: dict[str, list[int]] = {}
         self.longest = 0
         self._since: dict[str, list[int]] = {}
         self._shares: dict[str, Share] = {}
-        #: None: the stretches are not kept.
+        #: None when stretches are not kept.
         self.stretches: list[Stretch] | None = [] if stretches else None
         self._begun: dict[tuple[str, int], tuple[str, int]] = {}
 
     def partitions(self, topics: Mapping[str, Topic], wanted: Iterable[str], at: int) -> None:
-        """Topics have these partitions now; those that are wanted and new lack an owner from now on."""
+        """Topics have these partitions now; new ones of topics subscribed to lack an owner from now on."""
         for name, topic in topics.items():
             self.topics[name] = max(self.topics.get(name, 0), topic.partitions)
         self.want(wanted, at)
@@ -131,7 +131,7 @@ class Ledger:
     """Takes a machine's outputs and keeps what a forecast answers."""
 
     def __init__(self, topics: Mapping[str, Topic], *, stretches: bool) -> None:
-        self.rounds: list[Record] = []
+        self.rounds: list[ForecastRound] = []
         self.requests: Counter[str] = Counter()
         self.moved = 0
         self.gaps = Gaps(stretches=stretches)
@@ -177,10 +177,10 @@ class Ledger:
                     last[partition] = name
         self._round = 1 if told.first else self._round + 1
         self._held = after
-        self.rounds.append(Record(at, told.number, self._round, told.reason, before, after, changed))
+        self.rounds.append(ForecastRound(at, told.number, self._round, told.reason, before, after, changed))
 
     def _hand_over(self, output: Handover) -> None:
-        """The same place in the group under another name: nothing moved."""
+        """The same place in the group goes by another name: nothing moved."""
         held = dict(self._held)
         share = held.pop(output.before, NOTHING)
         self._held = {**held, output.after: share}

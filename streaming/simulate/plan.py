@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -22,7 +22,7 @@ from streaming.protocols.vocabulary import (
     Thaw,
     TopicsChanged,
 )
-from streaming.simulate.scenario import Happening, Scenario
+from streaming.simulate.scenario import Happening, Kind, Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Planned:
 
 
 def plan(scenario: Scenario) -> list[Planned]:
-    """Every event from outside, in order of time; what happens at one instant stands in the scenario's order.
+    """Every event from outside, in order of time; events of one instant keep the scenario's order.
 
-    The same thing happening to several members at the same instant is one event.
+    The same thing that happens to several members at the same instant is one event.
     """
     drafts = list(_drafts(scenario))
     drafts.sort(key=lambda planned: planned.event.at)  # stable
@@ -53,7 +53,7 @@ def _drafts(scenario: Scenario) -> Iterator[Planned]:
     draft = _Draft(scenario)
     for happening in scenario.events:
         yield from draft.returned(happening)
-        yield from getattr(draft, f"_{happening.kind}")(happening)
+        yield from _DRAFTS[happening.kind](draft, happening)
     yield from draft.rest()
 
 
@@ -83,26 +83,26 @@ class _Draft:
         event: MachineEvent = Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,))
         return Planned(event, because)
 
-    def _join(self, one: Happening) -> Iterator[Planned]:
+    def join(self, one: Happening) -> Iterator[Planned]:
         self.left.discard(one.member)
         self.clients[one.member] = _client(one, None, self.scenario)
         yield Planned(Start(one.at, (self.clients[one.member],)), one)
 
-    def _bounce(self, one: Happening) -> Iterator[Planned]:
+    def bounce(self, one: Happening) -> Iterator[Planned]:
         self.clients[one.member] = _client(one, self.clients[one.member], self.scenario)
         self.returns[one.member] = (one.at + one.down_ms, one, Start)
         yield Planned(Stop(one.at, (one.member,)), one)
 
-    def _pause(self, one: Happening) -> Iterator[Planned]:
+    def pause(self, one: Happening) -> Iterator[Planned]:
         self.returns[one.member] = (one.at + one.down_ms, one, Thaw)
         yield Planned(Freeze(one.at, (one.member,)), one)
 
-    def _crash(self, one: Happening) -> Iterator[Planned]:
+    def crash(self, one: Happening) -> Iterator[Planned]:
         down = self.returns.pop(one.member, None)
         if down is None or down[2] is Thaw:
             yield Planned(Crash(one.at, (one.member,)), one)
 
-    def _leave(self, one: Happening) -> Iterator[Planned]:
+    def leave(self, one: Happening) -> Iterator[Planned]:
         self.left.add(one.member)
         down = self.returns.pop(one.member, None)
         if down is None:
@@ -110,7 +110,7 @@ class _Draft:
         elif down[2] is Thaw:
             yield Planned(Crash(one.at, (one.member,)), one)  # a frozen process can't say that it leaves
 
-    def _subscribe(self, one: Happening) -> Iterator[Planned]:
+    def subscribe(self, one: Happening) -> Iterator[Planned]:
         name = one.member
         self.clients[name] = client = _client(one, self.clients[name], self.scenario)
         if name in self.left:
@@ -123,7 +123,7 @@ class _Draft:
             at = self.returns[name][0]  # a frozen process subscribes once it goes on
             yield Planned(Subscribe(at, (name,), client.topics), one)
 
-    def _partitions(self, one: Happening) -> Iterator[Planned]:
+    def partitions(self, one: Happening) -> Iterator[Planned]:
         grown = {
             topic: replace(self.topics[topic], partitions=count, racks=None)
             for topic, count in one.partitions.items()
@@ -131,8 +131,20 @@ class _Draft:
         self.topics.update(grown)
         yield Planned(TopicsChanged(one.at, grown), one)
 
-    def _coordinator_fails(self, one: Happening) -> Iterator[Planned]:
+    def coordinator_fails(self, one: Happening) -> Iterator[Planned]:
         yield Planned(CoordinatorFails(one.at), one)
+
+
+_DRAFTS: Mapping[Kind, Callable[[_Draft, Happening], Iterator[Planned]]] = {
+    "join": _Draft.join,
+    "bounce": _Draft.bounce,
+    "crash": _Draft.crash,
+    "leave": _Draft.leave,
+    "subscribe": _Draft.subscribe,
+    "pause": _Draft.pause,
+    "partitions": _Draft.partitions,
+    "coordinator_fails": _Draft.coordinator_fails,
+}
 
 
 def _client(happening: Happening, before: Client | None, scenario: Scenario) -> Client:

@@ -9,7 +9,8 @@ from assignors.errors import BadInput
 from streaming.simulate.parse import MAX_PARTITIONS, scenario
 from streaming.simulate.scenario import InvalidScenario, Scenario
 
-Event = dict[str, Any]
+#: An event as a file could hold it.
+Entry = dict[str, Any]
 
 #: A rolling restart of so many takes most of a minute to play under one protocol.
 MAX_MEMBERS = 1000
@@ -20,44 +21,44 @@ class UnknownScenario(BadInput):
 
 
 class Ready(NamedTuple):
-    """A scenario that comes along."""
+    """A scenario that comes with the program, for as many members and partitions as are wanted."""
 
     says: str
     members: int
     partitions: int
-    events: Callable[[int, int], list[Event]]
+    events: Callable[[int, int], list[Entry]]
 
 
-#: Everyone has settled long before the story begins.
+#: When the story begins: everyone has settled long before.
 _BEGIN = 60_000
 
 
-def _joins(count: int, at: int = 0, first: int = 1, **more: Any) -> list[Event]:
+def _joins(count: int, at: int = 0, first: int = 1, **more: Any) -> list[Entry]:
     return [{"at": at, "join": f"c{number}", **more} for number in range(first, first + count)]
 
 
-def _static_joins(count: int) -> list[Event]:
+def _static_joins(count: int) -> list[Entry]:
     return [{"at": 0, "join": f"c{number}", "instance_id": f"i-{number}"} for number in range(1, count + 1)]
 
 
-def _roll(count: int, every: int = 20_000, down: int = 8000, begin: int = _BEGIN, **more: Any) -> list[Event]:
+def _roll(count: int, every: int = 20_000, down: int = 8000, begin: int = _BEGIN, **more: Any) -> list[Entry]:
     return [
         {"at": begin + every * turn, "bounce": f"c{turn + 1}", "down_ms": down, **more}
         for turn in range(count)
     ]
 
 
-def _rolling_restart(members: int, partitions: int) -> list[Event]:
+def _rolling_restart(members: int, partitions: int) -> list[Entry]:
     del partitions
     return _joins(members) + _roll(members)
 
 
-def _deploy_static(members: int, partitions: int) -> list[Event]:
+def _deploy_static(members: int, partitions: int) -> list[Entry]:
     del partitions
     return _static_joins(members) + _roll(members)
 
 
-def _scale_out(members: int, partitions: int) -> list[Event]:
+def _scale_out(members: int, partitions: int) -> list[Entry]:
     del partitions
     return _joins(members) + [
         event
@@ -66,7 +67,7 @@ def _scale_out(members: int, partitions: int) -> list[Event]:
     ]
 
 
-def _scale_in(members: int, partitions: int) -> list[Event]:
+def _scale_in(members: int, partitions: int) -> list[Entry]:
     del partitions
     gone = min(max(members // 4, 1), members - 1)
     return _joins(members) + [
@@ -74,17 +75,17 @@ def _scale_in(members: int, partitions: int) -> list[Event]:
     ]
 
 
-def _crash(members: int, partitions: int) -> list[Event]:
+def _crash(members: int, partitions: int) -> list[Entry]:
     del partitions
     return [*_joins(members), {"at": _BEGIN, "crash": f"c{members}"}]
 
 
-def _long_pause(members: int, partitions: int) -> list[Event]:
+def _long_pause(members: int, partitions: int) -> list[Entry]:
     del partitions
     return [*_joins(members), {"at": _BEGIN, "pause": f"c{members}", "down_ms": 70_000}]
 
 
-def _flapping(members: int, partitions: int) -> list[Event]:
+def _flapping(members: int, partitions: int) -> list[Entry]:
     del partitions
     name = f"c{members}"
     return _joins(members) + [
@@ -92,11 +93,11 @@ def _flapping(members: int, partitions: int) -> list[Event]:
     ]
 
 
-def _growth(members: int, partitions: int) -> list[Event]:
+def _growth(members: int, partitions: int) -> list[Entry]:
     return [*_joins(members), {"at": _BEGIN, "partitions": {"orders": partitions + max(partitions // 2, 1)}}]
 
 
-def _two_bounces(members: int, partitions: int) -> list[Event]:
+def _two_bounces(members: int, partitions: int) -> list[Entry]:
     del partitions
     second = _BEGIN + 20_000 * members
     return [
@@ -106,7 +107,7 @@ def _two_bounces(members: int, partitions: int) -> list[Event]:
     ]
 
 
-def _to_consumer(members: int, partitions: int) -> list[Event]:
+def _to_consumer(members: int, partitions: int) -> list[Entry]:
     del partitions
     return _joins(members, group_protocol="classic") + _roll(members, group_protocol="consumer")
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from assignors.diff import Diff, as_lists
 from assignors.model import Share
-from streaming.simulate.ledger import Record
+from streaming.simulate.ledger import ForecastRound
 from streaming.simulate.run import Forecast
 
 
@@ -34,12 +34,12 @@ def protocol(forecast: Forecast) -> dict[str, Any]:
     }
 
 
-def _round(record: Record, number: str, unchanged: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _round(record: ForecastRound, number: str, unchanged: dict[int, dict[str, Any]]) -> dict[str, Any]:
     return {
         "at": record.at,
         number: record.number,
         "round": record.round,
-        "cause": {"kind": record.cause.kind, "memberIds": list(record.cause.members)},
+        "cause": {"kind": record.reason.kind, "memberIds": list(record.reason.members)},
         "members": {name: _member(owned, change, unchanged) for name, owned, change in record.members()},
     }
 
@@ -61,11 +61,11 @@ def _member(owned: Share, change: Diff | None, unchanged: dict[int, dict[str, An
 
 
 def rebalances(forecast: Forecast) -> int:
-    """Rebalances: follow-up rounds belong to the one that they follow from."""
+    """How many rebalances there were: follow-up rounds belong to the rebalance that they follow from."""
     return sum(record.round == 1 for record in forecast.ledger.rounds)
 
 
-class Summary(NamedTuple):
+class ForecastSummary(NamedTuple):
     """A row of the comparison."""
 
     protocol: str
@@ -79,10 +79,10 @@ class Summary(NamedTuple):
     end_s: float
 
 
-def summary(forecast: Forecast) -> Summary:
-    """One protocol in figures; partition-seconds without an owner, seconds else."""
+def summary(forecast: Forecast) -> ForecastSummary:
+    """One protocol in figures; ``unavailable_s`` counts partition-seconds without an owner."""
     ledger = forecast.ledger
-    return Summary(
+    return ForecastSummary(
         forecast.protocol,
         forecast.assignor,
         rebalances(forecast),

@@ -52,17 +52,16 @@ class Forecast:
 
     @property
     def shown_until(self) -> int:
-        """A little after the end, so that a picture shows what came of it."""
+        """A little after the end, so that a picture shows the outcome."""
         return self.end + max(self.end // 20, 1000)
 
 
 def timing(scenario: Scenario) -> Timing:
-    """The timing model with the scenario's timeouts; members beat at least three times a timeout."""
-    beat = min(3000, scenario.session_timeout_ms // 3, scenario.rebalance_timeout_ms // 3)
-    consumer_beat = min(5000, scenario.session_timeout_ms // 3, scenario.rebalance_timeout_ms // 3)
+    """The timing model with the scenario's timeouts; a timeout lasts at least three heartbeats."""
+    longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
     return Timing(
-        heartbeat_ms=max(beat, 1),
-        consumer_heartbeat_ms=max(consumer_beat, 1),
+        heartbeat_ms=min(3000, longest),
+        consumer_heartbeat_ms=min(5000, longest),
         session_timeout_ms=scenario.session_timeout_ms,
         rebalance_timeout_ms=scenario.rebalance_timeout_ms,
         scheduled_rebalance_delay_ms=scenario.scheduled_rebalance_delay_ms,
@@ -97,8 +96,8 @@ def forecast(
         assignor: the protocol's default when None.
         setup: in place of the scenario's timeouts and plain member ids.
         stretches: keep who consumed what from when to when (for timelines).
-        view_lag_ms: how far ZooKeeper views may lag at most.
-        seed: of that lag.
+        view_lag_ms: the most by which a ZooKeeper view may lag.
+        seed: seed of that lag.
 
     Raises:
         ImpossiblePair: the protocol can't carry the assignor.
@@ -119,7 +118,7 @@ def forecast(
 def _applied(
     model: Machine[Any, Any], state: Any, event: MachineEvent, because: Happening | None, *, outside: bool
 ) -> tuple[Any, tuple[Output, ...]]:
-    """One step; what can't be is put down to the event of the scenario that brought it about."""
+    """One step; what can't happen is blamed on the event of the scenario that led to it."""
     try:
         return model.apply(state, event)
     except InconsistentGroupProtocol as error:
@@ -143,7 +142,7 @@ def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No garbage collection: a run makes no cycles, and looking for them among its records takes a third of it."""
+    """No garbage collection: a run makes no cycles, and looking for them takes a third of its time."""
     was = gc.isenabled()
     gc.disable()
     try:

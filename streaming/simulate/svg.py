@@ -66,7 +66,7 @@ def _panel(forecast: Forecast, colours: dict[str, str], top: int, end: int) -> t
         x = round(_LEFT + record.at * scale, 2)
         parts.append(
             f'<line x1="{x}" x2="{x}" y1="{base - 4}" y2="{base + height}" stroke="#333333" stroke-width="0.6"'
-            f' stroke-dasharray="2 2"><title>{record.number}: {escape(record.cause.kind)}</title></line>'
+            f' stroke-dasharray="2 2"><title>{record.number}: {escape(record.reason.kind)}</title></line>'
         )
     for tick in range(0, end + 1, tick_ms(end)):
         x = round(_LEFT + tick * scale, 2)

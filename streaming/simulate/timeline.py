@@ -8,18 +8,18 @@ from typing import NamedTuple
 from streaming.simulate.ledger import Stretch
 from streaming.simulate.run import Forecast
 
-#: A cell that is covered but for rounding.
+#: From here on a cell counts as covered: what is missing is rounding.
 _WHOLE = 0.999
 
 
 class Cell(NamedTuple):
-    """A piece of one partition's time: the member that had it longest (index), and whether nobody did in part."""
+    """A piece of one partition's time: who had it longest (an index), and whether nobody had it for a while."""
 
     member: int | None
     gap: bool
 
 
-class Row(NamedTuple):
+class PartitionRow(NamedTuple):
     """One partition."""
 
     label: str
@@ -30,7 +30,7 @@ class Timeline(NamedTuple):
     """A picture in cells. ``marks`` are the columns in which a round became known."""
 
     members: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PartitionRow, ...]
     marks: tuple[int, ...]
     end: int
     hidden: int
@@ -79,7 +79,7 @@ def draw(forecast: Forecast, names: Sequence[str], width: int, most: int, end: i
     stretches = by_partition(forecast, end)
     shown = partitions(forecast)[:most]
     rows = tuple(
-        Row(f"{topic}-{p}", tuple(_cells(stretches.get((topic, p), []), index, end, width)))
+        PartitionRow(f"{topic}-{p}", tuple(_cells(stretches.get((topic, p), []), index, end, width)))
         for topic, p in shown
     )
     marks = tuple(sorted({min(record.at * width // end, width - 1) for record in forecast.ledger.rounds}))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from assignors.model import Topic
 from streaming.protocols.classic import coordinator, members
 from streaming.protocols.classic.group import (
     Assigned,
@@ -102,13 +99,11 @@ PROCESS_ANSWERS: Table = {
 class Classic(Machine[ClassicGroup, ClassicMember]):
     """One of the JoinGroup protocols, which its rules make it."""
 
+    group = ClassicGroup
+
     def __init__(self, name: str, setup: Setup, rules: Rules) -> None:
         super().__init__(name, setup, COORDINATOR_V1 if rules.coordinator_assigns else COORDINATOR)
         self.rules = rules
-
-    def initial(self, topics: Mapping[str, Topic]) -> ClassicGroup:
-        """A group that nobody has joined yet."""
-        return ClassicGroup(topics=topics)
 
     def phase_of(self, group: ClassicGroup) -> ClassicPhase:
         """``ClassicGroup.currentState``."""

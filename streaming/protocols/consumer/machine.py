@@ -6,9 +6,7 @@ heartbeat converts it (:mod:`streaming.protocols.consumer.migration`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from assignors.model import Share, Topic
+from assignors.model import Share
 from streaming.protocols.consumer import coordinator, members, migration
 from streaming.protocols.consumer.group import (
     ConsumerGroup,
@@ -67,13 +65,11 @@ RECONCILIATION: Table = {
 class Consumer(Machine[ConsumerGroup, ConsumerMember]):
     """KIP-848."""
 
+    group = ConsumerGroup
+
     def __init__(self, setup: Setup) -> None:
         super().__init__("consumer", setup, COORDINATOR)
         self.inner = migration.classic_machine(setup)
-
-    def initial(self, topics: Mapping[str, Topic]) -> ConsumerGroup:
-        """A group that nobody has joined yet."""
-        return ConsumerGroup(topics=topics)
 
     def phase_of(self, group: ConsumerGroup) -> ConsumerPhase:
         """``ConsumerGroup.maybeUpdateGroupState``."""

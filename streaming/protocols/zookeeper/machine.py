@@ -9,9 +9,6 @@ wrong partitions, and rebalances once more when its watch fires.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from assignors.model import Topic
 from streaming.protocols.group import LIVE, Stage
 from streaming.protocols.machine import Machine
 from streaming.protocols.table import Table, rows
@@ -55,12 +52,10 @@ GROUP: Table = {
 class ZooKeeper(Machine[ZooKeeperGroup, ZooKeeperMember]):
     """The high-level consumer of 0.8."""
 
+    group = ZooKeeperGroup
+
     def __init__(self, setup: Setup) -> None:
         super().__init__("zookeeper", setup, GROUP)
-
-    def initial(self, topics: Mapping[str, Topic]) -> ZooKeeperGroup:
-        """A group that nobody has joined yet."""
-        return ZooKeeperGroup(topics=topics)
 
     def phase_of(self, group: ZooKeeperGroup) -> ZooKeeperPhase:
         """Rebalancing while anybody is busy, or has not seen the newest change."""

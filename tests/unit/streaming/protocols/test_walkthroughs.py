@@ -225,7 +225,7 @@ def test_two_bounces_bring_a_group_from_eager_to_cooperative() -> None:
 
     ledger = forecast(load("two-bounces", 3, 9), "cooperative").ledger
     # While any member only has range, range is chosen; once all have cooperative-sticky alone, nobody stops.
-    assert ledger.rounds[0].cause.kind == "member.joined"
+    assert ledger.rounds[0].reason.kind == "member.joined"
     assert set(ledger.rounds[-1].after) == {"c1", "c2", "c3"}
     assert [record.round for record in ledger.rounds[:7]] == [1] * 7
     assert any(record.round == 2 for record in ledger.rounds[7:])
