@@ -90,7 +90,7 @@ class Archive:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """The file as it was at one moment: retention may run between two questions."""
-        with schema.plainly(f"history {self._path}"):
+        with schema.plainly(self._path):
             connection = self._connection()
             connection.execute("BEGIN")
             try:

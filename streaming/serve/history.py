@@ -103,7 +103,7 @@ class History:
                     self.groups[name] = _summary_decoder.decode(summary)
 
     def _plainly(self) -> AbstractContextManager[None]:
-        return schema.plainly(f"history {self.path}")
+        return schema.plainly(self.path)
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and let it go."""

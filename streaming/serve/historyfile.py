@@ -169,7 +169,7 @@ class HistoryFile:
 
     def __init__(self, path: Path, cluster_id: str) -> None:
         self.path = Path(os.path.realpath(path))  # two names of a file have one lock
-        with schema.plainly(f"--database {path}"):
+        with schema.plainly(path, "--database"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _examine(self.path, cluster_id)  # before a lock file is left beside something that is not ours
             with _held(self.path) as self._lock:
@@ -187,7 +187,7 @@ class HistoryFile:
             HistoryGone: it was removed, moved or replaced.
             HistoryFailure: its folder can't be read.
         """
-        with schema.plainly(f"history {self.path}"):
+        with schema.plainly(self.path):
             if _identity(self.path) != self._identity:
                 raise HistoryGone(
                     f"history {self.path}: was removed or replaced while in use; "

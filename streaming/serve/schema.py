@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sqlite3
 import zlib
@@ -85,7 +86,15 @@ _REASONS: Final = {
 }
 
 
-def _failure(subject: str, error: Exception) -> HistoryFailure:
+def _full(path: Path) -> bool:
+    """Whether the disk has no room left; SQLite calls that an error of the disk where it maps memory."""
+    try:
+        return os.statvfs(path.parent).f_bavail == 0
+    except OSError:
+        return False
+
+
+def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
     if isinstance(error, OSError):
         other = f"{error.filename}: " if error.filename and str(error.filename) not in subject else ""
         return HistoryFailure(f"{subject}: {other}{error.strerror or error}")
@@ -93,14 +102,16 @@ def _failure(subject: str, error: Exception) -> HistoryFailure:
         return HistoryFailure(f"{subject}: {DAMAGED} ({error})")
     code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none
     primary = None if code is None else code & 0xFF
+    if primary == sqlite3.SQLITE_IOERR and _full(path):
+        primary = sqlite3.SQLITE_FULL
     kind = HistoryBlocked if primary in _BLOCKED else HistoryFailure
     reason = _REASONS.get(primary or 0)
     return kind(f"{subject}: {f'{reason} ({error})' if reason else error}")
 
 
 @contextmanager
-def plainly(subject: str) -> Iterator[None]:
-    """Errors of SQLite, of the disk, and of stored bytes that don't decode, as one line about ``subject``.
+def plainly(path: Path, what: str = "history") -> Iterator[None]:
+    """Errors of SQLite, of the disk, and of stored bytes that don't decode, as one line about the file.
 
     Raises:
         HistoryBlocked: waiting may help.
@@ -109,7 +120,7 @@ def plainly(subject: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError, zlib.error, msgspec.MsgspecError) as error:
-        raise _failure(subject, error) from error
+        raise _failure(f"{what} {path}", path, error) from error
 
 
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
@@ -125,11 +136,15 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
         check_same_thread=False,
         timeout=_BUSY_SECONDS,
     )
-    # A killed process loses nothing that was committed; a lost machine loses the newest transactions whole,
-    # with their offsets, and reads them again from the topics.
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA mmap_size = 0")
-    connection.execute("PRAGMA cache_size = -8000")
+    try:
+        # A killed process loses nothing that was committed; a lost machine loses the newest transactions whole,
+        # with their offsets, and reads them again from the topics.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA mmap_size = 0")
+        connection.execute("PRAGMA cache_size = -8000")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

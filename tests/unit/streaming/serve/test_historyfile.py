@@ -222,6 +222,38 @@ def test_a_disk_that_fills_while_a_history_is_built_leaves_nothing(
     assert [one.name for one in path.parent.iterdir()] == [f"{path.name}.lock"]
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of 2 MB, whose room the test may take."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"a disk of its own takes the right to mount: {mounted.stderr.decode().strip()}")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_at_a_restart_is_told_and_the_history_is_as_it_was(small_disk: Path) -> None:
+    path = small_disk / "h.sqlite"
+    epoch = filled(path)
+    before = path.read_bytes()
+    ballast = small_disk / "ballast"
+    with pytest.raises(OSError, match="No space left"):
+        ballast.write_bytes(b"x" * 2**22)
+    for _ in range(2):
+        with pytest.raises(HistoryFailure, match="the disk is full"):
+            opened(path)
+    with pytest.raises(HistoryFailure, match="the disk is full"):
+        opened(small_disk / "new.sqlite")
+    assert path.read_bytes() == before
+    ballast.unlink()
+    with closing(opened(path)) as history:
+        assert (history.epoch, history.place.last) == (epoch, 4)
+
+
 def test_a_history_has_one_writer(path: Path) -> None:
     with closing(opened(path)):
         link = path.with_name("link.sqlite")
