@@ -101,19 +101,14 @@ class Follower:
             self._failed(ended)
 
     def _read(self) -> None:
-        self._source.open(self._history.positions())
+        self._source.open(self._history.positions(), self._history.topic_ids())
         while not self._stopping.is_set():
             self._turned = time.monotonic()
-            self._renew(self._source.topic_ids())
-            self._step(self._source.poll(_POLL_SECONDS))
-
-    def _renew(self, topic_ids: dict[str, str]) -> None:
-        """A topic made anew while we read has other ids, and its records count from 0 again."""
-        if topic_ids == self._topic_ids:
-            return
-        if self._persist(lambda: self._history.topic_ids(topic_ids)):
-            self._source.open(self._history.positions())
-        self._topic_ids = dict(topic_ids)
+            records = self._source.poll(_POLL_SECONDS)
+            if self._source.ids != self._topic_ids:  # before the first records of a topic made again
+                self._topic_ids = dict(self._source.ids)
+                self._persist(lambda: self._history.renew(self._topic_ids))
+            self._step(records)
 
     def _step(self, records: list[Record]) -> None:
         applied = self._persist(lambda: self._history.append(records)) if records else None

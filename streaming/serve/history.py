@@ -11,7 +11,7 @@ import itertools
 import logging
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
@@ -129,21 +129,21 @@ class History:
             rows = self._connection.execute("SELECT topic, partition, next_offset FROM positions")
             return {(topic, partition): offset for topic, partition, offset in rows}
 
-    def topic_ids(self, found: dict[str, str]) -> bool:
-        """Compare ``{topic: id}`` with what was read before; whether a topic was made anew.
+    def topic_ids(self) -> dict[str, str]:
+        """``{topic: id}`` of the topics that :meth:`positions` are of."""
+        with self._plainly():
+            return dict(
+                self._connection.execute("SELECT substr(key, 7), value FROM meta WHERE key LIKE 'topic:%'")
+            )
 
-        Such a topic is another one of the same name: it is read from its start, and its earlier rounds stay.
-        """
-        anew = False
+    def renew(self, topic_ids: Mapping[str, str]) -> None:
+        """Take note of the topics that are read from now on. The rounds of those they replace stay."""
+        known = self.topic_ids()
         with self._transaction() as connection:
-            known = dict(connection.execute("SELECT key, value FROM meta WHERE key LIKE 'topic:%'"))
-            for topic, topic_id in found.items():
-                if known.get(f"topic:{topic}", topic_id) != topic_id:
-                    log.warning("topic %s was deleted and made anew: reading it from its start", topic)
+            for topic, topic_id in topic_ids.items():
+                if known.get(topic, topic_id) != topic_id:
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
-                    anew = True
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
-        return anew
 
     def append(self, records: Iterable[Record]) -> Applied:
         """Store records and the offsets after them, or nothing at all."""

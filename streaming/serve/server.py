@@ -122,7 +122,6 @@ class FeedServer:
         with ExitStack() as undo:
             self._history = History(options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic)
             undo.callback(self._history.close)
-            self._history.topic_ids(source.topic_ids())
             self.socket = listen(options.host, options.port)
             undo.pop_all()
         self.address = address(self.socket)

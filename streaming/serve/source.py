@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from assignors.errors import OutsideFailure
 from streaming.kafka.access import require
-from streaming.kafka.clients import confluent_config
+from streaming.kafka.clients import check_reachable
+from streaming.kafka.topic_reader import TopicReader
 from streaming.serve.history import Record
 from streaming.serve.standing import Stale
-from streaming.serve.topicwatch import TopicsUnreadable, TopicWatch
 from streaming.wire import codec
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Message
 
     from streaming.settings.config import Settings
 
@@ -22,35 +24,35 @@ log = logging.getLogger(__name__)
 
 #: Records a transaction; a burst is written in transactions of this size.
 BATCH: Final = 500
-#: Seconds to wait at the start for the cluster to describe the topics.
-_START_SECONDS: Final = 10.0
+
+
+class AnotherCluster(OutsideFailure):
+    """Another cluster answers at the address than the one whose rounds are in the history."""
 
 
 class Source(Protocol):
     """What the follower reads; Kafka in production."""
 
-    def open(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """Go on from ``{(topic, partition): next offset}``; what is not named starts at its beginning.
+    def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
+        """Go on from ``{(topic, partition): next offset}`` of the topics with these ids.
 
-        Called again, it starts over: what was read before counts no more.
+        What is not named, and a topic that has another id by now, is read from its beginning.
         """
 
-    def topic_ids(self) -> dict[str, str]:
-        """``{topic: id}`` of the topics that exist; to be asked before each poll, and never waits after the first.
-
-        A topic of the same name with another id is another topic: the source must be opened anew.
-        """
+    @property
+    def ids(self) -> dict[str, str]:
+        """``{topic: id}`` of the topics that the last records are of; one that is made again has another."""
 
     def poll(self, timeout: float) -> list[Record]:
         """Records that arrived, or none after ``timeout`` seconds."""
 
     @property
     def caught_up(self) -> bool:
-        """Whether every partition has been read to the end that is known of it."""
+        """Whether every partition has been read to the end it had when reading it began."""
 
     @property
     def lag(self) -> int:
-        """Records between what was read and the ends that are known."""
+        """Records between what was read and the ends, as far as is known."""
 
     @property
     def stale(self) -> Stale | None:
@@ -61,117 +63,103 @@ class Source(Protocol):
 
 
 class KafkaSource:
-    """Both topics through one consumer, without a consumer group: positions are the history's."""
+    """Both topics through one reader, without a consumer group: positions are the history's."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.topics = (settings.topics.diffs, settings.topics.assignments)
         self.cluster_id = require(settings, "serve")
-        self._watch = TopicWatch(settings.kafka, self.topics, self.cluster_id)
-        self._consumer: Consumer | None = None
-        self._positions: Mapping[tuple[str, int], int] = {}
-        self._next: dict[tuple[str, int], int] = {}
-        self._present: set[str] = set()
+        self._reader: TopicReader | None = None
+        self._expected: dict[tuple[str, int], int] = {}
+        self._ids: dict[str, str] = {}
+        self._missing: dict[str, int] = {}
+        self._silent = False
 
-    def topic_ids(self) -> dict[str, str]:
-        """Ids of the topics that exist, as of the last answer."""
-        if self._watch.ends is None:
-            self._watch.first(_START_SECONDS)
-        self._watch.turn()
-        return self._watch.ids
-
-    def open(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """Begin with no partition; those that exist are taken up by polling."""
-        from confluent_kafka import Consumer
-
-        self.close()
-        self._positions, self._next = dict(positions), {}
-        self._present = set(self._watch.ids)
-        self._consumer = Consumer(
-            confluent_config(self._settings.kafka)
-            | {
-                "group.id": "rebalance-monitor-serve",  # required by the client, never joined: we assign
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 100,
-                "queued.max.messages.kbytes": 16 * 1024,
-            }
+    def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
+        """Look for the topics, and wait for what is missing while polling."""
+        self._reader = TopicReader(
+            self._settings.kafka,
+            self.topics,
+            positions=positions,
+            ids=ids,
+            wait=True,
+            follow=True,
+            properties={"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 16 * 1024},
         )
+        self._note(self._reader)
 
-    def _take_up(self) -> None:
-        """Read partitions that were not there before, and topics that were away."""
-        from confluent_kafka import TopicPartition
-
-        present = set(self._watch.ids)
-        if present - self._present:
-            # librdkafka gives up on a topic that was gone, also when its metadata alone was late.
-            self.open({**self._positions, **self._next})
-        self._present = present
-        new = []
-        for place in self._watch.ends or {}:
-            if place not in self._next:
-                self._next[place] = self._positions.get(place, 0)
-                new.append(TopicPartition(*place, self._next[place]))
-        if new and self._consumer is not None:
-            self._consumer.incremental_assign(new)
+    def _opened(self) -> TopicReader:
+        if self._reader is None:
+            raise RuntimeError("the source is not open")
+        return self._reader
 
     def poll(self, timeout: float) -> list[Record]:
-        """What arrived, at most ``BATCH`` records; the first is waited for, the rest is taken as it is there."""
-        self._take_up()
-        if self._consumer is None:
-            raise TopicsUnreadable("the source is not open")
-        first = self._consumer.poll(timeout)
-        if first is None:
-            return []
-        return [record for record in map(self._record, [first, *self._consumer.consume(BATCH, 0)]) if record]
+        """What arrived, at most ``BATCH`` records; the first is waited for, the rest is taken as it is there.
 
-    def _record(self, message: Message) -> Record | None:
-        from confluent_kafka import KafkaError
+        Raises:
+            NotAllowed: this user may not read a topic any more.
+            AnotherCluster: it answers after a silence.
+        """
+        reader = self._opened()
+        messages = reader.poll(timeout, BATCH)
+        self._note(reader)
+        return [self._record(message) for message in messages]
 
+    def _note(self, reader: TopicReader) -> None:
+        """What changed about the cluster and its topics with the last poll."""
+        if reader.ids != self._ids:
+            self._ids, self._expected = reader.ids, {}
+        now = time.time_ns() // 1_000_000
+        self._missing = {topic: self._missing.get(topic, now) for topic in reader.missing}
+        silent = reader.silent_since is not None
+        if silent != self._silent:
+            servers = self._settings.kafka.bootstrap_servers
+            log.warning("cluster %s: %s", servers, "no contact" if silent else "answers again")
+            self._silent = silent
+            if not silent and (cluster_id := check_reachable(self._settings.kafka)) != self.cluster_id:
+                raise AnotherCluster(
+                    f"cluster {servers}: another cluster answers now ({cluster_id}, before {self.cluster_id}); "
+                    "each has a history of its own, start again for this one"
+                )
+
+    def _record(self, message: Message) -> Record:
         place = (message.topic() or "", message.partition() or 0)
-        error = message.error()
-        if error is None:
-            return self._read(message, place)
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public constant
-            # The end may lie behind the last record: markers of transactions, records that were deleted.
-            self._next[place] = message.offset() or 0
-        elif error.fatal() or error.code() in (
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-            KafkaError._AUTHENTICATION,  # noqa: SLF001 - same
-        ):
-            raise TopicsUnreadable(f"topic {place[0]}: {error.str()}")
-        return None
-
-    def _read(self, message: Message, place: tuple[str, int]) -> Record:
-        offset: Any = message.offset()
-        expected = self._next[place]
-        if offset > expected and place[0] == self.topics[0] and expected > 0:
+        offset = message.offset() or 0
+        expected = self._expected.get(place, offset)
+        if offset > expected and place[0] == self.topics[0]:
             # Gaps are normal under compaction and transactions; in the diff topic they mean lost rounds.
             log.warning("%s partition %d: offsets %d to %d are gone", *place, expected, offset - 1)
-        self._next[place] = offset + 1
+        self._expected[place] = offset + 1
         ce = codec.ce_attributes(message.headers())
         return Record(*place, offset, message.key(), message.value(), ce.get("id"))
 
     @property
+    def ids(self) -> dict[str, str]:
+        """Of the topics that exist."""
+        return self._ids
+
+    @property
     def caught_up(self) -> bool:
-        """Both topics exist, and were read to the ends that the last answer named."""
-        return len(self._watch.ids) == len(self.topics) and self._watch.ends is not None and self.lag == 0
+        """Both topics exist, and every partition's end was seen."""
+        return self._opened().at_end
 
     @property
     def lag(self) -> int:
-        """Summed over partitions."""
-        ends = self._watch.ends or {}
-        return sum(max(0, end - self._next.get(place, 0)) for place, end in ends.items())
+        """From the ends that came with the last fetches: no request of its own."""
+        return self._opened().lag
 
     @property
     def stale(self) -> Stale | None:
         """What the last look at the topics found."""
-        return self._watch.stale
+        since = self._opened().silent_since
+        if since is not None:
+            return Stale("kafka-unreachable", "No contact with Kafka", int(since * 1000))
+        for topic, noticed in self._missing.items():
+            return Stale("topic-missing", f"Topic {topic} is missing", noticed)
+        return None
 
     def close(self) -> None:
         """Leave the cluster."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -57,12 +57,14 @@ class MemorySource:
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
     stale: Stale | None = None
 
-    def topic_ids(self) -> dict[str, str]:
-        return dict(self.ids)
-
-    def open(self, positions: Mapping[tuple[str, int], int]) -> None:
-        self.positions = dict(positions)
+    def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
+        self.positions = dict(positions) if {**self.ids, **ids} == self.ids else {}
         self.read = 0
+
+    def remake(self, topic_id: str, *records: Record) -> None:
+        """The topic is deleted and made again."""
+        self.log, self.read, self.positions = list(records), 0, {}
+        self.ids = {DIFFS: topic_id}
 
     def put(self, *records: Record) -> None:
         self.log.extend(records)

@@ -13,7 +13,7 @@ from streaming.serve.history import Limits, Record
 from streaming.serve.schema import HistoryFailure, HistoryGone
 from streaming.serve.server import ServeOptions
 from streaming.serve.standing import Stale
-from tests.support.feed import DIFFS, MemorySource, records
+from tests.support.feed import MemorySource, records
 from tests.support.feed_server import Running, running
 from tests.support.histories import Group
 from tests.support.wait import eventually
@@ -210,10 +210,7 @@ def test_a_topic_made_anew_while_running_is_read_from_its_start(options: ServeOp
     source.put(*made(9))
     with running(options, source) as feed:
         eventually(lambda: ready(feed, 9))
-        source.ids = {}
-        source.log = []
-        source.log = made(20, "h")
-        source.ids = {DIFFS: "t-2"}
+        source.remake("t-2", *made(20, "h"))
         eventually(lambda: ready(feed, 29))
         assert {one["groupId"]: one["rounds"] for one in feed.get("/api/groups")["groups"]} == {
             "g": 9,

@@ -76,7 +76,7 @@ def test_a_lock_of_another_program_is_told_apart(history: History) -> None:
         with pytest.raises(schema.HistoryBlocked, match="another program holds a lock"):
             history.append(made(1))
         with pytest.raises(schema.HistoryBlocked, match="another program holds a lock"):
-            history.topic_ids({DIFFS: "a"})
+            history.renew({DIFFS: "a"})
         other.execute("ROLLBACK")
     other.close()
     assert len(history.append(made(1)).rounds) == 1
@@ -190,13 +190,14 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_topic_made_anew_is_read_from_its_start(history: History) -> None:
-    assert not history.topic_ids({DIFFS: "a", ASSIGNMENTS: "b"})
+    history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
     history.append(made(3))
-    assert not history.topic_ids({DIFFS: "a", ASSIGNMENTS: "b"})
-    assert not history.topic_ids({ASSIGNMENTS: "b"})  # it is gone for now
-    assert history.positions() == {(DIFFS, 0): 3}
-    assert history.topic_ids({DIFFS: "z", ASSIGNMENTS: "b"})
+    history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
+    history.renew({ASSIGNMENTS: "b"})  # it is gone for now
+    assert (history.topic_ids(), history.positions()) == ({DIFFS: "a", ASSIGNMENTS: "b"}, {(DIFFS, 0): 3})
+    history.renew({DIFFS: "z", ASSIGNMENTS: "b"})
     assert (history.positions(), history.place.last) == ({}, 3)
+    assert history.topic_ids()[DIFFS] == "z"
 
 
 def test_retention_by_age_drops_a_run_from_the_start(history: History) -> None:
