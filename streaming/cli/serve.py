@@ -43,11 +43,11 @@ def serve(
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.durations import duration_ms
     from streaming.process.plain import say
-    from streaming.serve.history import Limits
+    from streaming.serve.history import Retention
     from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import KafkaSource
 
-    limits = Limits(duration_ms(keep, "--keep"), keep_mib * 2**20)
+    limits = Retention(duration_ms(keep, "--keep"), keep_mib * 2**20)
     settings = session.settings
     source = KafkaSource(settings)
     options = ServeOptions(

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from streaming.serve.history import Applied, Place, StoredRound
+from streaming.serve.history import Batch, Place, StoredRound
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.standing import Standing
 from streaming.wire.codec import encode
@@ -103,31 +103,29 @@ class Board:
         return b"%b.%d" % (self._place.epoch.encode(), seq)
 
     def round_frame(self, stored: StoredRound) -> Frame:
-        """A round as an event: ``{"seq", "summary", "diff"}``."""
-        data = b'id: %b\nevent: round\ndata: {"seq":%d,"summary":%b,"diff":%b}\n\n' % (
+        """A round as an event: ``{"seq", "summary", "group", "diff"}``, the group as it stands now."""
+        summary = stored.summary
+        data = b'id: %b\nevent: round\ndata: {"seq":%d,"summary":%b,"group":%b,"diff":%b}\n\n' % (
             self.event_id(stored.seq),
             stored.seq,
-            encode(stored.summary),
+            encode(summary),
+            encode(self.groups[summary.group_id]),
             one_line(stored.body),
         )
-        summary = stored.summary
         return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data)
 
-    def publish(self, applied: Applied) -> None:
+    def publish(self, batch: Batch) -> None:
         """Take over what was stored, after its commit, and wake everybody."""
-        with_rounds = {stored.summary.group_id for stored in applied.rounds}
-        for stored in applied.rounds:
+        self.groups |= batch.groups
+        if batch.rounds:
+            self._place = msgspec.structs.replace(self._place, last=batch.rounds[-1].seq)
+        for stored in batch.rounds:
             self._push(self.round_frame(stored))
-        for name, summary in applied.groups.items():
-            self.groups[name] = summary
-            if name not in with_rounds:
-                self._push(Frame(0, name, "", 0, b"event: group\ndata: %b\n\n" % encode(summary)))
-        if applied.rounds:
-            last = applied.rounds[-1].seq
-            self._place = msgspec.structs.replace(self._place, last=last)
-        self.refused += applied.refused
-        self.repeated += applied.repeated
-        if applied.groups:
+        for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
+            self._push(Frame(0, name, "", 0, b"event: group\ndata: %b\n\n" % encode(batch.groups[name])))
+        self.refused += batch.refused
+        self.repeated += batch.repeated
+        if batch.groups:
             self._snapshot = None
             self.wake()
 

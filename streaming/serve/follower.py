@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.serve.board import Board
-from streaming.serve.history import Applied, History, Limits, Record
+from streaming.serve.history import Batch, History, Retention, TopicRecord
 from streaming.serve.schema import HistoryBlocked
 from streaming.serve.source import Source
 from streaming.serve.standing import Stale, Standing
@@ -45,7 +45,7 @@ class Follower:
         source: Source,
         history: History,
         board: Board,
-        limits: Limits,
+        limits: Retention,
         *,
         loop: asyncio.AbstractEventLoop,
         failed: Callable[[MonitorError], None],
@@ -110,18 +110,18 @@ class Follower:
                 self._persist(lambda: self._history.renew(self._topic_ids))
             self._step(records)
 
-    def _step(self, records: list[Record]) -> None:
-        applied = self._persist(lambda: self._history.append(records)) if records else None
+    def _step(self, records: list[TopicRecord]) -> None:
+        batch = self._persist(lambda: self._history.append(records)) if records else None
         now = time.monotonic()
         if now - self._looked > _LOOK_EVERY:
             self._looked = now
             self._history.check()
-        self._tell(applied)
+        self._tell(batch)
         if now - self._trimmed > _TRIM_EVERY:
             self._trimmed = now
             self._trim()
 
-    def _tell(self, applied: Applied | None = None) -> None:
+    def _tell(self, batch: Batch | None = None) -> None:
         """Publish what was stored, and how things stand when that changed."""
         stale = self._blocked or self._source.stale
         standing = (
@@ -129,13 +129,13 @@ class Follower:
             if stale is None
             else Standing(lag=None, stale=stale)
         )
-        if applied is None and standing == self._board.standing:
+        if batch is None and standing == self._board.standing:
             return
-        self._on_loop(lambda: self._publish(applied, standing))
+        self._on_loop(lambda: self._publish(batch, standing))
 
-    def _publish(self, applied: Applied | None, standing: Standing) -> None:
-        if applied is not None:
-            self._board.publish(applied)
+    def _publish(self, batch: Batch | None, standing: Standing) -> None:
+        if batch is not None:
+            self._board.publish(batch)
         self._board.progress(standing)
 
     def _persist(self, write: Callable[[], _T]) -> _T | None:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from streaming.serve import rounds, schema
 from streaming.serve.historyfile import HistoryFile
-from streaming.serve.rounds import Change, GroupSummary, RoundSummary
+from streaming.serve.rounds import GroupSummary, Handover, RoundSummary
 from streaming.wire.codec import encode
 from streaming.wire.events import Diff, LatestAssignment
 
@@ -34,7 +34,7 @@ _assignment_decoder = msgspec.json.Decoder(LatestAssignment)
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
 
 
-class Record(Struct, frozen=True):
+class TopicRecord(Struct, frozen=True):
     """One record of the diff or assignment topic; ``id`` is its ``ce_id``."""
 
     topic: str
@@ -53,7 +53,7 @@ class StoredRound(Struct, frozen=True):
     body: bytes
 
 
-class Applied(Struct):
+class Batch(Struct):
     """What one transaction stored: new rounds, groups that changed, and what was dropped."""
 
     rounds: list[StoredRound]
@@ -62,7 +62,7 @@ class Applied(Struct):
     refused: int = 0
 
 
-class Limits(Struct, frozen=True):
+class Retention(Struct, frozen=True):
     """Retention: rounds older than ``max_age_ms``, or beyond ``max_bytes`` of file, go, oldest first."""
 
     max_age_ms: int
@@ -145,16 +145,16 @@ class History:
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
-    def append(self, records: Iterable[Record]) -> Applied:
+    def append(self, records: Iterable[TopicRecord]) -> Batch:
         """Store records and the offsets after them, or nothing at all."""
-        applied = Applied([], {})
+        batch = Batch([], {})
         positions: dict[tuple[str, int], int] = {}
         before = self.groups, self._group_ids
         self.groups, self._group_ids = dict(self.groups), dict(self._group_ids)
         try:
             with self._transaction() as connection:
                 for record in records:
-                    self._store(connection, record, applied)
+                    self._store(connection, record, batch)
                     positions[record.topic, record.partition] = record.offset + 1
                 connection.executemany(
                     "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)",
@@ -162,14 +162,14 @@ class History:
                 )
                 connection.executemany(
                     "UPDATE groups SET summary = ? WHERE id = ?",
-                    [(encode(summary), self._group_ids[name]) for name, summary in applied.groups.items()],
+                    [(encode(summary), self._group_ids[name]) for name, summary in batch.groups.items()],
                 )
         except BaseException:
             self.groups, self._group_ids = before
             raise
-        return applied
+        return batch
 
-    def _store(self, connection: sqlite3.Connection, record: Record, applied: Applied) -> None:
+    def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: Batch) -> None:
         """One record, or a line that says why not: it is decoded whole before anything is written."""
         try:
             if record.topic == self._diffs_topic:
@@ -178,22 +178,22 @@ class History:
             else:
                 name, latest = _assignment_of(record)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            applied.refused += 1
+            batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
             return
         if record.topic == self._diffs_topic:
-            self._store_round(connection, record.value or b"", summary, changes, applied)
+            self._store_round(connection, record.value or b"", summary, changes, batch)
         else:
-            self._store_assignment(connection, name, record.value, latest, applied)
+            self._store_assignment(connection, name, record.value, latest, batch)
 
     def _store_round(
         self,
         connection: sqlite3.Connection,
         body: bytes,
         summary: RoundSummary,
-        changes: list[Change],
-        applied: Applied,
+        changes: list[Handover],
+        batch: Batch,
     ) -> None:
         name = summary.group_id
         stored = connection.execute(
@@ -211,11 +211,11 @@ class History:
             ),
         )
         if stored.rowcount == 0:
-            applied.repeated += 1
+            batch.repeated += 1
             return
         seq = stored.lastrowid or 0
-        applied.rounds.append(StoredRound(seq, summary, body))
-        self.groups[name] = applied.groups[name] = rounds.advance(self.groups.get(name), seq, summary)
+        batch.rounds.append(StoredRound(seq, summary, body))
+        self.groups[name] = batch.groups[name] = rounds.advance(self.groups.get(name), seq, summary)
 
     def _store_assignment(
         self,
@@ -223,7 +223,7 @@ class History:
         name: str,
         value: bytes | None,
         latest: LatestAssignment | None,
-        applied: Applied,
+        batch: Batch,
     ) -> None:
         group_id = self._group(connection, name)
         connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (value, group_id))
@@ -235,7 +235,7 @@ class History:
         else:
             return
         if group != known:
-            self.groups[name] = applied.groups[name] = group
+            self.groups[name] = batch.groups[name] = group
 
     def _group(self, connection: sqlite3.Connection, name: str) -> int:
         known = self._group_ids.get(name)
@@ -245,7 +245,7 @@ class History:
             known = self._group_ids[name] = row[0]
         return known
 
-    def trim(self, limits: Limits, now_ms: int) -> int:
+    def trim(self, limits: Retention, now_ms: int) -> int:
         """Drop what retention no longer covers, from the oldest on; how many rounds went."""
         dropped = 0
         with self._plainly():
@@ -255,7 +255,7 @@ class History:
                 self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         return dropped
 
-    def _trim_batch(self, limits: Limits, now_ms: int) -> int:
+    def _trim_batch(self, limits: Retention, now_ms: int) -> int:
         oldest = self._connection.execute(
             "SELECT seq, timestamp FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
         ).fetchall()
@@ -297,14 +297,14 @@ class History:
                 raise
 
 
-def _diff_of(record: Record) -> Diff:
+def _diff_of(record: TopicRecord) -> Diff:
     if not record.id or record.value is None:
         raise msgspec.ValidationError("a diff has a header ce_id and a value")
     _text(record.value)
     return _diff_decoder.decode(record.value)
 
 
-def _assignment_of(record: Record) -> tuple[str, LatestAssignment | None]:
+def _assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
     """The group's id, and its assignment; None for a group that is gone."""
     if record.key is None:
         raise msgspec.ValidationError("an assignment has a key")

@@ -20,8 +20,8 @@ from streaming.serve.standing import STALE_KINDS
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class GroupMetrics(Collector):
-    """Every group as it stands on the board."""
+class _BoardCollector(Collector):
+    """Reads the board when it is asked."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -29,6 +29,10 @@ class GroupMetrics(Collector):
     def describe(self) -> Iterable[Metric]:
         """Nothing ahead of time: collecting for a description would walk all groups."""
         return ()
+
+
+class GroupMetrics(_BoardCollector):
+    """Every group as it stands on the board."""
 
     def collect(self) -> Iterable[Metric]:
         """One family a name, one sample a group."""
@@ -75,15 +79,8 @@ class GroupMetrics(Collector):
         return members, state, unowned, rebalances, moved, unavailable, duration, last
 
 
-class FeedMetrics(Collector):
+class FeedMetrics(_BoardCollector):
     """How the feed itself is doing."""
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing ahead of time, as above."""
-        return ()
 
     def collect(self) -> Iterable[Metric]:
         """Read from the board."""

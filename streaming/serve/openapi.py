@@ -9,9 +9,10 @@ from msgspec.json import schema_components
 
 from assignors import __version__
 from streaming.serve.rounds import GroupSummary, RoundSummary
+from streaming.serve.standing import Stale
 from streaming.wire.events import Diff, LatestAssignment
 
-_TYPES: Final = (Diff, LatestAssignment, GroupSummary, RoundSummary)
+_TYPES: Final = (Diff, LatestAssignment, GroupSummary, RoundSummary, Stale)
 _INTEGER: Final = {"type": "integer", "minimum": 0}
 _STRING: Final = {"type": "string"}
 
@@ -90,7 +91,13 @@ def _paths() -> dict[str, Any]:
         rounds=_list(_object(seq=_INTEGER, summary=_ref("RoundSummary"), changes=_list(change))),
         next={"type": ["string", "null"]},
     )
-    groups = _object(seq=_INTEGER, caughtUp={"type": "boolean"}, groups=_list(_ref("GroupSummary")))
+    groups = _object(
+        caughtUp={"type": "boolean"},
+        lag={"type": ["integer", "null"]},
+        seq=_INTEGER,
+        groups=_list(_ref("GroupSummary")),
+    )
+    groups["properties"]["stale"] = _ref("Stale")
     nullable = {"oneOf": [_ref("LatestAssignment"), {"type": "null"}]}
     group = _object(group=_ref("GroupSummary"), assignment=nullable)
     seq = _parameter("seq", _INTEGER, "Number of the round.", where="path")
@@ -100,8 +107,9 @@ def _paths() -> dict[str, Any]:
     return {
         "/api/stream": _get(
             "Rounds as they happen. Events: `snapshot` (all groups; its id is the place of what follows), "
-            "`round` (as in the pages of rounds), `group` (a group's standing changed without a round), "
-            "`progress` (how far the server is), `reset` (the place of Last-Event-ID is gone).",
+            "`round` (as in the pages of rounds, and its `group` as it stands), `group` (a group's standing "
+            "changed without a round), `progress` (how far the server is, and whether that is `stale`), "
+            "`reset` (the place of Last-Event-ID is gone).",
             _STRING,
             stream,
             media_type="text/event-stream",

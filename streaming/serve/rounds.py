@@ -14,52 +14,27 @@ from msgspec import Struct, field
 from streaming.wire.events import Cause, Diff, LatestAssignment, MemberDiff, Partitions
 
 #: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
-GroupState = Literal[
+StateName = Literal[
     "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling"
 ]
 
 #: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
-Change = tuple[str | None, str, list[int]]
+Handover = tuple[str | None, str, list[int]]
 
 #: A member named by one of these causes is out of the group once the round is done: what diffs show that do not
 #: say who is present.
 _DEPARTURES = frozenset({"member.left", "member.fenced"})
 
 
-class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One round without its partitions: a line in a list, a mark in a timeline.
+class GroupFacts(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is true of a group after a round.
 
-    ``members`` counts who is in the group after the round, ``partitions`` what the group reads,
-    ``unassigned`` those of them that nobody owns. Times are milliseconds since the epoch.
-    """
-
-    id: str
-    group_id: str
-    protocol: str
-    assignor: str | None
-    generation: int | None
-    group_epoch: int | None
-    round: int
-    cause: Cause
-    timestamp: int
-    state: GroupState
-    members: int
-    partitions: int
-    unassigned: int
-    moved: int
-    violations: list[str]
-
-
-class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where a group stands after its latest round, and its totals since the history began.
-
-    ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
-    and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
-    rebalances, the time from first to last round.
+    ``members`` counts who is in the group, ``partitions`` what the group reads, ``unassigned`` those of them that
+    nobody owns, ``moved`` those that the round gave to another owner. Times are milliseconds since the epoch.
     """
 
     group_id: str
-    state: GroupState
+    state: StateName
     protocol: str
     assignor: str | None
     generation: int | None
@@ -72,6 +47,23 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     moved: int
     violations: list[str]
     timestamp: int
+
+
+class RoundSummary(GroupFacts, frozen=True, kw_only=True, rename="camel"):
+    """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``."""
+
+    id: str
+    cause: Cause
+
+
+class GroupSummary(GroupFacts, frozen=True, kw_only=True, rename="camel"):
+    """Where a group stands after its latest round, and its totals since the history began.
+
+    ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
+    and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
+    rebalances, the time from first to last round. ``cause`` is null while only the group's assignment is known.
+    """
+
     seq: int = 0
     rounds: int = 0
     rebalances: int = 0
@@ -99,7 +91,7 @@ def _present(diff: Diff) -> int:
     )
 
 
-def _state(diff: Diff, members: int) -> GroupState:
+def _state(diff: Diff, members: int) -> StateName:
     """The state Kafka would report: a round that took partitions without giving them on is not the last."""
     if diff.cause.kind == "group.deleted":
         return "Dead"
@@ -140,9 +132,9 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
     )
 
 
-def changes(diff: Diff) -> list[Change]:
+def changes(diff: Diff) -> list[Handover]:
     """What changes hands in a round: newly given partitions, then those that nobody owns any more."""
-    found: list[Change] = []
+    found: list[Handover] = []
     taken: set[tuple[str, int]] = set()
     for member_id, member in diff.members.items():
         for topic, numbers in member.assigned.items():
@@ -160,7 +152,7 @@ def changes(diff: Diff) -> list[Change]:
     return found
 
 
-def before(members: dict[str, MemberDiff]) -> list[Change]:
+def before(members: dict[str, MemberDiff]) -> list[Handover]:
     """Who owned what when a round began."""
     return [
         (member_id, topic, numbers)
@@ -177,20 +169,7 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
     elapsed = max(0, round_.timestamp - group.timestamp) if group and group.rounds else 0
     follow_up = group is not None and group.rounds > 0 and round_.round > 1
     return GroupSummary(
-        group_id=round_.group_id,
-        state=round_.state,
-        protocol=round_.protocol,
-        assignor=round_.assignor,
-        generation=round_.generation,
-        group_epoch=round_.group_epoch,
-        round=round_.round,
-        members=round_.members,
-        partitions=round_.partitions,
-        unassigned=round_.unassigned,
-        cause=round_.cause,
-        moved=round_.moved,
-        violations=round_.violations,
-        timestamp=round_.timestamp,
+        **{name: getattr(round_, name) for name in GroupFacts.__struct_fields__},
         seq=seq,
         rounds=(group.rounds if group else 0) + 1,
         rebalances=(group.rebalances if group else 0) + (not follow_up),

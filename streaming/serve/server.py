@@ -25,7 +25,7 @@ from streaming.serve.board import Board
 from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
-from streaming.serve.history import History, Limits
+from streaming.serve.history import History, Retention
 from streaming.serve.security import is_loopback, read_token
 from streaming.serve.source import Source
 
@@ -53,7 +53,7 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 8686
     token_file: Path | None = None
-    limits: Limits = field(default_factory=lambda: Limits(30 * 86_400_000, 2**30))
+    limits: Retention = field(default_factory=lambda: Retention(30 * 86_400_000, 2**30))
     max_clients: int = 1000
     times: FeedTimes = field(default_factory=FeedTimes)
 

@@ -11,7 +11,7 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.access import require
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.topic_reader import TopicReader
-from streaming.serve.history import Record
+from streaming.serve.history import TopicRecord
 from streaming.serve.standing import Stale
 from streaming.wire import codec
 
@@ -43,7 +43,7 @@ class Source(Protocol):
     def ids(self) -> dict[str, str]:
         """``{topic: id}`` of the topics that the last records are of; one that is made again has another."""
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[TopicRecord]:
         """Records that arrived, or none after ``timeout`` seconds."""
 
     @property
@@ -93,7 +93,7 @@ class KafkaSource:
             raise RuntimeError("the source is not open")
         return self._reader
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[TopicRecord]:
         """What arrived, at most ``BATCH`` records; the first is waited for, the rest is taken as it is there.
 
         Raises:
@@ -122,7 +122,7 @@ class KafkaSource:
                     "each has a history of its own, start again for this one"
                 )
 
-    def _record(self, message: Message) -> Record:
+    def _record(self, message: Message) -> TopicRecord:
         place = (message.topic() or "", message.partition() or 0)
         offset = message.offset() or 0
         expected = self._expected.get(place, offset)
@@ -131,7 +131,7 @@ class KafkaSource:
             log.warning("%s partition %d: offsets %d to %d are gone", *place, expected, offset - 1)
         self._expected[place] = offset + 1
         ce = codec.ce_attributes(message.headers())
-        return Record(*place, offset, message.key(), message.value(), ce.get("id"))
+        return TopicRecord(*place, offset, message.key(), message.value(), ce.get("id"))
 
     @property
     def ids(self) -> dict[str, str]:

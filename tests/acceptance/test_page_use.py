@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from streaming.serve.history import Limits
+from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from streaming.serve.standing import Stale
 from tests.support.browser import chromium, open_page
@@ -177,7 +177,7 @@ def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
 def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Limits(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, feed.server.address)
         page = watched.page
@@ -210,7 +210,7 @@ def test_a_group_may_be_called_anything(browser: Browser, tmp_path: Path) -> Non
     source = MemorySource()
     for number, name in enumerate(names):
         source.put(*records(Group(name, {"t": 6}, 1).diffs(3), start=3 * number))
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Limits(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, feed.server.address)
         page = watched.page

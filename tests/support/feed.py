@@ -14,7 +14,7 @@ from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
-from streaming.serve.history import History, Record
+from streaming.serve.history import History, TopicRecord
 from streaming.serve.standing import Stale
 from streaming.wire.codec import encode, headers
 from streaming.wire.events import Diff
@@ -28,10 +28,10 @@ def diff_id(diff: Diff) -> str:
     return f"{diff.group_id}:{diff.generation}:{diff.round}"
 
 
-def records(found: Iterable[Diff], *, start: int = 0, partition: int = 0) -> list[Record]:
+def records(found: Iterable[Diff], *, start: int = 0, partition: int = 0) -> list[TopicRecord]:
     """The diffs as they stand in one partition of the topic."""
     return [
-        Record(DIFFS, partition, offset, diff.group_id.encode(), encode(diff), diff_id(diff))
+        TopicRecord(DIFFS, partition, offset, diff.group_id.encode(), encode(diff), diff_id(diff))
         for offset, diff in enumerate(found, start)
     ]
 
@@ -49,7 +49,7 @@ def message(diff: Diff) -> dict[str, object]:
 class MemorySource:
     """A source whose topics are lists; what is put in arrives with the next poll, positions are honoured."""
 
-    log: list[Record] = field(default_factory=list)
+    log: list[TopicRecord] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=lambda: {DIFFS: "t-1"})
     read: int = 0
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -61,16 +61,16 @@ class MemorySource:
         self.positions = dict(positions) if {**self.ids, **ids} == self.ids else {}
         self.read = 0
 
-    def remake(self, topic_id: str, *records: Record) -> None:
+    def remake(self, topic_id: str, *records: TopicRecord) -> None:
         """The topic is deleted and made again."""
         self.log, self.read, self.positions = list(records), 0, {}
         self.ids = {DIFFS: topic_id}
 
-    def put(self, *records: Record) -> None:
+    def put(self, *records: TopicRecord) -> None:
         self.log.extend(records)
         self.arrived.set()
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[TopicRecord]:
         if self.read >= len(self.log):
             self.arrived.wait(timeout)
             self.arrived.clear()

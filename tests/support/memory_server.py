@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from streaming.serve.history import Record
+from streaming.serve.history import TopicRecord
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
@@ -66,7 +66,7 @@ def main() -> None:
     source.put(*records(sorted(found, key=lambda diff: diff.timestamp)))
     for group in groups:
         latest = encode(group.latest())
-        source.put(Record(ASSIGNMENTS, 0, len(source.log), group.group_id.encode(), latest, None))
+        source.put(TopicRecord(ASSIGNMENTS, 0, len(source.log), group.group_id.encode(), latest, None))
     server = FeedServer(
         source,
         ServeOptions(options.database, DIFFS, port=options.port, token_file=options.token_file),

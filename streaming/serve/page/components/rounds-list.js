@@ -34,7 +34,8 @@ export function diffTable(diff, owners) {
   const members = Object.entries(diff.members).sort(([, a], [, b]) => weight(b) - weight(a));
   const rows = members.map(([id, one]) =>
     h("tr", {},
-      h("td", { title: id }, h("span", { class: "chip" }, h("i", { style: { background: owners.colorOf(id) } }), member(id))),
+      h("td", { title: id }, h("span", { class: "chip" }, h("i", { style: { background: owners.colorOf(id) } }), member(id)),
+        one.present === false ? h("span", { class: "muted" }, " gone") : null),
       ...KINDS.map(([kind, label]) => partitionsCell(one[kind], kind, label))));
   const heads = ["Member", ...KINDS.map(([, label]) => label)].map((title) => h("th", { scope: "col" }, title));
   const notes = diff.cause.evidence.map(({ source, reason }) => h("p", { class: "note" }, `${reason} `, h("span", { class: "muted" }, `(${source})`)));

@@ -57,18 +57,7 @@ class Store extends EventTarget {
   round(round) {
     if (round.seq <= this.seq) return;
     this.seq = round.seq;
-    const { summary } = round;
-    const before = this.groups.get(summary.groupId);
-    const causes = { ...before?.causes };
-    causes[summary.cause.kind] = (causes[summary.cause.kind] ?? 0) + 1;
-    this.groups.set(summary.groupId, {
-      ...before,
-      ...summary,
-      seq: round.seq,
-      rounds: (before?.rounds ?? 0) + 1,
-      movedTotal: (before?.movedTotal ?? 0) + summary.moved,
-      causes,
-    });
+    this.groups.set(round.group.groupId, round.group);
     this.rounds.push(round);
     if (this.rounds.length > KEPT) this.rounds.splice(0, KEPT / 4);
     this.tell("groups");

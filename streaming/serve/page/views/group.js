@@ -35,7 +35,6 @@ class GroupView {
     });
     this.build(outlet);
     this.refresh = paced(() => this.update(), 120);
-    this.totals = paced(() => this.ask(), 1000);
     this.listeners = { round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load() };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.forget = onTheme(() => this.recolor());
@@ -181,15 +180,6 @@ class GroupView {
     this.list.render();
     this.timeline.grown();
     this.refresh();
-    this.totals();
-  }
-
-  // What sums over rounds is the server's: it has all of them.
-  async ask() {
-    const { group } = await get(groupPath(this.group));
-    if (this.closed || group.seq < store.groups.get(this.group).seq) return;
-    store.groups.set(this.group, group);
-    this.update();
   }
 
   choose(seq, { open = false, reveal = true, scroll = true } = {}) {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.serve.history import History, Limits
+from streaming.serve.history import History, Retention
 from streaming.serve.server import ServeOptions
 
 
@@ -19,4 +19,4 @@ def history(tmp_path: Path) -> Iterator[History]:
 @pytest.fixture
 def options(tmp_path: Path) -> ServeOptions:
     """A server on a free port that keeps everything."""
-    return ServeOptions(tmp_path / "h.sqlite", "rebalance.diffs", port=0, limits=Limits(2**50, 2**40))
+    return ServeOptions(tmp_path / "h.sqlite", "rebalance.diffs", port=0, limits=Retention(2**50, 2**40))

@@ -13,7 +13,7 @@ from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
-from streaming.serve.history import History, Record
+from streaming.serve.history import History, TopicRecord
 from streaming.serve.standing import Standing
 from streaming.wire.codec import encode
 from tests.support.asgi import ask
@@ -28,7 +28,7 @@ def app(history: History) -> Starlette:
     group = Group("orders", {"t": 6}, 1)
     history.append(records(group.diffs(30)))
     history.append(records(Group("team/billing", {"t": 6}, 2).diffs(5), partition=1))
-    history.append([Record(ASSIGNMENTS, 0, 0, b"orders", encode(group.latest()), None)])
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"orders", encode(group.latest()), None)])
     return service(history)
 
 

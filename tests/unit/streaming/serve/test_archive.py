@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from streaming.serve.archive import Archive, Window
-from streaming.serve.history import History, Limits
+from streaming.serve.history import History, Retention
 from streaming.wire.codec import encode
 from tests.support.feed import records
 from tests.support.histories import Group
@@ -63,7 +63,7 @@ def test_after_reads_forward_and_says_when_the_place_is_gone(archive: Archive, h
     assert [stored.seq for stored in rounds or []] == [56, 57, 58, 59, 60]
     assert archive.after(history.place, 60, 100, 10**9) == []
     assert archive.after(msgspec.structs.replace(history.place, epoch="other"), 1, 1, 1) is None
-    history.trim(Limits(0, 2**40), 2**60)
+    history.trim(Retention(0, 2**40), 2**60)
     assert archive.after(history.place, 55, 100, 10**9) is None
 
 

@@ -6,27 +6,29 @@ import pytest
 
 from streaming.serve import board as board_module
 from streaming.serve.board import Board, Filter, Frame, one_line
-from streaming.serve.history import Applied, History
+from streaming.serve.history import Batch, History
 from streaming.serve.standing import Standing
+from streaming.wire.codec import encode
 from tests.support.feed import records
 from tests.support.histories import Group
 
 
-def filled(history: History, count: int) -> tuple[Board, Applied]:
+def filled(history: History, count: int) -> tuple[Board, Batch]:
     board = Board(history.place, history.groups)
-    applied = history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
-    board.publish(applied)
-    return board, applied
+    batch = history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
+    board.publish(batch)
+    return board, batch
 
 
 def test_a_round_is_one_event_with_its_place_summary_and_diff(history: History) -> None:
-    board, applied = filled(history, 1)
+    board, batch = filled(history, 1)
     lines = (board.after(0) or [])[0].data.decode().split("\n")
     assert lines[0] == f"id: {history.epoch}.1"
     assert lines[1] == "event: round"
     data = json.loads(lines[2].removeprefix("data: "))
     assert (data["seq"], data["summary"]["id"]) == (1, "g:1:1")
-    assert data["diff"] == json.loads(applied.rounds[0].body)
+    assert data["group"] == json.loads(encode(history.groups["g"]))
+    assert data["diff"] == json.loads(batch.rounds[0].body)
     assert lines[3:] == ["", ""]
 
 

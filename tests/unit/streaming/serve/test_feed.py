@@ -14,7 +14,7 @@ from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter
 from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Listener
-from streaming.serve.history import History, Limits
+from streaming.serve.history import History, Retention
 from streaming.serve.standing import Stale, Standing
 from tests.support.feed import records
 from tests.support.histories import Group
@@ -53,10 +53,10 @@ class Feeding:
 
     def store(self, count: int, *, publish: bool = True) -> None:
         made = [diff for _ in range(count) for diff in self.group.change()][:count]
-        applied = self.history.append(records(made, start=self.offset))
+        batch = self.history.append(records(made, start=self.offset))
         self.offset += count
         if publish:
-            self.board.publish(applied)
+            self.board.publish(batch)
 
     @contextlib.asynccontextmanager
     async def listen(self, last: int | None = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
@@ -122,10 +122,10 @@ def test_what_is_stored_but_not_published_comes_once(feeding: Feeding) -> None:
     async def run() -> None:
         feeding.store(10)
         ahead = Group("h", {"t": 2}, 1)
-        applied = feeding.history.append(records(ahead.diffs(3), start=10))
+        batch = feeding.history.append(records(ahead.diffs(3), start=10))
         async with feeding.listen(last=4) as reader:
             assert numbers(await reader.until("progress")) == [5, 6, 7, 8, 9, 10]
-            feeding.board.publish(applied)
+            feeding.board.publish(batch)
             assert numbers(await reader.until("round", 13)) == [11, 12, 13]
 
     asyncio.run(run())
@@ -149,7 +149,7 @@ def test_a_slow_client_goes_on_from_the_history(feeding: Feeding, monkeypatch: p
 def test_a_place_that_is_gone_is_said_and_a_snapshot_follows(feeding: Feeding, last: int) -> None:
     async def run() -> None:
         feeding.store(20)
-        feeding.history.trim(Limits(0, 2**40), 2**60)
+        feeding.history.trim(Retention(0, 2**40), 2**60)
         feeding.store(1)
         feeding.board.trimmed(feeding.history.place, feeding.history.groups)
         async with feeding.listen(last=last) as reader:

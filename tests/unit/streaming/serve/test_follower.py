@@ -9,7 +9,7 @@ import pytest
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.serve import follower
 from streaming.serve.follower import FollowerEnded
-from streaming.serve.history import Limits, Record
+from streaming.serve.history import Retention, TopicRecord
 from streaming.serve.schema import HistoryFailure, HistoryGone
 from streaming.serve.server import ServeOptions
 from streaming.serve.standing import Stale
@@ -21,7 +21,7 @@ from tests.support.wait import eventually
 READY = {"ready": True, "lag": 0}
 
 
-def made(count: int, name: str = "g") -> list[Record]:
+def made(count: int, name: str = "g") -> list[TopicRecord]:
     return records(Group(name, {"t": 6}, 1).diffs(count))
 
 
@@ -41,7 +41,7 @@ class Failing(MemorySource):
 
     error: BaseException | None = None
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[TopicRecord]:
         if self.error is not None:
             raise self.error
         return super().poll(timeout)
@@ -82,7 +82,7 @@ def test_retention_that_fails_ends_the_process(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_TRIM_EVERY", 0.2)
-    with running(replace(options, limits=Limits(1, 2**30))) as feed:
+    with running(replace(options, limits=Retention(1, 2**30))) as feed:
         feed.server._history._connection.execute(
             "CREATE TEMP TRIGGER broken BEFORE DELETE ON rounds BEGIN SELECT RAISE(FAIL, 'no'); END"
         )
@@ -168,7 +168,7 @@ class Stalling(MemorySource):
 
     let_go: threading.Event = field(default_factory=threading.Event)
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[TopicRecord]:
         found = super().poll(timeout)
         self.let_go.wait(20)
         return found
@@ -233,7 +233,7 @@ def test_a_record_with_numbers_out_of_range_stops_nobody(options: ServeOptions) 
 
 
 def test_retention_runs_while_serving(options: ServeOptions) -> None:
-    options = replace(options, limits=Limits(1, 2**30))
+    options = replace(options, limits=Retention(1, 2**30))
     source = MemorySource()
     source.put(*made(4))
     with running(options, source) as feed:

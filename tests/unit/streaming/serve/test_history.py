@@ -9,7 +9,7 @@ import pytest
 
 from streaming.serve import schema
 from streaming.serve.archive import Archive, Window
-from streaming.serve.history import History, Limits, Record
+from streaming.serve.history import History, Retention, TopicRecord
 from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group
@@ -17,13 +17,13 @@ from tests.support.histories import Group
 GROUP = {"t": 6}
 
 
-def made(count: int, *, name: str = "g", seed: int = 1) -> list[Record]:
+def made(count: int, *, name: str = "g", seed: int = 1) -> list[TopicRecord]:
     return records(Group(name, GROUP, seed).diffs(count))
 
 
 def test_rounds_and_offsets_are_stored_together(history: History) -> None:
-    applied = history.append(made(5))
-    assert [stored.seq for stored in applied.rounds] == [1, 2, 3, 4, 5]
+    batch = history.append(made(5))
+    assert [stored.seq for stored in batch.rounds] == [1, 2, 3, 4, 5]
     assert history.positions() == {(DIFFS, 0): 5}
     assert history.place.last == 5
     assert history.groups["g"].rounds == 5
@@ -34,8 +34,8 @@ def test_a_repeated_id_changes_nothing_but_the_offset(history: History) -> None:
     history.append(first)
     before = history.groups["g"]
     again = [msgspec.structs.replace(record, offset=record.offset + 3) for record in first]
-    applied = history.append(again)
-    assert (applied.rounds, applied.repeated, applied.groups) == ([], 3, {})
+    batch = history.append(again)
+    assert (batch.rounds, batch.repeated, batch.groups) == ([], 3, {})
     assert history.positions() == {(DIFFS, 0): 6}
     assert history.groups["g"] == before
 
@@ -85,12 +85,12 @@ def test_a_lock_of_another_program_is_told_apart(history: History) -> None:
 def test_what_is_no_diff_is_skipped_and_said(history: History, caplog: pytest.LogCaptureFixture) -> None:
     good = made(1)[0]
     broken = [
-        Record(DIFFS, 0, 1, b"g", b"{", "x"),
-        Record(DIFFS, 0, 2, b"g", good.value, None),
-        Record(ASSIGNMENTS, 0, 0, None, b"{}", "y"),
+        TopicRecord(DIFFS, 0, 1, b"g", b"{", "x"),
+        TopicRecord(DIFFS, 0, 2, b"g", good.value, None),
+        TopicRecord(ASSIGNMENTS, 0, 0, None, b"{}", "y"),
     ]
-    applied = history.append([good, *broken])
-    assert (len(applied.rounds), applied.refused) == (1, 3)
+    batch = history.append([good, *broken])
+    assert (len(batch.rounds), batch.refused) == (1, 3)
     assert "rebalance.diffs partition 0 offset 1: not usable" in caplog.text
     assert history.positions() == {(DIFFS, 0): 3, (ASSIGNMENTS, 0): 1}
 
@@ -124,12 +124,15 @@ ASSIGNMENT = assignment()
     ],
 )
 def test_an_assignment_that_is_refused_is_not_served(history: History, value: bytes) -> None:
-    good = Record(ASSIGNMENTS, 0, 0, b"g", ASSIGNMENT, None)
+    good = TopicRecord(ASSIGNMENTS, 0, 0, b"g", ASSIGNMENT, None)
     history.append([good, msgspec.structs.replace(good, key=b"h")])
-    applied = history.append(
-        [Record(ASSIGNMENTS, 0, 2, b"g", value, None), Record(ASSIGNMENTS, 0, 3, b"new", value, None)]
+    batch = history.append(
+        [
+            TopicRecord(ASSIGNMENTS, 0, 2, b"g", value, None),
+            TopicRecord(ASSIGNMENTS, 0, 3, b"new", value, None),
+        ]
     )
-    assert (applied.refused, applied.groups) == (2, {})
+    assert (batch.refused, batch.groups) == (2, {})
     archive = Archive(history.path)
     assert (archive.assignment("g"), archive.assignment("new")) == (ASSIGNMENT, None)
     assert set(history.groups) == {"g"}
@@ -155,8 +158,8 @@ def test_a_diff_with_numbers_out_of_range_is_refused_like_any_other(
 ) -> None:
     good = made(2)
     bad = msgspec.structs.replace(good[1], value=changed(good[1].value, **fields), offset=1, id="bad")
-    applied = history.append([good[0], bad, msgspec.structs.replace(good[1], offset=2)])
-    assert (len(applied.rounds), applied.refused, history.positions()) == (2, 1, {(DIFFS, 0): 3})
+    batch = history.append([good[0], bad, msgspec.structs.replace(good[1], offset=2)])
+    assert (len(batch.rounds), batch.refused, history.positions()) == (2, 1, {(DIFFS, 0): 3})
 
 
 def test_a_diff_whose_unknown_fields_are_no_text_is_refused(history: History) -> None:
@@ -203,29 +206,29 @@ def test_a_topic_made_anew_is_read_from_its_start(history: History) -> None:
 def test_retention_by_age_drops_a_run_from_the_start(history: History) -> None:
     stored = history.append(made(20)).rounds
     cut = stored[12].summary.timestamp
-    assert history.trim(Limits(0, 2**40), cut) == 12
+    assert history.trim(Retention(0, 2**40), cut) == 12
     assert (history.place.trimmed, history.place.last) == (12, 20)
 
 
 def test_retention_by_size_drops_the_oldest(history: History) -> None:
     history.append(made(2000))
-    history.trim(Limits(2**60, 900_000), 0)
+    history.trim(Retention(2**60, 900_000), 0)
     assert history.used_bytes() <= 900_000
     assert 0 < history.place.trimmed < history.place.last == 2000
 
 
 def test_numbers_go_on_when_everything_is_gone(history: History) -> None:
     history.append(made(3))
-    history.trim(Limits(0, 2**40), 2**60)
-    applied = history.append(records(Group("h", GROUP, 2).diffs(1), start=3))
-    assert applied.rounds[0].seq == 4
+    history.trim(Retention(0, 2**40), 2**60)
+    batch = history.append(records(Group("h", GROUP, 2).diffs(1), start=3))
+    assert batch.rounds[0].seq == 4
 
 
 def test_a_tombstone_ends_a_group(history: History) -> None:
     history.append(made(3))
     group = Group("g", GROUP, 1)
     group.diffs(3)
-    history.append([Record(ASSIGNMENTS, 0, 0, b"g", encode(group.latest()), None)])
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(group.latest()), None)])
     assert history.groups["g"].members == len(group.members)
-    history.append([Record(ASSIGNMENTS, 0, 1, b"g", None, None)])
+    history.append([TopicRecord(ASSIGNMENTS, 0, 1, b"g", None, None)])
     assert (history.groups["g"].state, history.groups["g"].members) == ("Dead", 0)
