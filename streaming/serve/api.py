@@ -47,7 +47,7 @@ def _listed(page: Page) -> dict[bytes, bytes]:
 
 
 class Api:
-    """Handlers over a board and an archive."""
+    """The handlers; their answers come from the board and the archive."""
 
     def __init__(self, feed: Feed, *, max_clients: int) -> None:
         self._feed = feed
@@ -56,7 +56,7 @@ class Api:
         self._max_clients = max_clients
 
     def routes(self) -> list[Route]:
-        """What is served below /api/."""
+        """The routes below /api/."""
         return [
             Route("/api/stream", self.stream, name="stream"),
             Route("/api/groups", self.groups, name="groups"),
@@ -69,7 +69,7 @@ class Api:
         ]
 
     async def _read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Off the loop, a few at a time: one large question leaves room for the others."""
+        """Query the archive in a worker thread, a few at a time, so that one large query leaves room for others."""
 
         @wraps(function)
         def call() -> _T:
@@ -125,13 +125,13 @@ class Api:
         return _joined(_listed(await self._read(self._archive.page, window, with_diff=with_diff)))
 
     async def round(self, request: Request) -> Response:
-        """One round, whole."""
+        """One round with its diff."""
         params.only(request, ())
         group, seq = self._known(request).group_id, params.digits(request.path_params["seq"])
         found = await self._read(self._archive.round, group, seq) if seq is not None else None
         if found is None:
             raise Problem(
-                HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or not any more"
+                HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or no longer has it"
             )
         return JsonBytes(found)
 
@@ -143,7 +143,7 @@ class Api:
         return _joined({b"base": base, **_listed(page)})
 
     async def description(self, request: Request) -> Response:
-        """This service, described."""
+        """The OpenAPI document of this service."""
         params.only(request, ())
         return JsonBytes(encode(openapi.document()))
 
@@ -154,7 +154,7 @@ class Api:
             raise Problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "clients",
-                f"{self._max_clients} clients follow already (--max-clients)",
+                f"{self._max_clients} clients follow the feed already, the most that --max-clients allows",
                 {"Retry-After": "10"},
             )
         wanted = Filter(
@@ -165,7 +165,7 @@ class Api:
         return FeedResponse(self._feed, wanted, self._place(request))
 
     def _place(self, request: Request) -> int | None:
-        """The number of the last event a client saw; −1, which no history holds, when it is of another one."""
+        """The number of the last event that the client saw; −1, which is in no history, if that was another one."""
         given = request.headers.get("last-event-id") or params.text(request, "last_event_id")
         if not given:
             return None

@@ -43,7 +43,7 @@ class _Asset:
 
 
 def _assets() -> dict[str, _Asset]:
-    """Every file of the page by its path; read once, it is small and part of the program."""
+    """Every file of the page, by path; they are small and part of the program, so they are read once."""
     found: dict[str, _Asset] = {}
     pending = [(files("streaming.serve") / "page", PurePosixPath())]
     while pending:
@@ -74,16 +74,16 @@ class _Page:
         return Response(asset.body, headers=headers, media_type=asset.media_type)
 
     async def index(self, request: Request) -> Response:
-        """Every view is this document; the address says which."""
+        """The page's one document; its address decides which view it shows."""
         return self.asset(request, "index.html")
 
     async def file(self, request: Request) -> Response:
-        """A module, a style sheet, the icon."""
+        """A module, a style sheet or the icon."""
         return self.asset(request, request.path_params["path"])
 
 
 class _Compressed:
-    """GZip for what is asked for once; never for the stream, whose events must leave as they are written."""
+    """Compresses all answers but the stream, whose events must leave as soon as they are written."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -95,7 +95,7 @@ class _Compressed:
 
 
 def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: int) -> Starlette:
-    """The service over a feed that something else keeps moving."""
+    """The application that serves a feed; a follower keeps the feed up to date."""
     board = feed.board
     page, metrics, api = _Page(), Metrics(board), Api(feed, max_clients=max_clients)
 

@@ -28,7 +28,7 @@ _diffs = msgspec.json.Decoder(Diff)
 
 
 class Window(NamedTuple):
-    """Which rounds: of a group (None: all), in ``[since, until)`` ms, by cause, moved, before a ``seq``."""
+    """Which rounds to return: of one group or all, in ``[since, until)`` ms, by cause and partitions moved."""
 
     group: str | None = None
     since: int | None = None
@@ -64,7 +64,7 @@ class Page(NamedTuple):
 
 
 class Archive:
-    """Readers of the file: one connection a thread, each seeing the latest commit."""
+    """Reads the file, with one connection per thread; each sees the latest commit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -89,7 +89,7 @@ class Archive:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """The file as it was at one moment: retention may run between two questions."""
+        """One state of the file for several queries, even if retention runs between them."""
         with schema.plainly(self._path):
             connection = self._connection()
             connection.execute("BEGIN")
@@ -99,7 +99,7 @@ class Archive:
                 connection.execute("ROLLBACK")
 
     def after(self, place: Place, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
-        """Rounds after ``seq``, oldest first; None when rounds after it are gone already."""
+        """Rounds after ``seq``, oldest first; None if some of them were dropped already."""
         with self._reading() as connection:
             meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
             if meta["epoch"] != place.epoch or seq < int(meta["trimmed"]):
@@ -143,7 +143,7 @@ class Archive:
         return base, Page(items, shown[-1][0] if len(rows) > window.limit else None)
 
     def round(self, group: str, seq: int) -> bytes | None:
-        """One round, whole."""
+        """One round with its diff."""
         with self._reading() as connection:
             row = connection.execute(
                 "SELECT summary, body FROM rounds WHERE seq = ? "

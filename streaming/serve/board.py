@@ -1,4 +1,4 @@
-"""What the feed knows right now, and the newest events, encoded once for all who listen.
+"""What the feed knows right now, and the newest events, encoded once for all listeners.
 
 Listeners hold a cursor into one shared, bounded run of events instead of a queue each: a slow one costs nothing,
 falls off the run's tail and goes on from the history at its last id. Everything here lives on the event loop.
@@ -24,9 +24,9 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 class Frame(Struct, frozen=True):
-    """One server-sent event: the bytes, what filters look at, and its round's number (0: not a round).
+    """One server-sent event: the bytes, what filters look at, and its round's number (0 if it is no round).
 
-    Without a group it is for every listener.
+    An event without a group is for every listener.
     """
 
     seq: int
@@ -61,7 +61,7 @@ _EVERYTHING: Final = Filter()
 
 
 def one_line(json: bytes) -> bytes:
-    """A data line holds no line break: JSON that someone wrote indented is packed."""
+    """JSON without line breaks, which a data line must not contain."""
     return msgspec.json.format(json, indent=-1) if b"\n" in json or b"\r" in json else json
 
 
@@ -115,7 +115,7 @@ class Board:
         return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data)
 
     def publish(self, batch: Batch) -> None:
-        """Take over what was stored, after its commit, and wake everybody."""
+        """Take over what was committed, and wake all listeners."""
         self.groups |= batch.groups
         if batch.rounds:
             self._place = msgspec.structs.replace(self._place, last=batch.rounds[-1].seq)
@@ -136,7 +136,7 @@ class Board:
         self._snapshot = None
 
     def progress(self, standing: Standing) -> None:
-        """How far the topics are read, and whether that is known; listeners hear of a change at once."""
+        """Set how far the topics are read; listeners are told of a change at once."""
         before, self.standing = self.standing, standing
         if (before.caught_up, before.stale) != (standing.caught_up, standing.stale):
             self._snapshot = None
@@ -144,13 +144,13 @@ class Board:
             self.wake()
 
     def told(self) -> dict[str, object]:
-        """How things stand, for answers in JSON; ``stale`` only when they are."""
+        """The standing as JSON answers carry it; ``stale`` is left out while everything is up to date."""
         standing = self.standing
         stale = {} if standing.stale is None else {"stale": standing.stale}
         return {"caughtUp": standing.caught_up, "lag": standing.lag, "seq": self._place.last, **stale}
 
     def progress_event(self) -> bytes:
-        """The mark that says how far the server is."""
+        """The event that tells how far the server has read."""
         return b"event: progress\ndata: %b\n\n" % encode(self.told())
 
     def snapshot(self, group: str | None) -> bytes:
@@ -183,12 +183,12 @@ class Board:
             self._listeners.discard(event)
 
     def wake(self) -> None:
-        """Tell everybody to look."""
+        """Wake all listeners."""
         for event in self._listeners:
             event.set()
 
     def close(self) -> None:
-        """End every stream: the process is going."""
+        """End every stream, because the process is about to end."""
         self.closing = True
         self.wake()
 

@@ -1,4 +1,4 @@
-"""What a connection may take: of places, of time to ask, of time to listen."""
+"""Limits on connections: how many there are, and how long each may take to ask and to accept an answer."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _FULL: Final = (
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's own, with bounds on what a connection may take: of places, of time to ask, of time to listen.
+    """uvicorn's own protocol, with these limits.
 
-    It also gives the feed a way to drop a connection whose client takes no bytes: closing it would wait until
-    everything buffered is taken, which is never.
+    It also lets the feed drop a connection whose client takes no bytes: closing it would wait for ever until
+    everything buffered is taken.
     """
 
     _deadline: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place, or be told that there is none."""
+        """Accept the connection, or refuse it when there are too many."""
         super().connection_made(transport)
         if len(self.connections) >= (self.limit_concurrency or 0):
             transport.write(_FULL)
@@ -42,7 +42,7 @@ class BoundedProtocol(H11Protocol):
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        """Part of a request: the clock runs until its head is whole."""
+        """Part of a request has arrived; its head must be complete in time."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel(self._deadline)
@@ -51,7 +51,7 @@ class BoundedProtocol(H11Protocol):
             self._await_head()
 
     def _await_head(self) -> None:
-        """The whole head of a request must be there by then: bytes of it that drip in don't move it."""
+        """Set the time by which the head must be complete; bytes that drip in don't put it off."""
         self._deadline = self.loop.call_later(IDLE_SECONDS, self._late)
 
     def _late(self) -> None:
@@ -59,19 +59,19 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """The client takes less than is sent: not for ever."""
+        """The client takes less than is sent: give up after a while."""
         super().pause_writing()
         if self._untaken is None:
             self._untaken = self.loop.call_later(UNTAKEN_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It took enough."""
+        """The client has caught up."""
         super().resume_writing()
         self._cancel(self._untaken)
         self._untaken = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The place is free."""
+        """The connection is closed."""
         super().connection_lost(exc)
         self._cancel(self._deadline)
         self._cancel(self._untaken)
@@ -83,7 +83,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def allow(max_clients: int) -> int:
-    """How many connections may be open: followers and some more, or what the system's limit on files leaves."""
+    """How many connections to allow: followers and some more, as far as the system's limit on files goes."""
     wanted = max_clients + _MORE_CONNECTIONS
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files < wanted + _OTHER_FILES and files != resource.RLIM_INFINITY:

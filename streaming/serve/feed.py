@@ -30,7 +30,7 @@ _RESET: Final = b'event: reset\ndata: {"reason":"the rounds after this id are go
 
 
 class FeedTimes(Struct, frozen=True):
-    """Seconds: between keep-alives; a client may refuse bytes; between two writes; a client waits to return."""
+    """In seconds: between keep-alives, how long a client may refuse bytes, between writes, before it reconnects."""
 
     keep_alive: float = 15.0
     stuck: float = 30.0
@@ -48,7 +48,7 @@ class Feed:
         self.times = times
 
     async def stored(self, position: int) -> list[Frame] | None:
-        """Rounds after a place from the history, up to what the board shows; None when they are gone."""
+        """Rounds after a place, from the history, up to the newest on the board; None if they are gone."""
         place = self.board.place
         rows = await to_thread.run_sync(
             self.archive.after, place, position, _PAGE_ROUNDS, WRITE_BYTES * 4, limiter=self.readers
@@ -60,7 +60,7 @@ class Feed:
 
 
 class Listener:
-    """One client's way through the feed.
+    """One client's progress through the feed.
 
     ``position`` is the number of the last round it is past. While it has a ``cursor`` it reads the board's
     shared events; without one, because it came back or fell behind, it reads the history up to the board.
@@ -148,7 +148,7 @@ class FeedResponse:
         self._last = last
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the client goes, stays deaf for too long, or the server closes."""
+        """Send until the client leaves, takes no bytes for too long, or the server closes."""
         board = self._feed.board
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),

@@ -74,7 +74,7 @@ class Follower:
             self._thread.join()
 
     def watch(self) -> None:
-        """Say on the board that the follower is stalled, when it is; for the event loop, every second or so."""
+        """Put on the board that the follower is stalled, if it is; the event loop calls this every second."""
         silent = time.monotonic() - self._turned
         stale = self._board.standing.stale
         if silent > STALLED_SECONDS and (stale is None or stale.kind != "follower-stalled"):
@@ -122,7 +122,7 @@ class Follower:
             self._trim()
 
     def _tell(self, batch: Batch | None = None) -> None:
-        """Publish what was stored, and how things stand when that changed."""
+        """Publish what was stored, and the standing if it changed."""
         stale = self._blocked or self._source.stale
         standing = (
             Standing(caught_up=self._source.caught_up, lag=self._source.lag)
@@ -139,7 +139,7 @@ class Follower:
         self._board.progress(standing)
 
     def _persist(self, write: Callable[[], _T]) -> _T | None:
-        """What ``write`` answers once the history takes it; None when told to stop before."""
+        """Retry ``write`` until the history accepts it; returns its answer, or None if told to stop before."""
         while True:
             try:
                 answer = write()
@@ -165,7 +165,7 @@ class Follower:
             self._on_loop(lambda: self._board.trimmed(place, groups))
 
     def _on_loop(self, work: Callable[[], None]) -> None:
-        """Run it there and wait: while the loop is busy nothing piles up in front of it."""
+        """Run it on the event loop and wait, so that nothing piles up while the loop is busy."""
 
         async def call() -> None:
             work()

@@ -63,14 +63,14 @@ class Batch(Struct):
 
 
 class Retention(Struct, frozen=True):
-    """Retention: rounds older than ``max_age_ms``, or beyond ``max_bytes`` of file, go, oldest first."""
+    """The oldest rounds are dropped when older than ``max_age_ms``, or while the file exceeds ``max_bytes``."""
 
     max_age_ms: int
     max_bytes: int
 
 
 class Place(Struct, frozen=True):
-    """Where the history stands: a feed id names ``epoch`` and a number in ``trimmed`` … ``last``."""
+    """The extent of the history: a feed id is ``epoch`` and a number from ``trimmed`` to ``last``."""
 
     epoch: str
     trimmed: int
@@ -78,7 +78,7 @@ class Place(Struct, frozen=True):
 
 
 class History:
-    """The writer. One thread at a time uses it."""
+    """Writes the history; only one thread may use it at a time."""
 
     def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str) -> None:
         self._file = HistoryFile(path, cluster_id)
@@ -106,7 +106,7 @@ class History:
         return schema.plainly(self.path)
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and let it go."""
+        """Merge the write-ahead log into the file and close it."""
         self._file.close()
 
     def check(self) -> None:
@@ -170,7 +170,7 @@ class History:
         return batch
 
     def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: Batch) -> None:
-        """One record, or a line that says why not: it is decoded whole before anything is written."""
+        """Store one record, or log why it can't be used; it is decoded completely before anything is written."""
         try:
             if record.topic == self._diffs_topic:
                 diff = _diff_of(record)
@@ -246,7 +246,7 @@ class History:
         return known
 
     def trim(self, limits: Retention, now_ms: int) -> int:
-        """Drop what retention no longer covers, from the oldest on; how many rounds went."""
+        """Drop the oldest rounds that need not be kept; returns how many were dropped."""
         dropped = 0
         with self._plainly():
             while batch := self._trim_batch(limits, now_ms):
@@ -284,7 +284,7 @@ class History:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All that is written in it, or nothing."""
+        """Everything that is written inside is committed together, or not at all."""
         connection = self._connection
         with self._plainly():
             connection.execute("BEGIN IMMEDIATE")

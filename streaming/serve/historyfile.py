@@ -1,4 +1,4 @@
-"""The history file itself: what a path holds, one writer at a time, and a file that stays where it is.
+"""The history file: what is at a path, one writer at a time, and whether the file is still there.
 
 Nothing is removed that is not provably ours. What ``--database`` names is looked at first, without a lock and
 without a file beside it; a new history is built in a folder beside and moved into place whole, so that a full disk
@@ -45,7 +45,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _look(path: Path) -> _Found | None:
-    """The history at ``path``; None when nothing is there, or a file that holds nothing.
+    """The history at ``path``; None if there is no file, or an empty one.
 
     Raises:
         WrongHistory: something else is there.
@@ -62,14 +62,16 @@ def _look(path: Path) -> _Found | None:
         for left in (_beside(path, suffix) for suffix in _COMPANIONS):
             if left.exists():
                 raise WrongHistory(
-                    f"--database {path}: {left.name} stands there without the file it belongs to; "
+                    f"--database {path}: {left.name} is there without the file it belongs to; "
                     "remove it, or name another file"
                 )
         return None
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if not header.startswith(_MAGIC):
-        raise WrongHistory(f"--database {path}: is no history but another kind of file; name another")
+        raise WrongHistory(
+            f"--database {path}: is not a history (it is not an SQLite file); name another file"
+        )
     if len(header) < _HEADER_BYTES:
         raise HistoryFailure(f"--database {path}: {schema.DAMAGED} (it ends within its header)")
     application_id = int.from_bytes(header[_APPLICATION_ID])
@@ -81,7 +83,7 @@ def _look(path: Path) -> _Found | None:
 
 
 def _strangers(path: Path) -> WrongHistory:
-    return WrongHistory(f"--database {path}: is the database of another program; name another file")
+    return WrongHistory(f"--database {path}: is a database of another program; name another file")
 
 
 def _read(path: Path) -> _Found | None:
@@ -103,7 +105,7 @@ def _read(path: Path) -> _Found | None:
 
 
 def _examine(path: Path, cluster_id: str) -> _Found | None:
-    """The history at ``path``, of this cluster and of no newer version; None when there is none."""
+    """The history at ``path``, if it is this cluster's and not of a newer version; None if there is none."""
     found = _look(path)
     if found is not None and found.cluster_id != cluster_id:
         raise WrongHistory(
@@ -136,14 +138,14 @@ def _build(path: Path, cluster_id: str, older: _Found | None) -> None:
 
 
 def _free(path: Path) -> Path:
-    """The path itself, or with the first number behind it that no file has."""
+    """The path itself, or followed by the first number that makes it free."""
     numbered = (_beside(path, f".{number}") for number in itertools.count(2))
     return next(one for one in itertools.chain([path], numbered) if not one.exists())
 
 
 @contextmanager
 def _held(path: Path) -> Iterator[int]:
-    """A lock against other servers, kept unless the body fails; the kernel lets go of it when the process ends."""
+    """A lock against other servers, kept unless the body fails; the kernel releases it with the process."""
     lock = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
@@ -159,7 +161,7 @@ def _held(path: Path) -> Iterator[int]:
 
 
 class HistoryFile:
-    """The one writer of a history; what is missing is built empty.
+    """The one writer of a history; a missing file is created empty.
 
     Raises:
         WrongHistory: the path holds something else, another cluster's rounds, or a newer release's.
@@ -195,7 +197,7 @@ class HistoryFile:
                 )
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and let it go."""
+        """Merge the write-ahead log into the file and close it."""
         try:
             # What can't be folded now stays in the log, and the next start finds it there.
             with suppress(sqlite3.Error):
@@ -207,7 +209,7 @@ class HistoryFile:
             os.close(self._lock)
 
     def _clean(self) -> None:
-        """Without its file the log, which SQLite leaves then, would be taken for that of the next file."""
+        """Remove our log if the file is gone: SQLite leaves it, and would read it into the next file here."""
         if _identity(self.path) == self._identity:
             return
         for path, identity in self._logs.items():
@@ -216,7 +218,7 @@ class HistoryFile:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file a path names; None when there is none."""
+    """Which file a path names; None if there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:

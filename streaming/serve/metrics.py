@@ -21,7 +21,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _BoardCollector(Collector):
-    """Reads the board when it is asked."""
+    """Reads the board whenever metrics are collected."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -35,7 +35,7 @@ class GroupMetrics(_BoardCollector):
     """Every group as it stands on the board."""
 
     def collect(self) -> Iterable[Metric]:
-        """One family a name, one sample a group."""
+        """One family per name, with one sample per group."""
         label = ["consumergroup"]
         members = GaugeMetricFamily("kafka_consumergroup_members", "Members of the group.", labels=label)
         state = GaugeMetricFamily(
@@ -83,7 +83,7 @@ class FeedMetrics(_BoardCollector):
     """How the feed itself is doing."""
 
     def collect(self) -> Iterable[Metric]:
-        """Read from the board."""
+        """One sample per name."""
         board = self._board
         name = "rebalance_monitor_feed"
         yield GaugeMetricFamily(f"{name}_clients", "Clients of the event stream.", value=board.listeners)
@@ -121,7 +121,7 @@ class FeedMetrics(_BoardCollector):
 
 
 class Metrics:
-    """The exposition of one process."""
+    """All metrics of the process."""
 
     def __init__(self, board: Board) -> None:
         self._registry = CollectorRegistry(auto_describe=False)

@@ -24,7 +24,7 @@ def _refuse(name: str, detail: str) -> Problem:
 
 
 def only(request: Request, names: Collection[str]) -> None:
-    """Refuse parameters that do not exist, or stand twice: a typo must not widen what is asked for."""
+    """Refuse parameters that do not exist, or are given twice: a typo must not widen what is asked for."""
     seen: set[str] = set()
     for name, _ in request.query_params.multi_items():
         if name not in names:
@@ -36,7 +36,7 @@ def only(request: Request, names: Collection[str]) -> None:
 
 
 def text(request: Request, name: str) -> str | None:
-    """A parameter as it is; None when it is left out or empty."""
+    """A parameter as it is; None if it is left out or empty."""
     return request.query_params.get(name) or None
 
 
@@ -78,7 +78,7 @@ def moment(request: Request, name: str) -> int | None:
 
 
 def one_of(request: Request, name: str, values: Collection[str], default: str) -> str:
-    """One of a few words."""
+    """A parameter that must be one of ``values``."""
     value = text(request, name) or default
     if value not in values:
         raise _refuse(name, f"{_short(value)} is none of {', '.join(values)}")

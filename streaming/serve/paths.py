@@ -11,10 +11,10 @@ _GROUPS: Final = ("/api/groups/", "/groups/")
 
 
 class WholeGroups:
-    """Middleware: what was percent-encoded in a group's id parts nothing.
+    """Middleware: what is percent-encoded in a group's id does not separate parts of the path.
 
-    Below these paths the path goes on with slashes, line breaks and percent signs still encoded; the handler
-    decodes the id that the route found. Else ``team/rounds`` would be taken for the rounds of ``team``, and no
+    Below these prefixes, slashes, line breaks and percent signs of an id stay encoded; the handler decodes the id
+    that the route found. Else ``team/rounds`` would be taken for the rounds of ``team``, and no
     route would match an id with a line break.
     """
 
@@ -22,7 +22,7 @@ class WholeGroups:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand it on."""
+        """Pass the request on with its path protected."""
         if scope["type"] == "http" and scope["path"].startswith(_GROUPS):
             parts = scope["raw_path"].decode("latin-1").split("/")
             scope = {**scope, "path": "/".join(map(_protected, parts))}

@@ -49,7 +49,7 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
 
 
 async def on_problem(request: Request, error: Exception) -> Response:
-    """What Starlette calls for a :class:`Problem`."""
+    """Answers a :class:`Problem`."""
     if not isinstance(error, Problem):
         raise error
     return error.response(request.url.path)
@@ -70,14 +70,14 @@ async def on_http(request: Request, error: Exception) -> Response:
 
 
 async def on_history(request: Request, error: Exception) -> Response:
-    """The history can't be read: a full disk, a lock, a file that is damaged or gone."""
+    """Answers a history that can't be read: the disk is full, the file locked, damaged or gone."""
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "history", str(error), {"Retry-After": "10"}).response(
         request.url.path
     )
 
 
 async def on_failure(request: Request, _: Exception) -> Response:
-    """Something of ours broke: the log has the rest."""
+    """Answers an error of our own; the log has the details."""
     return Problem(
         HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the server failed; its log says how"
     ).response(request.url.path)

@@ -133,7 +133,7 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
 
 
 def changes(diff: Diff) -> list[Handover]:
-    """What changes hands in a round: newly given partitions, then those that nobody owns any more."""
+    """The changes of ownership in a round: partitions given to members, then those left without an owner."""
     found: list[Handover] = []
     taken: set[tuple[str, int]] = set()
     for member_id, member in diff.members.items():

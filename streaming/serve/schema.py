@@ -87,7 +87,7 @@ _REASONS: Final = {
 
 
 def _full(path: Path) -> bool:
-    """Whether the disk has no room left; SQLite calls that an error of the disk where it maps memory."""
+    """Whether the disk has no room left, which SQLite reports as an I/O error in some places."""
     try:
         return os.statvfs(path.parent).f_bavail == 0
     except OSError:
@@ -149,7 +149,7 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 
 
 def create(connection: sqlite3.Connection, cluster_id: str) -> None:
-    """The tables, empty, in a file that holds nothing yet."""
+    """Create the tables in an empty file."""
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.executescript(

@@ -90,7 +90,7 @@ class Guard:
         self._loopback_only = loopback_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what is refused, hand on the rest."""
+        """Answer requests that are refused, pass on the others."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -46,7 +46,7 @@ class AddressUnusable(OutsideFailure):
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """How the feed is served; what is read is the source's business."""
+    """How the feed is served; the source knows what is read."""
 
     history: Path
     diffs_topic: str
@@ -79,7 +79,7 @@ def address(listening: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Signals end it with status 0; uvicorn's own way is to die of the signal once drained."""
+    """Ends with status 0 on a signal; uvicorn itself would raise the signal again once drained."""
 
     def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
         super().__init__(config)
@@ -102,7 +102,7 @@ class _Server(uvicorn.Server):
                     loop.remove_signal_handler(number)
 
     def stop(self) -> None:
-        """Drain; called again, don't wait."""
+        """Drain the connections and end; called again, end at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._stopping()
@@ -129,7 +129,7 @@ class FeedServer:
             log.warning("%s is open to the network without a token: --token-file asks for one", self.address)
 
     def stop(self) -> None:
-        """Drain and end, as a signal does; from any thread."""
+        """Drain and end, as on a signal; may be called from any thread."""
         self._stopped.set()
         loop, server = self._loop, self._server
         if loop is not None and server is not None:

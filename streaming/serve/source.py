@@ -56,10 +56,10 @@ class Source(Protocol):
 
     @property
     def stale(self) -> Stale | None:
-        """Why there may be more than is known; None when that can't be."""
+        """Why there may be more in the topics than is known here; None while that is ruled out."""
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections to the cluster."""
 
 
 class KafkaSource:
@@ -106,7 +106,7 @@ class KafkaSource:
         return [self._record(message) for message in messages]
 
     def _note(self, reader: TopicReader) -> None:
-        """What changed about the cluster and its topics with the last poll."""
+        """Take note of what the last poll found out about the cluster and its topics."""
         if reader.ids != self._ids:
             self._ids, self._expected = reader.ids, {}
         now = time.time_ns() // 1_000_000
@@ -159,7 +159,7 @@ class KafkaSource:
         return None
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the reader."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None

@@ -92,16 +92,16 @@ def a_link_to_text(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (text, "no history but another kind of file"),
-        (short_text, "no history but another kind of file"),
-        (a_link_to_text, "no history but another kind of file"),
-        (another_program, "the database of another program"),
-        (another_program_with_a_mark, "the database of another program"),
-        (another_program_with_a_log, "the database of another program"),
+        (text, "it is not an SQLite file"),
+        (short_text, "it is not an SQLite file"),
+        (a_link_to_text, "it is not an SQLite file"),
+        (another_program, "a database of another program"),
+        (another_program_with_a_mark, "a database of another program"),
+        (another_program_with_a_log, "a database of another program"),
         (newer, "written by a newer release"),
         (folder, "is a folder"),
         (pipe, "is a device or pipe"),
-        (only_a_log, "h.sqlite-wal stands there without the file it belongs to"),
+        (only_a_log, "h.sqlite-wal is there without the file it belongs to"),
     ],
 )
 def test_what_is_not_a_history_is_refused_and_left_as_it_is(path: Path, make, says: str) -> None:  # type: ignore[no-untyped-def]
