@@ -167,3 +167,18 @@ def test_a_lock_of_another_program_is_told_and_waited_for(serve: Serve, tmp_path
     other.close()
     eventually(lambda: sorted(serve.ids()) == ids(wanted))
     serve.await_status("/ready", 200)
+
+
+def test_another_cluster_at_the_same_address_ends_it_with_three(tmp_path: Path) -> None:
+    with EmbeddedBroker(properties=PROPERTIES) as first:
+        port = first.port
+        with Serve(first.bootstrap_servers, "", tmp_path) as serve:
+            wanted = made(1, 3)
+            Publisher(serve).put(wanted)
+            serve.start().await_status("/ready", 200)
+            first.kill()
+            eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
+            with EmbeddedBroker(port=port, properties=PROPERTIES):
+                assert serve.process is not None
+                assert serve.process.wait(60) == 3
+            assert "another cluster answers now" in serve.log.read_text()
