@@ -26,11 +26,36 @@ Handover = tuple[str | None, str, list[int]]
 _DEPARTURES = frozenset({"member.left", "member.fenced"})
 
 
-class GroupFacts(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is true of a group after a round.
+class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``.
 
-    ``members`` counts who is in the group, ``partitions`` what the group reads, ``unassigned`` those of them that
-    nobody owns, ``moved`` those that the round gave to another owner. Times are milliseconds since the epoch.
+    ``members`` counts who is in the group after the round, ``partitions`` what the group reads, ``unassigned``
+    those of them that nobody owns. Times are milliseconds since the epoch.
+    """
+
+    id: str
+    group_id: str
+    protocol: str
+    assignor: str | None
+    generation: int | None
+    group_epoch: int | None
+    round: int
+    cause: Cause
+    timestamp: int
+    state: StateName
+    members: int
+    partitions: int
+    unassigned: int
+    moved: int
+    violations: list[str]
+
+
+class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a group stands after its latest round, and its totals since the history began.
+
+    ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
+    and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
+    rebalances, the time from first to last round. ``cause`` is null while only the group's assignment is known.
     """
 
     group_id: str
@@ -47,23 +72,6 @@ class GroupFacts(Struct, frozen=True, kw_only=True, rename="camel"):
     moved: int
     violations: list[str]
     timestamp: int
-
-
-class RoundSummary(GroupFacts, frozen=True, kw_only=True, rename="camel"):
-    """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``."""
-
-    id: str
-    cause: Cause
-
-
-class GroupSummary(GroupFacts, frozen=True, kw_only=True, rename="camel"):
-    """Where a group stands after its latest round, and its totals since the history began.
-
-    ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
-    and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
-    rebalances, the time from first to last round. ``cause`` is null while only the group's assignment is known.
-    """
-
     seq: int = 0
     rounds: int = 0
     rebalances: int = 0
@@ -72,6 +80,10 @@ class GroupSummary(GroupFacts, frozen=True, kw_only=True, rename="camel"):
     unavailable_ms: int = 0
     rebalance_started: int = 0
     rebalance_ms: int = 0
+
+
+#: What a round says of its group.
+_STANDING = [name for name in GroupSummary.__struct_fields__ if name in RoundSummary.__struct_fields__]
 
 
 def count(partitions: Partitions) -> int:
@@ -169,7 +181,7 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
     elapsed = max(0, round_.timestamp - group.timestamp) if group and group.rounds else 0
     follow_up = group is not None and group.rounds > 0 and round_.round > 1
     return GroupSummary(
-        **{name: getattr(round_, name) for name in GroupFacts.__struct_fields__},
+        **{name: getattr(round_, name) for name in _STANDING},
         seq=seq,
         rounds=(group.rounds if group else 0) + 1,
         rebalances=(group.rebalances if group else 0) + (not follow_up),
