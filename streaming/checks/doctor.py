@@ -1,4 +1,4 @@
-"""What has to be there before the monitor runs, looked at one by one, each with what to do about it."""
+"""What the monitor needs before it runs, checked one by one, each with what to do about it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from streaming.kafka.java import java
 from streaming.kafka.topics import describe_topics
 from streaming.monitor.tracked import native
 from streaming.settings.config import Settings
+from streaming.spark.damage import look
 from streaming.spark.pyspark import require_fit
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: ``ok`` True or False, None when it could not be tried; ``text`` says what is or what to do."""
+    """One check: ``ok`` is None when it could not be tried; ``text`` says what was found, or what to do."""
 
     check: str
     ok: bool | None
@@ -29,7 +30,7 @@ class Finding:
 
 
 def examine(settings: Settings, checkpoint: Path | None) -> Iterator[Finding]:
-    """Every check in the order in which one needs the other."""
+    """Every check, those that others depend on first."""
     yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
     yield from _tried("spark", lambda: [f"PySpark {require_fit()}"])
     yield from _tried(
@@ -108,4 +109,8 @@ def _checkpoint(folder: Path) -> Finding:
         return Finding(
             "checkpoint", False, f"{folder}: holds other files than a checkpoint's; choose another"
         )
+    try:
+        look(str(folder))
+    except MonitorError as error:
+        return Finding("checkpoint", False, str(error))
     return Finding("checkpoint", True, f"{folder}: writable")

@@ -24,7 +24,7 @@ def replay(
 ) -> Iterator[DiffRecord]:
     """Every diff of what is in the membership topic now; ``partition`` and ``offset`` are the event's.
 
-    It ends before when ``until()`` is true.
+    It stops early when ``until()`` is true.
 
     Raises:
         ClusterUnavailable, TopicsNotCreated: nobody answers, or nobody says what the topics are like.
@@ -37,9 +37,7 @@ def replay(
     sinks = Sinks(*names, partitions=dict.fromkeys(names, 1), max_bytes=limits)
     bucket = Bucket()
     wanted = None if group is None else group.encode()
-    for message in read_to_end(settings.kafka, topics.membership):
-        if until():
-            return
+    for message in read_to_end(settings.kafka, topics.membership, until=until):
         if wanted is not None and message.key() != wanted:
             continue
         place = (message.partition() or 0, message.offset() or 0)
@@ -52,7 +50,7 @@ def replay(
 
 
 def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
-    """What the diff topic has otherwise than a replay says, a line each.
+    """Where the diff topic differs from what a replay says, one line for each difference.
 
     Diffs of events that have left the membership topic by its retention can't be replayed and are not compared,
     nor those of a group whose first events are gone: compare while the log is whole.

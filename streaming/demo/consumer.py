@@ -149,6 +149,8 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         heartbeat_interval_ms=args.session_timeout_ms // 5,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=1000,
+        # A topic that is deleted stays so: asked for by default, a broker would make it with one partition.
+        allow_auto_create_topics=False,
         partition_assignment_strategy=[strategies[chosen]],
     )
     report = Report(args.name, stop)

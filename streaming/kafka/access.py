@@ -17,7 +17,7 @@ COMPONENTS: Final = ("collect", "stream", "serve")
 
 _READ: Final = "Read"
 _WRITE: Final = "Write"
-#: Both look at the cleanup policies of all topics before they start.
+#: Both check the cleanup policies of all topics before they start.
 _CONFIGS: Final = "DescribeConfigs"
 
 
@@ -46,7 +46,7 @@ def needs(component: str, settings: Settings) -> dict[str, tuple[str, ...]]:
 
 
 def missing(settings: Settings, component: str, *, timeout: float = 10.0) -> Iterator[str]:
-    """One line an ACL that the component lacks, with the command that grants it; topics to be made are skipped."""
+    """One line for each ACL that the component lacks, and how to grant it; missing topics are skipped."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient(confluent_config(settings.kafka))
@@ -71,7 +71,7 @@ def require(settings: Settings, component: str) -> str:
 
 
 def _allowed(admin: AdminClient, topic: str, timeout: float) -> set[str] | None:
-    """Names of the allowed operations; None when the topic does not exist or the cluster does not tell."""
+    """Names of the allowed operations; None when the topic does not exist or the cluster does not say."""
     from confluent_kafka import KafkaException, TopicCollection
 
     asked = admin.describe_topics(

@@ -56,12 +56,12 @@ class EmbeddedBroker:
     It ends when this process ends, however it ends, and Ctrl-C in the terminal does not reach it.
 
     Args:
-        port: to listen on; a free one when None, and the same one after a restart.
-        data_dir: kept, and used again when it holds a broker's data; a temporary one when None.
+        port: the port to listen on; any free one when None, and the same one after a restart.
+        data_dir: is kept, and used again when it holds a broker's data; a temporary folder when None.
         version: of Kafka.
-        properties: broker properties that go before this class's own.
+        properties: broker properties; they override this class's own.
         heap: the JVM's ``-Xmx``.
-        progress: is told of downloads.
+        progress: called with news of downloads.
     """
 
     def __init__(
@@ -110,16 +110,16 @@ class EmbeddedBroker:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the broker's JVM; None when it does not run."""
+        """Process id of the broker's JVM; None while it is not running."""
         return self._process.pid if self.running and self._process else None
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Start it and return once it answers; nothing when it runs.
+        """Start it and return once it answers; does nothing while it is running.
 
         Raises:
             PortInUse: the given port is taken.
@@ -144,7 +144,7 @@ class EmbeddedBroker:
         raise PortInUse
 
     def stop(self, timeout: float = 15.0) -> None:
-        """Stop it in order; killed when it still runs after ``timeout`` seconds. A data directory stays."""
+        """Stop it cleanly, or kill it if it still runs after ``timeout`` seconds. Its data directory stays."""
         if self._process is not None:
             self._process.stop(timeout)
             self._process = None
@@ -167,7 +167,7 @@ class EmbeddedBroker:
     def close(self) -> None:
         """Stop it for good; a temporary data directory goes."""
         if self._own_dir:
-            self.kill()  # nothing of it is kept, so nothing need be written in order
+            self.kill()  # nothing of it is kept, so it need not shut down cleanly
             if self._data_dir is not None:
                 shutil.rmtree(self._data_dir, ignore_errors=True)
                 self._data_dir = None
@@ -218,7 +218,7 @@ class EmbeddedBroker:
         self._process = process
 
     def _await(self, process: SupervisedProcess, port: int, logged: int) -> None:
-        """Until the port is open and the cluster's metadata names the broker."""
+        """Wait until the port is open and the cluster's metadata names the broker."""
         by = time.monotonic() + _START_SECONDS
         while not _listens(port):
             if process.wait(0.02) is not None:

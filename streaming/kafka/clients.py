@@ -1,7 +1,7 @@
 """The one place that turns ``[kafka]`` settings into what each client calls them.
 
-Each client names the same thing in its own way (librdkafka ``bootstrap.servers``, kafka-python
-``bootstrap_servers``, Spark ``kafka.bootstrap.servers``); nobody else in this project spells those names.
+Each client names the same thing in its own way (librdkafka ``bootstrap.servers``, Spark
+``kafka.bootstrap.servers``); nobody else in this project spells those names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streaming.settings.connection import KafkaSettings
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
-#: For a cluster to answer at the start: whoever waits hears what is wrong within 15 s, start-up included.
+#: How long a cluster may take to answer at the start: what is wrong is told within 15 s, start-up included.
 REACH_SECONDS = 8.0
 #: While a cluster that is away is waited for: for one look, and between two.
 _LOOK_SECONDS = 5.0
@@ -37,7 +37,7 @@ class ClusterUnavailable(OutsideFailure):
 
 
 class OncePerMinute(logging.Filter):
-    """Lets the same text through once a minute: librdkafka says each failed connection several times a second."""
+    """Lets the same text through once a minute: librdkafka logs each failed connection several times a second."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,16 +80,6 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
     }
 
 
-def kafka_python_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]:
-    """Keyword arguments for kafka-python's clients."""
-    return {
-        "bootstrap_servers": settings.bootstrap_servers.split(","),
-        "client_id": CLIENT_ID,
-        **security.kafka_python(settings),
-        **extra,
-    }
-
-
 def java_config(settings: KafkaSettings) -> dict[str, str]:
     """Properties of the Java clients."""
     return {"bootstrap.servers": settings.bootstrap_servers, **security.java(settings)}
@@ -115,7 +105,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
     from confluent_kafka.admin import AdminClient
 
     said: list[KafkaError] = []
-    # What it would log is in the error that is raised.
+    # What it would log stands in the error that is raised.
     admin = AdminClient(confluent_config(settings) | {"error_cb": said.append, "log_level": 0})
     by = time.monotonic() + timeout
     while True:

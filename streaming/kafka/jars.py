@@ -25,7 +25,7 @@ from streaming.kafka.cache import cache_dir, locked
 from streaming.kafka.java import java
 from streaming.process.plain import printable
 
-#: A folder of jars for hosts without a repository: the jars themselves, or one subfolder a set.
+#: A folder of jars for hosts without a repository: the jars themselves, or one subfolder for each set.
 JARS_VARIABLE = "KAFKA_JARS"
 #: Replaces Maven Central, as in Spark.
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"

@@ -35,7 +35,7 @@ class EventProducer:
 
     Args:
         settings: the cluster, and what the topics are called.
-        extra: librdkafka properties besides, such as ``transactional.id``.
+        extra: further librdkafka properties, such as ``transactional.id``.
     """
 
     def __init__(self, settings: Settings, extra: dict[str, Any] | None = None) -> None:

@@ -55,9 +55,8 @@ class DiffReader:
         positions: ``{partition: next offset}`` of an earlier reader; it goes on there.
         topic_id: that reader's; if the topic was made again since, it is read from its beginning.
         group: only this group's diffs.
-
-    A topic that is deleted while it is read is waited for, and read from its beginning once it is made again; both
-    are logged.
+        follow: a topic that is deleted while it is read is waited for, and read from its beginning once it is made
+            again, which is logged; otherwise that is an error.
 
     Raises:
         TopicUnreadable: there is no such topic.
@@ -73,6 +72,7 @@ class DiffReader:
         positions: Mapping[int, int] | None = None,
         topic_id: str | None = None,
         group: str | None = None,
+        follow: bool = True,
     ) -> None:
         self._topic = settings.topics.diffs
         self._reader = TopicReader(
@@ -81,7 +81,7 @@ class DiffReader:
             from_beginning=from_beginning,
             positions={(self._topic, number): offset for number, offset in (positions or {}).items()},
             ids={} if topic_id is None else {self._topic: topic_id},
-            follow=True,
+            follow=follow,
         )
         self._group = None if group is None else group.encode()
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -106,6 +106,7 @@ class DiffReader:
 
         Raises:
             MalformedDiff: a record is no diff; the reader goes on behind it when called again.
+            TopicUnreadable: the topic was deleted, and is not to be followed.
             NotAllowed: this user may not read it any more.
         """
         for message in self._reader.poll(timeout):
@@ -157,7 +158,7 @@ def read_diffs(
     Raises:
         MalformedDiff: a record is no diff, and there is no ``on_malformed``.
     """
-    with DiffReader(settings, **options) as reader:
+    with DiffReader(settings, follow=not exit_at_end, **options) as reader:
         while not until():
             if exit_at_end and reader.at_end:
                 return

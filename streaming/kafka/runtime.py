@@ -1,4 +1,4 @@
-"""What an embedded broker starts from, made once a Kafka and Java version: jars, formatted storage, classes.
+"""What an embedded broker starts from, made once for each Kafka and Java version: jars, formatted storage, classes.
 
 Formatting the storage is a JVM start of its own, and half of a broker's start is loading classes. Both are
 done once: the formatted folder is copied for each new broker (only its cluster id is the broker's own), and
@@ -182,7 +182,7 @@ def _make(jars: tuple[Path, ...], home: Path, progress: Progress) -> None:
 
 
 def _archive_classes(runtime: Runtime, config: Path, port: int) -> None:
-    """Runs a broker until its port is open and lets the JVM write the classes it loaded; no archive is no error."""
+    """Run a broker until its port is open and have the JVM write the classes it loaded; it may fail to."""
     keep = runtime.home / "storage.kept"
     shutil.copytree(runtime.storage, keep)
     archive = runtime.home / "classes.jsa"

@@ -1,4 +1,4 @@
-"""Security settings in each client's own words: librdkafka, kafka-python, the Java clients."""
+"""Security settings in each client's own words: librdkafka and the Java clients."""
 
 from __future__ import annotations
 
@@ -23,23 +23,6 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
         )
         if settings.ssl_key_password is not None:
             found["ssl.key.password"] = settings.ssl_key_password.get_secret_value()
-    return found if settings.security_protocol != "PLAINTEXT" else {}
-
-
-def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
-    """Keyword arguments of kafka-python."""
-    found: dict[str, Any] = {"security_protocol": settings.security_protocol}
-    if settings.uses_sasl:
-        found |= {
-            "sasl_mechanism": settings.sasl_mechanism,
-            "sasl_plain_username": settings.sasl_username,
-            "sasl_plain_password": settings.password,
-        }
-    if settings.uses_tls:
-        found["ssl_check_hostname"] = settings.ssl_check_hostname
-        found |= _given(settings, ca="ssl_cafile", certificate="ssl_certfile", key="ssl_keyfile")
-        if settings.ssl_key_password is not None:
-            found["ssl_password"] = settings.ssl_key_password.get_secret_value()
     return found if settings.security_protocol != "PLAINTEXT" else {}
 
 

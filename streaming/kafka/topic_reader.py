@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Self
 
 from assignors.errors import OutsideFailure
@@ -294,14 +294,18 @@ class TopicReader:
 
 
 def read_to_end(
-    settings: KafkaSettings, topic: str, properties: Mapping[str, object] | None = None
+    settings: KafkaSettings,
+    topic: str,
+    *,
+    until: Callable[[], bool] = lambda: False,
+    properties: Mapping[str, object] | None = None,
 ) -> Iterator[Message]:
-    """Every record that is in a topic now, each partition in order.
+    """Every record that is in a topic now, each partition in order; fewer when ``until()`` is true before.
 
     Raises:
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
         NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
     with TopicReader(settings, [topic], properties=properties) as reader:
-        while not reader.at_end:
+        while not (reader.at_end or until()):
             yield from reader.poll(0.1, 1000)

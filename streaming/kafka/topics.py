@@ -28,7 +28,7 @@ class TopicMisconfigured(BadInput):
 
 
 class TopicsNotCreated(OutsideFailure):
-    """The topics could not be made."""
+    """The topics could not be created."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class Bound:
     """The bound of the next batch, from what the batches before it took.
 
     Attributes:
-        value: events a batch at most, as the query runs now; None: no bound, and nothing to adapt.
+        value: the most events in a batch of the query as it runs now; None when there is no bound to adapt.
     """
 
     def __init__(self, most: int | None, seconds: float) -> None:
@@ -37,7 +37,7 @@ class Bound:
             self._next = min(self._most, self.value * 2)
 
     def moved(self) -> bool:
-        """Whether the query has to start again with another bound; if so, ``value`` is that from now on."""
+        """Whether the query has to start again with another bound, which ``value`` then is."""
         moved = self._next != self.value
         self.value = self._next
         return moved

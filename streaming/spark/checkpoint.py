@@ -9,7 +9,6 @@ Only checkpoints in a folder have a card; one behind a URL (``s3a://…``) is ta
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Literal
@@ -18,8 +17,9 @@ import msgspec
 from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
+from streaming.spark.damage import damaged, refused
 
-#: What to do when records are gone: end, go on with what is there, or begin anew.
+#: What to do when records are gone: stop, go on with what is there, or begin anew.
 OnDataLoss = Literal["stop", "continue", "restart"]
 NAME = "rebalance-monitor.json"
 
@@ -32,11 +32,7 @@ class TopicRecreated(OutsideFailure):
     """The membership topic was deleted and made again."""
 
 
-class CheckpointUnusable(OutsideFailure):
-    """The checkpoint's folder can't be read or written."""
-
-
-#: Of what is around the blobs: 2 numbers the buckets by their hash and keeps no timeouts of Spark's.
+#: The layout around the blobs: version 2 numbers the buckets by their hash and keeps no timeouts of Spark's.
 _VERSION = 2
 
 
@@ -60,7 +56,7 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
     Raises:
         CheckpointOfAnotherJob: it is another job's.
         TopicRecreated: it is ours, but the topic is a new one and ``on_data_loss`` is ``stop``.
-        CheckpointUnusable: its folder can't be used.
+        CheckpointDamaged, CheckpointUnusable: its folder can't be used.
     """
     if "://" in checkpoint:
         return card
@@ -80,7 +76,7 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
                     folder.mkdir(parents=True)
         _write(folder, card)
     except OSError as error:
-        raise CheckpointUnusable(f"--checkpoint {checkpoint}: {os.strerror(error.errno or 0)}") from error
+        raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
     return card
 
 
@@ -91,11 +87,11 @@ def grow(checkpoint: str, card: Card) -> None:
     try:
         _write(Path(checkpoint), card)
     except OSError as error:
-        raise CheckpointUnusable(f"--checkpoint {checkpoint}: {os.strerror(error.errno or 0)}") from error
+        raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
 
 
 def recreated(checkpoint: str, topic: str) -> str:
-    """The choice to make, in words."""
+    """The message that names the choice."""
     return (
         f"topic {topic} was deleted and made again since --checkpoint {checkpoint} was written. Choose: "
         "--on-data-loss restart sets the checkpoint aside and reads the new topic from its beginning, without the "
@@ -120,7 +116,7 @@ def _read(folder: Path) -> Card | None:
             ) from None
         return None
     except msgspec.MsgspecError as error:
-        raise CheckpointOfAnotherJob(f"--checkpoint {folder}: {NAME} is damaged: {error}") from error
+        raise damaged(str(folder), f"{folder / NAME} is damaged") from error
 
 
 def _compare(checkpoint: str, known: Card, card: Card) -> None:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assignors.errors import OutsideFailure
+from streaming.spark.damage import explain, state_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Our own errors in the stack trace of a Python worker.
 _OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
@@ -35,3 +41,27 @@ def reason(error: Exception) -> str:
     causes = [line for line in lines if line.startswith("Caused by:")]
     said = (ours or causes)[-1:] or lines[:1] or [type(error).__name__]
     return said[0][:500]
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """What PySpark raises when the JVM says no; a JVM that is gone is another thing."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JJavaError
+
+
+def of_checkpoint(
+    error: Exception, spark: SparkSession, checkpoint: str, location: str
+) -> OutsideFailure | None:
+    """What to tell when one of :func:`errors` is about the checkpoint's files; None when it is not.
+
+    Args:
+        error: it.
+        spark: the session, still open.
+        checkpoint: the checkpoint's folder as it was given.
+        location: the same as Spark names it.
+    """
+    from streaming.spark.pyspark.state_files import unreadable
+
+    return explain(str(error), checkpoint, location, lambda: unreadable(spark, state_files(Path(checkpoint))))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: As long as this project's producers may count on partition counts they know, and some more.
+#: A little longer than this project's producers rely on the partition count that they know.
 SETTLE_SECONDS = 35.0
 
 

@@ -11,7 +11,9 @@ import msgspec
 from assignors.errors import BadInput
 from streaming.monitor.blob import Bucket
 from streaming.monitor.tracked import Tracked
-from streaming.spark.session import SessionOptions, session
+from streaming.spark import damage
+from streaming.spark.failures import errors, of_checkpoint
+from streaming.spark.session import SessionOptions, jvm_path, session
 
 
 class NoState(BadInput):
@@ -47,11 +49,13 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[Inspected]
 
     Raises:
         NoState: the folder holds no checkpoint of ours, or its job has not finished a batch.
+        CheckpointDamaged, CheckpointUnusable: its files are not as Spark left them, or can't be used.
         StateFromTheFuture, CorruptState: a blob can't be read.
         NoJava, SparkUnavailable: Spark can't be had.
     """
     if "://" not in checkpoint and not any((Path(checkpoint) / "state").glob("0/*/*")):
         raise NoState(f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch")
+    damage.look(checkpoint)
     for bucket, blob in sorted(_blobs(checkpoint)):
         groups = Bucket(blob)
         for name in groups:
@@ -60,20 +64,20 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[Inspected]
 
 
 def _blobs(checkpoint: str) -> list[tuple[int, bytes]]:
-    from pyspark.errors import PySparkException
-
-    options = SessionOptions(connector=False)
+    options, location = SessionOptions(connector=False), jvm_path(checkpoint)
     with session(options) as spark:
         try:
             rows = (
                 spark.read.format("statestore")
-                .load(checkpoint)
+                .load(location)
                 .selectExpr("key.bucket AS bucket", "value.groupState.blob AS blob")
                 .collect()
             )
-        except PySparkException as error:
+        except errors() as error:
             first = str(error).strip().splitlines()[0]
-            raise NoState(f"--checkpoint {checkpoint}: its state is not ours to read: {first}") from error
+            raise of_checkpoint(error, spark, checkpoint, location) or NoState(
+                f"--checkpoint {checkpoint}: its state is not ours to read: {first}"
+            ) from error
     return [(row.bucket, bytes(row.blob)) for row in rows]
 
 

@@ -29,9 +29,9 @@ from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.bucket import Sinks
 from streaming.process.exporter import serve_metrics
 from streaming.settings.config import Settings
-from streaming.spark import checkpoint
+from streaming.spark import checkpoint, damage
 from streaming.spark.checkpoint import Card
-from streaming.spark.failures import StreamFailed, cluster_is_away, reason
+from streaming.spark.failures import StreamFailed, cluster_is_away, errors, of_checkpoint, reason
 from streaming.spark.listener import Progress, listener
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchMetrics, BatchReport, log_batch, report
@@ -77,9 +77,10 @@ def run(
 
     Raises:
         PySparkUnfit: another PySpark is installed than this release is made for.
-        ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be had.
+        ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be used.
         SparkUnavailable: Spark did not start.
-        CheckpointOfAnotherJob, TopicRecreated, CheckpointUnusable: the checkpoint does not fit.
+        CheckpointOfAnotherJob, TopicRecreated: the checkpoint does not fit.
+        CheckpointDamaged, CheckpointUnusable: its files are not as Spark left them, or can't be used.
         MetricsPortUnusable: the metrics can't be served there.
         TopicGone: one of the job's topics was deleted while it ran.
         ListenerSilent: Spark does not tell of its batches any more.
@@ -95,7 +96,7 @@ def run(
         if stop.is_set():
             return
         job = _Job(setup, spark, stop, BatchMetrics(registry), tell)
-        while job.follow(job.start()):
+        while job.run_query():
             pass
     job.drain()  # Spark's last words came while it ended
 
@@ -119,6 +120,7 @@ def _prepare(settings: Settings, options: StreamOptions) -> _Setup:
     topic_id, partitions = topics[names.membership]
     card = Card(cluster, names.membership, topic_id, options.buckets, partitions=partitions)
     card = checkpoint.claim(options.checkpoint, card, options.on_data_loss)
+    damage.look(options.checkpoint)
     return _Setup(settings, options, topics, card, sinks, ticks)
 
 
@@ -167,7 +169,22 @@ class _Job:
         self._progress: SimpleQueue[Progress] = SimpleQueue()
         spark.streams.addListener(listener(self._progress))
 
-    def start(self) -> StreamingQuery:
+    def run_query(self) -> bool:
+        """Start the query and watch it to its end; True when it is to be started again."""
+        options = self._setup.options
+        try:
+            return self._follow(self._start())
+        except errors() as error:
+            told = of_checkpoint(error, self._spark, options.checkpoint, options.location)
+            if told is not None:
+                raise told from error
+            self._confirm()
+            if not cluster_is_away(str(error)):
+                raise StreamFailed(reason(error)) from error
+            log.warning("the cluster is away, the query waits for it: %s", reason(error))
+            return wait_reachable(self._setup.settings.kafka, self._stop)
+
+    def _start(self) -> StreamingQuery:
         """The query with the numbers that the supervisor has now."""
         from streaming.spark import plan, query
 
@@ -178,22 +195,12 @@ class _Job:
         rows = plan.writes(*sources, setup.options.buckets, sinks, self._tally)
         return query.start(rows, setup.settings, setup.options)
 
-    def follow(self, query: StreamingQuery) -> bool:
-        """Watch the query to its end; True when it is to be started again."""
-        from pyspark.errors import StreamingQueryException
-
-        try:
-            while not query.awaitTermination(_LOOK_SECONDS):
-                do = self._look(query)
-                if self._stop.is_set() or do in (Do.CONFIRM, Do.BOUND, Do.READ_ALL):
-                    query.stop()
-                    return self._stopped(do)
-        except StreamingQueryException as error:
-            self._confirm()
-            if cluster_is_away(str(error)):
-                log.warning("the cluster is away, the query waits for it: %s", reason(error))
-                return wait_reachable(self._setup.settings.kafka, self._stop)
-            raise StreamFailed(reason(error)) from error
+    def _follow(self, query: StreamingQuery) -> bool:
+        while not query.awaitTermination(_LOOK_SECONDS):
+            do = self._look(query)
+            if self._stop.is_set() or do in (Do.CONFIRM, Do.BOUND, Do.READ_ALL):
+                query.stop()
+                return self._stopped(do)
         # --available-now has read the old partitions to their end.
         return self._supervisor.growth.pending and self._stopped(Do.READ_ALL)
 

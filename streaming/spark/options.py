@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from assignors.errors import BadInput
 from streaming.monitor.liveness import FORGET_AFTER_MS
 from streaming.spark.checkpoint import OnDataLoss
-from streaming.spark.session import SessionOptions
+from streaming.spark.session import SessionOptions, jvm_path
 
 
 class InvalidStreamOptions(BadInput):
@@ -21,16 +20,16 @@ class StreamOptions:
 
     Attributes:
         checkpoint: folder or URL of Spark's checkpoint: offsets and state.
-        available_now: process what is there, then end.
-        max_offsets_per_trigger: the most events of one batch; None: no bound.
+        available_now: process what is there, then stop.
+        max_offsets_per_trigger: the most events in one batch; None for no bound.
         batch_seconds: batches that take longer get fewer events (:mod:`streaming.spark.bound`).
-        trigger_interval: Spark interval (``500ms``, ``2 seconds``); None: the next batch follows at once.
-        buckets: groups share this many state blobs. Frozen into the checkpoint.
+        trigger_interval: a Spark interval (``500ms``, ``2 seconds``); None to start the next batch at once.
+        buckets: how many state blobs the groups share; fixed by the checkpoint's first batch.
         forget_after_ms: how long the state keeps a group that is empty.
         session: how Spark itself runs.
         metrics_host: address the driver's metrics are served at.
-        metrics_port: their port; None: not served.
-        on_data_loss: when the topic lost records or is a new one: ``stop``, ``continue`` or ``restart``.
+        metrics_port: their port; None to serve none.
+        on_data_loss: what to do when the topic lost records or is a new one: ``stop``, ``continue`` or ``restart``.
     """
 
     checkpoint: str
@@ -57,5 +56,5 @@ class StreamOptions:
 
     @property
     def location(self) -> str:
-        """The checkpoint as the JVM, whose working directory is another, has to be told."""
-        return self.checkpoint if "://" in self.checkpoint else str(Path(self.checkpoint).absolute())
+        """The checkpoint as the JVM has to be told."""
+        return jvm_path(self.checkpoint)

@@ -24,7 +24,7 @@ _PHASES = {
 
 
 class Told(NamedTuple):
-    """What a bucket says of one batch.
+    """What a bucket reports of one batch.
 
     Attributes:
         due: when its first timer is due, ms; 0 when it has none.
@@ -50,7 +50,7 @@ class BatchReport(NamedTuple):
         events: membership events read.
         diffs: diffs written.
         dead_letters: records sent to the dead-letter topic.
-        lag: events that the partition furthest behind still has; None when it is not known.
+        lag: unread events in the partition that is furthest behind; None when unknown.
         waited: seconds from the oldest event of the batch to the batch's end: the lag in time; None without events.
         buckets: buckets of groups in the state store; None when the batch does not say.
         state_bytes: memory the state store uses; None when the batch does not say.

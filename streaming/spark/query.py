@@ -40,7 +40,7 @@ def sources(
 ) -> tuple[DataFrame, DataFrame]:
     """The membership topic, in the partitions that ``sinks`` counts, and the ticks.
 
-    ``bound``: events of a batch at most; None: no bound.
+    ``bound``: the most events in one batch; None for no bound.
     """
     kafka = spark_options(settings.kafka, CONSUME)
     # Named one by one: when there are more, the supervisor says when they may be read.

@@ -46,9 +46,9 @@ class SessionOptions:
         log_file: where the JVM and the Python workers write; a temporary file when None.
         shuffle_partitions: tasks of the stateful stage. Kept in the checkpoint from its first batch on.
         verbose: log level INFO in place of WARN.
-        connector: with the jars of Spark's Kafka connector.
-        local_checkpoint: the checkpoint is a folder; behind a URL Spark chooses how to write its files.
-        conf: Spark properties that go before this module's.
+        connector: whether Spark's Kafka connector is needed.
+        local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
+        conf: Spark properties; they override this module's.
     """
 
     master: str = "local[2,4]"
@@ -65,6 +65,11 @@ def connector_jars(jars: Iterable[Path]) -> list[Path]:
     return [jar for jar in jars if not jar.name.startswith(_SHIPPED)]
 
 
+def jvm_path(path: str) -> str:
+    """A folder or URL as the JVM, whose working directory is another, has to be told."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
 def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
     """Spark's properties. Each that is not about quiet or place has its reason beside it."""
     local = options.master.startswith("local")
@@ -79,6 +84,8 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.jars": ",".join(str(jar) for jar in connector_jars(jars)),
         # Spark prints options where it explains a plan: what holds a secret reads "(redacted)".
         "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore|ssl[.]key",
+        # What a damaged checkpoint is about stands in the causes of Spark's errors.
+        "spark.sql.pyspark.jvmStacktrace.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.ui.enabled": "false",

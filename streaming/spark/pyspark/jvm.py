@@ -63,13 +63,13 @@ def context(properties: Mapping[str, str], log_file: Path, home: Path) -> Iterat
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
-    with open_private(log_file, "a") as out:
-        popen: dict[str, Any] = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
-        try:
+    try:
+        with open_private(log_file, "a") as out:
+            popen: dict[str, Any] = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
             gateway = launch_gateway(conf, popen)
-            spark = _context(_submitted(conf, gateway), gateway)
-        except (PySparkException, OSError) as error:
-            raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
+        spark = _context(_submitted(conf, gateway), gateway)
+    except (PySparkException, OSError) as error:
+        raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
     AccumulatorServer.handle_error = _accumulators_gone
     gone = (
         f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "

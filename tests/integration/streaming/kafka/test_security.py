@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.clients import kafka_python_config
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.reader import read_diffs
 from streaming.kafka.topics import ensure_topics
@@ -219,14 +218,6 @@ def test_the_job_reads_and_writes_over_sasl_ssl(secure: Secure, prefix: str, tmp
     assert not any(secret in answer.stderr + answer.stdout for secret in PASSWORDS.values())
     last = [record.diff for record in read_diffs(clear, from_beginning=True, exit_at_end=True)][-1]
     assert last.members["c1"].assigned == {"t": [0, 1, 2]}
-
-
-def test_kafka_python_connects(secure: Secure) -> None:
-    from kafka import KafkaAdminClient
-
-    client = KafkaAdminClient(**kafka_python_config(secure.settings()))
-    assert client.describe_cluster()["cluster_id"]
-    client.close()
 
 
 def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) -> None:

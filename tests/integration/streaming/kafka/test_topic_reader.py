@@ -209,6 +209,20 @@ def test_diffs_have_the_id_of_their_topic(topic: Topic) -> None:
         assert reader.positions == {0: 0}
 
 
+def test_a_reader_to_the_end_is_told_and_one_that_is_stopped_stops(topic: Topic) -> None:
+    settings = Settings(kafka=topic.settings)
+    settings.topics.prefix = f"{topic.name}."
+    topic.name = settings.topics.diffs
+    topic.make(1)
+    with DiffReader(settings, follow=False) as reader:
+        topic.delete()
+        with pytest.raises(TopicUnreadable, match="was deleted while"):
+            eventually(lambda: reader.poll(0.1), timeout=10)
+    topic.make(1)
+    topic.write(0, "a")
+    assert list(read_to_end(settings.kafka, topic.name, until=lambda: True)) == []
+
+
 def test_the_cluster_is_silent_and_is_heard_again() -> None:
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         topic = Topic(broker, partitions=1)

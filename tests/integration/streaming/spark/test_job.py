@@ -60,9 +60,9 @@ def test_a_signal_ends_it_quietly(broker: Kafka, tmp_path: Path, number: int) ->
     job = Job(broker, tmp_path)
     job.feed(as_topic(membership_log(50, 9), 4))
     with job.running() as child:
-        eventually(lambda: job.count(job.settings.topics.diffs) > 0, timeout=90)
+        eventually(lambda: job.count(job.settings.topics.diffs) > 0, timeout=300, every=0.5)
         os.killpg(child.pid, number)  # as Ctrl-C in a terminal does: the whole foreground group
-        _, errors = child.communicate(timeout=30)
+        _, errors = child.communicate(timeout=60)
     assert child.returncode == 0
     assert "\tat " not in errors
     assert "Exception" not in errors

@@ -6,7 +6,6 @@ from streaming.kafka.clients import (
     OncePerMinute,
     confluent_config,
     java_config,
-    kafka_python_config,
     spark_options,
 )
 from streaming.settings.config import KafkaSettings
@@ -17,7 +16,6 @@ SETTINGS = KafkaSettings(bootstrap_servers="a:1,b:2")
 def test_each_client_s_names() -> None:
     assert confluent_config(SETTINGS, group_id="g")["bootstrap.servers"] == "a:1,b:2"
     assert confluent_config(SETTINGS, group_id="g")["group.id"] == "g"
-    assert kafka_python_config(SETTINGS, group_id="g")["bootstrap_servers"] == ["a:1", "b:2"]
     assert java_config(SETTINGS)["bootstrap.servers"] == "a:1,b:2"
     assert spark_options(SETTINGS, {"linger.ms": "0"})["kafka.bootstrap.servers"] == "a:1,b:2"
     assert spark_options(SETTINGS, {"linger.ms": "0"})["kafka.linger.ms"] == "0"

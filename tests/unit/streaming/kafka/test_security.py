@@ -32,7 +32,7 @@ def settings(tmp_path: Path) -> KafkaSettings:
 
 def test_plain_text_sets_nothing() -> None:
     plain = KafkaSettings()
-    assert (security.librdkafka(plain), security.kafka_python(plain), security.java(plain)) == ({}, {}, {})
+    assert (security.librdkafka(plain), security.java(plain)) == ({}, {})
 
 
 def test_librdkafka(settings: KafkaSettings, tmp_path: Path) -> None:
@@ -46,20 +46,6 @@ def test_librdkafka(settings: KafkaSettings, tmp_path: Path) -> None:
         "ssl.certificate.location": str(tmp_path / "certificate.pem"),
         "ssl.key.location": str(tmp_path / "certificate.key"),
         "ssl.key.password": "key-password",
-    }
-
-
-def test_kafka_python(settings: KafkaSettings, tmp_path: Path) -> None:
-    assert security.kafka_python(settings) == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-256",
-        "sasl_plain_username": "monitor",
-        "sasl_plain_password": 'a"b\\c',
-        "ssl_check_hostname": False,
-        "ssl_cafile": str(tmp_path / "ca.pem"),
-        "ssl_certfile": str(tmp_path / "certificate.pem"),
-        "ssl_keyfile": str(tmp_path / "certificate.key"),
-        "ssl_password": "key-password",
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from streaming.spark.checkpoint import NAME, Card, CheckpointOfAnotherJob, TopicRecreated, claim, grow
+from streaming.spark.damage import CheckpointDamaged
 
 CARD = Card("cluster", "membership", "id-1", 16)
 
@@ -57,7 +58,7 @@ def test_a_foreign_spark_checkpoint_and_a_damaged_card_are_refused(tmp_path: Pat
     with pytest.raises(CheckpointOfAnotherJob, match="not ours"):
         claim(str(tmp_path), CARD, "stop")
     (tmp_path / NAME).write_text("{")
-    with pytest.raises(CheckpointOfAnotherJob, match="damaged"):
+    with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged. Restore the folder from a copy"):
         claim(str(tmp_path), CARD, "stop")
 
 

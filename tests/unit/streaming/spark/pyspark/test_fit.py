@@ -46,7 +46,11 @@ def test_nothing_starts_with_another(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_another")
 def test_the_doctor_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_: object) -> str:
+        raise doctor.MonitorError("nobody there")
+
     monkeypatch.setattr(doctor, "fetch", lambda _: [])
+    monkeypatch.setattr(doctor, "check_reachable", nobody)
     findings = doctor.examine(load(bootstrap_servers="127.0.0.1:1"), None)
     (found,) = [finding for finding in findings if finding.check == "spark"]
     assert (found.ok, "pip install 'pyspark>=4.0,<4.1'" in found.text) == (False, True)

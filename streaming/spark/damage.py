@@ -1,0 +1,162 @@
+"""What is wrong with a checkpoint's files, and what to do: before Spark starts, and from what Spark says of them.
+
+Spark keeps a file a batch in ``offsets`` and in ``commits`` and, a task, what each batch changed of the state
+(``N.delta``) with the whole state now and then (``N.snapshot``). Of these only the newest matter for a start.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from assignors.errors import OutsideFailure
+
+#: A file below a folder, as it stands in what Spark says: perhaps in quotes or before punctuation.
+_FILE = r"(?:/[\w.=-]+)+"
+_FULL = "No space left on device"
+_DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
+_DAMAGED = re.compile(
+    r"CANNOT_LOAD_STATE_STORE|STATE_STORE|FileNotFoundException|EOFException|Stream is corrupted|StreamCorrupted|"
+    r"JsonParseException|MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|"
+    r"UNSUPPORTED_LOG_VERSION|Invalid.*version|NumberFormatException"
+)
+
+
+class CheckpointDamaged(OutsideFailure):
+    """Files of the checkpoint are missing, or are not as Spark left them."""
+
+
+class CheckpointUnusable(OutsideFailure):
+    """The checkpoint's folder can't be read or written: a full disk, or files of another user."""
+
+
+def damaged(checkpoint: str, what: str) -> CheckpointDamaged:
+    """The error that says what is damaged, and the two ways out."""
+    return CheckpointDamaged(
+        f"--checkpoint {checkpoint}: {what}. Restore the folder from a copy; or move it away and start again: the "
+        "whole membership topic is then read, and the same diffs come out, with the same ids"
+    )
+
+
+def refused(checkpoint: str, file: str, number: int) -> CheckpointUnusable:
+    """The error behind an ``errno`` of the operating system."""
+    if number == errno.ENOSPC:
+        advice = "make room on its disk and start again; nothing is lost"
+    elif number in (errno.EACCES, errno.EPERM):
+        advice = "give the folder, with all that is in it, to the user who runs this"
+    else:
+        advice = "put that right and start again"
+    return CheckpointUnusable(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
+
+
+def look(checkpoint: str) -> None:
+    """Look at the files that a start needs. A checkpoint behind a URL is taken as it is.
+
+    Raises:
+        CheckpointDamaged: the message names the first file that is missing or not as Spark left it.
+        CheckpointUnusable: one may not be read.
+    """
+    if "://" in checkpoint:
+        return
+    try:
+        for what in _problems(Path(checkpoint)):
+            raise damaged(checkpoint, what)
+    except OSError as error:
+        raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+
+
+def state_files(checkpoint: Path) -> Iterator[Path]:
+    """The files of the state that a start reads, each task's in the order in which it reads them."""
+    commits = _numbers(checkpoint / "commits")
+    version = commits[-1] + 1 if commits else 0
+    folder = checkpoint / "state" / "0"
+    tasks = [one for one in sorted(folder.iterdir()) if one.name.isdigit()] if folder.is_dir() else []
+    for task in tasks:
+        first = max((number for number in _numbers(task, ".snapshot") if number <= version), default=0)
+        if first:
+            yield task / f"{first}.snapshot"
+        yield from (task / f"{number}.delta" for number in range(first + 1, version + 1))
+
+
+def _problems(folder: Path) -> Iterator[str]:
+    offsets, commits = _numbers(folder / "offsets"), _numbers(folder / "commits")
+    if not offsets and not commits:
+        return
+    metadata = folder / "metadata"
+    if metadata.exists() and not _is_json(metadata.read_bytes()):
+        yield f"{metadata} is damaged"
+    begun = offsets[-1] if offsets else -1
+    done = commits[-1] if commits else -1
+    # A batch is noted in offsets before it runs and in commits when it is done: the one may be one ahead.
+    if done not in (begun, begun - 1):
+        lacking = "commits" if done < begun else "offsets"
+        yield f"{folder / lacking} lacks files: batch {begun} was begun last, batch {done} was done last"
+    if begun > 0 and begun - 1 not in offsets:
+        yield f"{folder / 'offsets' / str(begun - 1)} is missing"
+    for number in offsets[-2:]:
+        yield from _log(folder / "offsets" / str(number), least=2)
+    for number in commits[-1:]:
+        yield from _log(folder / "commits" / str(number), least=1)
+    for start in sorted((folder / "sources").glob("*/0")):
+        yield from _log(start, least=1)
+    files = list(state_files(folder))
+    if done >= 0 and not files:
+        yield f"{folder / 'state' / '0'} holds no state"
+    for file in files:
+        if not file.exists():
+            yield f"{file} is missing"
+        elif not file.stat().st_size:
+            yield f"{file} is empty"
+        file.open("rb").close()  # may this user read it?
+
+
+def _log(file: Path, least: int) -> Iterator[str]:
+    """A version (in ``sources`` behind a zero byte) and at least so many lines of JSON; ``-`` stands for none."""
+    version, *lines = file.read_bytes().lstrip(b"\0").splitlines() or [b""]
+    whole = re.fullmatch(rb"v\d+", version) and len(lines) >= least
+    if not whole or not all(line == b"-" or _is_json(line) for line in lines):
+        yield f"{file} is damaged"
+
+
+def _numbers(folder: Path, suffix: str = "") -> list[int]:
+    """The numbers that files are named by, ascending."""
+    names = [one.name for one in folder.iterdir()] if folder.exists() else []
+    numbers = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return sorted(int(number) for number in numbers if number.isdigit())
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(data), dict)
+    except msgspec.DecodeError:
+        return False
+
+
+def explain(
+    text: str, checkpoint: str, location: str, unreadable: Callable[[], Path | None]
+) -> OutsideFailure | None:
+    """The error behind what Spark says, when that is about the checkpoint's files; None when it is not.
+
+    Args:
+        text: all that Spark says, causes included.
+        checkpoint: the folder as it was given.
+        location: the same as Spark names it.
+        unreadable: finds the file of the state that is damaged, where Spark does not name it.
+    """
+    found = re.search(re.escape(location) + _FILE, text)
+    file = found[0] if found is not None else checkpoint
+    if _FULL in text:
+        return refused(checkpoint, file, errno.ENOSPC)
+    if found is not None and any(sign in text for sign in _DENIED):
+        return refused(checkpoint, file, errno.EACCES)
+    if "STATE_STORE" in text or "STDS_FAILED" in text:
+        name = unreadable() or (found[0] if found is not None else "a file of its state")
+        return damaged(checkpoint, f"{name} is damaged")
+    if found is not None and _DAMAGED.search(text):
+        return damaged(checkpoint, f"{file} is damaged")
+    return None
