@@ -24,6 +24,8 @@ from assignors.model import Member, Share, Topic
 
 #: ``{member id (zookeeper: thread id): share}``.
 Observed = Mapping[str, Share]
+#: Partitions that a message lists before it only counts them.
+_MOST_SHOWN = 10
 
 VALID = "valid"
 BALANCED = "balanced"
@@ -364,5 +366,5 @@ def check(
 
 def _name(topic: str, partitions: Sequence[int]) -> str:
     """``t0-3`` or ``t0-1,2,3`` or ``t0-1,2,3… (90)``."""
-    shown = ",".join(map(str, partitions[:10]))
-    return f"{topic}-{shown}" + (f"… ({len(partitions)})" if len(partitions) > 10 else "")  # noqa: PLR2004
+    shown, more = ",".join(map(str, partitions[:_MOST_SHOWN])), len(partitions) > _MOST_SHOWN
+    return f"{topic}-{shown}" + (f"… ({len(partitions)})" if more else "")

@@ -32,9 +32,10 @@ def checked(topics: Mapping[str, Topic], members: Sequence[Member]) -> Group:
     Raises:
         InvalidGroup: a member is listed twice, a partition count is negative, racks don't match partitions.
     """
-    if len({member.member_id for member in members}) != len(members):
-        seen: set[str] = set()
-        twice = next(m.member_id for m in members if m.member_id in seen or seen.add(m.member_id))  # type: ignore[func-returns-value]
+    ids = [member.member_id for member in members]
+    if len(set(ids)) != len(ids):
+        first: dict[str, int] = {}
+        twice = next(one for place, one in enumerate(ids) if first.setdefault(one, place) != place)
         raise InvalidGroup(f"members: memberId {twice!r} is listed twice; give every member its own")
     for name, topic in topics.items():
         if topic.partitions < 0:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from assignors.connect.loads import Item, Shelf
-from assignors.connect.model import State, Task
+from assignors.connect.model import LeaderMemory, Task
 from assignors.java import in_hash_order
 
 #: ``IncrementalCooperativeAssignor.consecutiveRevokingRebalancesBackoff``: 1 ms × 40ⁿ.
@@ -20,7 +20,7 @@ _BACKOFF_BASE = 40
 
 
 class Memory(TypedDict):
-    """The part of a :class:`State` that a :class:`Timer` keeps."""
+    """The part of a :class:`LeaderMemory` that a :class:`Timer` keeps."""
 
     scheduled_ms: int
     delay_ms: int
@@ -42,7 +42,7 @@ class Timer:
     successive_revocations: int
 
     @classmethod
-    def resume(cls, state: State, now_ms: int, max_delay_ms: int) -> Timer:
+    def resume(cls, state: LeaderMemory, now_ms: int, max_delay_ms: int) -> Timer:
         """As the previous round left it."""
         return cls(
             now_ms,
@@ -55,7 +55,7 @@ class Timer:
         )
 
     def remembered(self) -> Memory:
-        """What the next round resumes from, by the names of :class:`State`."""
+        """What the next round resumes from, by the names of :class:`LeaderMemory`."""
         return {
             "scheduled_ms": self.scheduled_ms,
             "delay_ms": self.delay_ms,

@@ -21,11 +21,11 @@ from assignors.connect.delay import Timer
 from assignors.connect.loads import Item, Shelf, fill, revocations
 from assignors.connect.model import (
     DEFAULT_MAX_DELAY_MS,
-    Change,
-    Round,
-    State,
+    ConnectRound,
+    LeaderMemory,
     Task,
     Work,
+    WorkChange,
     check_configured,
     check_delay,
     check_workers,
@@ -34,7 +34,7 @@ from assignors.java import in_hash_order, string_key
 
 
 def assign(
-    state: State,
+    state: LeaderMemory,
     workers: Mapping[str, Work],
     configured: Mapping[str, int],
     now_ms: int,
@@ -42,11 +42,11 @@ def assign(
     max_delay_ms: int = DEFAULT_MAX_DELAY_MS,
     generation: int | None = None,
     last_completed_generation: int | None = None,
-) -> Round:
+) -> ConnectRound:
     """One round of the leader: ``(state, changes, delay_ms)``.
 
     Args:
-        state: what the leader remembers; ``State()`` for a new leader.
+        state: what the leader remembers; ``LeaderMemory()`` for a new leader.
         workers: what each worker reports to run, in the order of the JoinGroup response. The order inside a
             worker's work decides what it gives up first: see ``assignors.connect.worker``.
         configured: the number of tasks of each configured connector.
@@ -74,24 +74,24 @@ def assign(
     connectors.assign(reassign=reassign)
     tasks.assign(reassign=reassign)
     changes = {
-        worker: Change(
+        worker: WorkChange(
             Work(connectors.assigned(worker), tasks.assigned(worker)),
             Work(connectors.revoked(worker), tasks.revoked(worker)),
         )
         for worker in workers
     }
-    after = State(
+    after = LeaderMemory(
         previous=Work(connectors.remembered(), tasks.remembered()),
         revoked=Work(connectors.all_revoked(), tasks.all_revoked()),
         members=tuple(sorted(workers)),
         generation=state.generation + 1 if generation is None else generation,
         **timer.remembered(),
     )
-    return Round(after, changes, timer.delay_ms)
+    return ConnectRound(after, changes, timer.delay_ms)
 
 
 def _kinds(
-    state: State,
+    state: LeaderMemory,
     workers: Mapping[str, Work],
     configured: Mapping[str, int],
     last_completed_generation: int | None,

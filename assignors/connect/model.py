@@ -37,7 +37,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WorkChange:
     """What one worker is told: what to start (``assigned``) and what to stop (``revoked``)."""
 
     assigned: Work = field(default_factory=Work)
@@ -45,10 +45,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class LeaderMemory:
     """What the leader remembers between rounds (the fields of ``IncrementalCooperativeAssignor``).
 
-    A worker that becomes leader starts from ``State()``. Sets are ascending tuples, so that equal states are
+    A worker that becomes leader starts from ``LeaderMemory()``. Sets are ascending tuples, so that equal states are
     equal values and serialise alike.
     """
 
@@ -68,11 +68,11 @@ class State:
     successive_revocations: int = 0
 
 
-class Round(NamedTuple):
+class ConnectRound(NamedTuple):
     """One round's answer. After ``delay_ms`` > 0 the workers rejoin by themselves."""
 
-    state: State
-    changes: dict[str, Change]
+    state: LeaderMemory
+    changes: dict[str, WorkChange]
     delay_ms: int
 
 

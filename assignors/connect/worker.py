@@ -7,11 +7,11 @@ others in the order of their first task. A worker puts what it was newly given b
 
 from __future__ import annotations
 
-from assignors.connect.model import Change, Task, Work
+from assignors.connect.model import Task, Work, WorkChange
 from assignors.java import hash_set_copy_capacity, in_hash_order
 
 
-def after(owned: Work, change: Change) -> Work:
+def after(owned: Work, change: WorkChange) -> Work:
     """What a worker that ran ``owned`` runs once it has applied ``change``, in its own order."""
     stopped_connectors, stopped_tasks = set(change.revoked.connectors), set(change.revoked.tasks)
     received = on_wire(change.assigned)

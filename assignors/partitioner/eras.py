@@ -18,6 +18,7 @@ and only a record without a key takes the rule of its era, over the partitions t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,26 +62,41 @@ def explicit_partition(partition: int) -> int:
     return partition
 
 
-class CountingPartitioner:
-    """Without a key: one counter a topic, +1 a record, modulo the available partitions.
+class _ByKey(ABC):
+    """Keys decide, unless they are ignored; records without one take the rule of their era."""
 
-    Args:
-        first: where a topic's counter starts, as a signed 32-bit integer: a random draw in
-            ``DefaultPartitioner``, 0 in ``RoundRobinPartitioner``. Called once a topic.
-        ignore_keys: ``RoundRobinPartitioner`` counts records with a key too.
-    """
+    __slots__ = ("_ignore_keys",)
 
-    __slots__ = ("_counters", "_first", "_ignore_keys")
-
-    def __init__(self, first: Draw = int, *, ignore_keys: bool = False) -> None:
-        self._first = first
+    def __init__(self, *, ignore_keys: bool) -> None:
         self._ignore_keys = ignore_keys
-        self._counters: dict[str, int] = {}
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         """The partition of one record."""
         if key is not None and not self._ignore_keys:
             return partition_for_key(key, view.partitions)
+        return self._without_key(topic, view)
+
+    @abstractmethod
+    def _without_key(self, topic: str, view: TopicView) -> int: ...
+
+
+class CountingPartitioner(_ByKey):
+    """Without a key: one counter for each topic, +1 with each record, modulo the available partitions.
+
+    Args:
+        first: where a topic's counter starts, as a signed 32-bit integer: a random draw in
+            ``DefaultPartitioner``, 0 in ``RoundRobinPartitioner``. Called once for each topic.
+        ignore_keys: ``RoundRobinPartitioner`` counts records with a key too.
+    """
+
+    __slots__ = ("_counters", "_first")
+
+    def __init__(self, first: Draw = int, *, ignore_keys: bool = False) -> None:
+        super().__init__(ignore_keys=ignore_keys)
+        self._first = first
+        self._counters: dict[str, int] = {}
+
+    def _without_key(self, topic: str, view: TopicView) -> int:
         count = self._counters.get(topic)
         if count is None:
             count = self._first()
@@ -89,29 +105,26 @@ class CountingPartitioner:
         return view.pick(count & POSITIVE)
 
 
-class StickyPartitioner:
+class StickyPartitioner(_ByKey):
     """Without a key: one partition until the accumulator opens a new batch (``StickyPartitionCache``).
 
     The producer calls :meth:`on_new_batch` with the partition whose batch was full; records with a key that
     fill a batch elsewhere change nothing.
     """
 
-    __slots__ = ("_current", "_draw", "_ignore_keys")
+    __slots__ = ("_current", "_draw")
 
     def __init__(self, draw: Draw, *, ignore_keys: bool = False) -> None:
+        super().__init__(ignore_keys=ignore_keys)
         self._draw = draw
-        self._ignore_keys = ignore_keys
         self._current: dict[str, int] = {}
 
-    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
-        """The partition of one record."""
-        if key is not None and not self._ignore_keys:
-            return partition_for_key(key, view.partitions)
+    def _without_key(self, topic: str, view: TopicView) -> int:
         current = self._current.get(topic)
         return self.on_new_batch(topic, view, -1) if current is None else current
 
     def on_new_batch(self, topic: str, view: TopicView, previous: int) -> int:
-        """The sticky partition after the batch of ``previous`` was closed; another one where there is one."""
+        """The sticky partition after the batch of ``previous`` was closed: another one, if there is another."""
         old = self._current.get(topic)
         if old is not None and old != previous:
             return old
@@ -131,9 +144,9 @@ class StickyPartitioner:
 class BuiltInPartitioner:
     """Without a key: one partition until ``batch_size`` bytes went there, the next by inverted queue size.
 
-    One object a topic, as in ``RecordAccumulator``. Without load statistics (``adaptive`` off, fewer than two
-    partitions, or equal queues) every available partition is as likely as the other; with them partition i has
-    the weight ``max(queues) + 1 − queue[i]`` (KIP-794).
+    One object for each topic, as in ``RecordAccumulator``. Without load statistics (``adaptive`` off, fewer than
+    two partitions, or equal queues) every available partition is equally likely; with them partition i has the
+    weight ``max(queues) + 1 − queue[i]`` (KIP-794).
     """
 
     __slots__ = ("_batch_size", "_current", "_draw", "_ids", "_produced", "_table")

@@ -57,19 +57,19 @@ def murmur2(key: bytes) -> int:
     """The signed 32-bit hash of ``key``, as ``Utils.murmur2(byte[])`` returns it."""
     # Constants stand as literals here: a global or a local name costs a tenth of the whole hash.
     length = len(key)
-    if length < 4:  # noqa: PLR2004 - bytes a word
+    if length < 4:  # noqa: PLR2004 - bytes in a word
         h = 0x9747B28C ^ length
-    elif length < 8:  # noqa: PLR2004
+    elif length < 8:  # noqa: PLR2004 - in two
         (k,) = _ONE(key)
         k = k * 0x5BD1E995 & 0xFFFFFFFF
         h = (_STARTS[length] ^ (k ^ k >> 24) * 0x5BD1E995) & 0xFFFFFFFF
-    elif length < 12:  # noqa: PLR2004
+    elif length < 12:  # noqa: PLR2004 - in three
         k, n = _TWO(key)
         k = k * 0x5BD1E995 & 0xFFFFFFFF
         n = n * 0x5BD1E995 & 0xFFFFFFFF
         h = (_STARTS[length] ^ (k ^ k >> 24) * 0x5BD1E995) * 0x5BD1E995
         h = (h ^ (n ^ n >> 24) * 0x5BD1E995) & 0xFFFFFFFF
-    elif length < 16:  # noqa: PLR2004
+    elif length < 16:  # noqa: PLR2004 - in four
         k, n, o = _THREE(key)
         k = k * 0x5BD1E995 & 0xFFFFFFFF
         n = n * 0x5BD1E995 & 0xFFFFFFFF

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignors.connect import Change, Round, State, Work, incremental, worker
+from assignors.connect import ConnectRound, LeaderMemory, Work, WorkChange, incremental, worker
 
 #: Equal hash codes ("Aa" and "BB"), one bucket without equal codes, Latin, CJK, astral and above the surrogates.
 NAMES = [
@@ -24,7 +24,7 @@ class Life:
 
     max_delay_ms: int
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    answers: list[Round] = field(default_factory=list)
+    answers: list[ConnectRound] = field(default_factory=list)
 
 
 def life(rng: random.Random, length: int) -> Life:
@@ -35,7 +35,7 @@ def life(rng: random.Random, length: int) -> Life:
     running = {name: Work() for name in pool[: rng.randint(1, min(8, len(pool)))]}
     configured = {name: rng.randint(0, 9) for name in connectors[: rng.randint(0, len(connectors))]}
     gone: dict[str, Work] = {}
-    state, now, generation = State(), rng.choice((0, 5, 1_700_000_000_000)), 0
+    state, now, generation = LeaderMemory(), rng.choice((0, 5, 1_700_000_000_000)), 0
     for _ in range(length):
         generation += rng.choice((1, 1, 1, 1, 2))
         completed = state.generation if rng.random() < 0.95 else rng.choice((-1, generation - 1))
@@ -111,7 +111,7 @@ def as_json(work: Work) -> list[list[Any]]:
     return [list(work.connectors), [list(task) for task in work.tasks]]
 
 
-def comparable(answer: Round) -> dict[str, Any]:
+def comparable(answer: ConnectRound) -> dict[str, Any]:
     """Our answer as the oracle words it: what is started in the order of the wire, what is stopped sorted."""
     return {
         "changes": {name: _change(change) for name, change in sorted(answer.changes.items())},
@@ -121,7 +121,7 @@ def comparable(answer: Round) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> list[Any]:
+def _change(change: WorkChange) -> list[Any]:
     revoked = as_json(change.revoked)
     return [as_json(worker.on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
 

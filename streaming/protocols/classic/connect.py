@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from assignors.connect import eager as connect_eager
 from assignors.connect import incremental, worker
-from assignors.connect.model import State as Memory
-from assignors.connect.model import Work
+from assignors.connect.model import LeaderMemory, Work
 from assignors.model import Share
 from assignors.shares import minus
 from streaming.protocols.classic.group import ClassicMember, DelayOver
@@ -26,7 +25,7 @@ class Remembered(NamedTuple):
 
     leader: str
     incarnation: int
-    memory: Memory
+    memory: LeaderMemory
     work: Mapping[str, Work]
 
 
@@ -60,7 +59,7 @@ class Incremental:
             member_id: _running(work.get(name, Work()), step.members[name]) for member_id, name in ids.items()
         }
         answer = incremental.assign(
-            last.memory if stays else Memory(),
+            last.memory if stays else LeaderMemory(),
             running,
             {name: topic.partitions for name, topic in step.group.topics.items()},
             step.at,

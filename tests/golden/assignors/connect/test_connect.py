@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from assignors.connect import State, Work, incremental
+from assignors.connect import LeaderMemory, Work, incremental
 from tests.support.connect_cases import comparable, comparable_oracle
 
 
@@ -13,7 +13,7 @@ def test_rounds_of_4_3_1() -> None:
     _, *rows = map(json.loads, Path(__file__).with_name("incremental.jsonl").read_text().splitlines())
     assert rows
     for row in rows:
-        state = State()
+        state = LeaderMemory()
         for round_, expected in zip(row["rounds"], row["answers"], strict=True):
             workers = {
                 name: Work(tuple(connectors), tuple((connector, number) for connector, number in tasks))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assignors.connect import Round as Answer
+from assignors.connect import ConnectRound as Answer
 from assignors.connect import Work, incremental, worker
 from assignors.model import Share
 from streaming.simulate.parse import scenario

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.connect import State, Work, incremental, worker
+from assignors.connect import LeaderMemory, Work, incremental, worker
 from tests.support.connect_cases import life
 
 
@@ -33,7 +33,7 @@ def test_an_answer_gives_nothing_to_two_workers(seed: int) -> None:
 )
 def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining: int) -> None:
     running = {f"w{number}": Work() for number in range(count)}
-    state, now = State(), 0
+    state, now = LeaderMemory(), 0
     quiet = 0
     for turn in range(60):
         if turn == 2:

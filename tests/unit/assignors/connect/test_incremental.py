@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.connect import Change, State, Work, incremental, worker
+from assignors.connect import LeaderMemory, Work, WorkChange, incremental, worker
 from assignors.errors import InvalidGroup
 
 MAX_DELAY_MS = 300_000
 #: P1…P6 of the walkthroughs are the tasks of one connector, whose instance runs on c1.
 P1, P2, P3, P4, P5, P6 = [("p", number) for number in range(6)]
 CONFIGURED = {"p": 6}
-NOTHING = Change()
+NOTHING = WorkChange()
 
 
-def settled(workers: dict[str, Work]) -> State:
+def settled(workers: dict[str, Work]) -> LeaderMemory:
     """A leader that has just seen these workers run this, in balance."""
-    return State(
+    return LeaderMemory(
         previous=Work(("p",), (P1, P2, P3, P4, P5, P6)), members=tuple(sorted(workers)), generation=7
     )
 
@@ -25,25 +25,25 @@ def test_a_new_consumer_joins() -> None:
     workers = {"c1": Work(("p",), (P3, P1, P2)), "c2": Work((), (P6, P4, P5)), "c3": Work()}
     first = incremental.assign(settled({"c1": Work(), "c2": Work()}), workers, CONFIGURED, 0)
     assert first.changes == {
-        "c1": Change(revoked=Work((), (P3,))),
-        "c2": Change(revoked=Work((), (P6,))),
+        "c1": WorkChange(revoked=Work((), (P3,))),
+        "c2": WorkChange(revoked=Work((), (P6,))),
         "c3": NOTHING,
     }
     assert first.delay_ms == 0
     running = {name: worker.after(work, first.changes[name]) for name, work in workers.items()}
     second = incremental.assign(first.state, running, CONFIGURED, 0)
-    assert second.changes == {"c1": NOTHING, "c2": NOTHING, "c3": Change(assigned=Work((), (P3, P6)))}
+    assert second.changes == {"c1": NOTHING, "c2": NOTHING, "c3": WorkChange(assigned=Work((), (P3, P6)))}
     assert second.delay_ms == 0
 
 
 @pytest.fixture
-def c2_is_gone() -> incremental.Round:
+def c2_is_gone() -> incremental.ConnectRound:
     workers = {"c1": Work(("p",), (P1, P2)), "c3": Work((), (P3, P6))}
     all_three = {**workers, "c2": Work()}
     return incremental.assign(settled(all_three), workers, CONFIGURED, 1_000, max_delay_ms=MAX_DELAY_MS)
 
 
-def test_a_member_bounces(c2_is_gone: incremental.Round) -> None:
+def test_a_member_bounces(c2_is_gone: incremental.ConnectRound) -> None:
     assert c2_is_gone.changes == {"c1": NOTHING, "c3": NOTHING}
     assert c2_is_gone.delay_ms == MAX_DELAY_MS
     workers = {"c1": Work(("p",), (P1, P2)), "c2": Work(), "c3": Work((), (P3, P6))}
@@ -51,16 +51,16 @@ def test_a_member_bounces(c2_is_gone: incremental.Round) -> None:
     assert back.changes == {"c1": NOTHING, "c2": NOTHING, "c3": NOTHING}
     assert back.delay_ms == 200_000
     over = incremental.assign(back.state, workers, CONFIGURED, 301_000)
-    assert over.changes == {"c1": NOTHING, "c2": Change(assigned=Work((), (P4, P5))), "c3": NOTHING}
+    assert over.changes == {"c1": NOTHING, "c2": WorkChange(assigned=Work((), (P4, P5))), "c3": NOTHING}
     assert over.delay_ms == 0
 
 
-def test_a_member_leaves_for_good(c2_is_gone: incremental.Round) -> None:
+def test_a_member_leaves_for_good(c2_is_gone: incremental.ConnectRound) -> None:
     workers = {"c1": Work(("p",), (P1, P2)), "c3": Work((), (P3, P6))}
     over = incremental.assign(c2_is_gone.state, workers, CONFIGURED, 301_000)
     assert over.changes == {
-        "c1": Change(assigned=Work((), (P4,))),
-        "c3": Change(assigned=Work((), (P5,))),
+        "c1": WorkChange(assigned=Work((), (P4,))),
+        "c3": WorkChange(assigned=Work((), (P5,))),
     }
     assert over.delay_ms == 0
 
@@ -68,21 +68,21 @@ def test_a_member_leaves_for_good(c2_is_gone: incremental.Round) -> None:
 def test_without_a_delay_lost_work_moves_at_once() -> None:
     workers = {"c1": Work(("p",), (P1, P2, P3))}
     answer = incremental.assign(settled({"c1": Work(), "c2": Work()}), workers, CONFIGURED, 0, max_delay_ms=0)
-    assert answer.changes == {"c1": Change(assigned=Work((), (P4, P5, P6)))}
+    assert answer.changes == {"c1": WorkChange(assigned=Work((), (P4, P5, P6)))}
     assert answer.delay_ms == 0
 
 
 def test_an_answer_that_did_not_arrive_is_given_again() -> None:
     workers = {"c1": Work(("p",), (P1, P2, P3)), "c2": Work()}
     answer = incremental.assign(settled(workers), workers, CONFIGURED, 0)
-    assert answer.changes["c2"] == Change(assigned=Work((), (P4, P5, P6)))
+    assert answer.changes["c2"] == WorkChange(assigned=Work((), (P4, P5, P6)))
 
 
 def test_a_second_revoking_round_backs_off() -> None:
     configured = {"p": 6, "q": 6}
     everything = Work(("p", "q"), tuple((name, number) for name in "pq" for number in range(6)))
     workers = {"c1": everything, "c2": Work()}
-    first = incremental.assign(State(), workers, configured, 0)
+    first = incremental.assign(LeaderMemory(), workers, configured, 0)
     assert first.changes["c1"].revoked == Work(("p",), tuple(("p", number) for number in range(6)))
     # c1 applies it, and c3 joins before the revoked work is back: another revocation would be due
     workers = {"c1": worker.after(everything, first.changes["c1"]), "c2": Work(), "c3": Work()}
@@ -95,7 +95,9 @@ def test_a_second_revoking_round_backs_off() -> None:
 
 def test_deleted_and_duplicated_work_is_revoked() -> None:
     workers = {"c1": Work(("p", "old"), (P1, P2)), "c2": Work(("p",), (P2, P3, ("old", 0)))}
-    state = State(previous=Work(("old", "p"), (("old", 0), P1, P2, P3)), members=("c1", "c2"), generation=3)
+    state = LeaderMemory(
+        previous=Work(("old", "p"), (("old", 0), P1, P2, P3)), members=("c1", "c2"), generation=3
+    )
     answer = incremental.assign(state, workers, {"p": 3}, 0)
     assert answer.changes["c1"].revoked == Work(("old", "p"), (P2,))
     assert answer.changes["c2"].revoked == Work(("p",), (("old", 0), P2))
@@ -107,13 +109,13 @@ def test_another_completed_generation_forgets_what_ran() -> None:
     remembered = incremental.assign(state, workers, CONFIGURED, 0)
     forgotten = incremental.assign(state, workers, CONFIGURED, 0, last_completed_generation=6)
     assert remembered.delay_ms == MAX_DELAY_MS
-    assert forgotten.changes == {"c1": Change(assigned=Work((), (P3, P4, P5, P6)))}
+    assert forgotten.changes == {"c1": WorkChange(assigned=Work((), (P3, P4, P5, P6)))}
     assert forgotten.delay_ms == 0
 
 
 def test_what_a_worker_holds_next() -> None:
     owned = Work(("a", "b"), (("a", 0), ("b", 0), ("b", 1)))
-    change = Change(assigned=Work(("c",), (("d", 0), ("c", 0))), revoked=Work(("a",), (("b", 0),)))
+    change = WorkChange(assigned=Work(("c",), (("d", 0), ("c", 0))), revoked=Work(("a",), (("b", 0),)))
     assert worker.after(owned, change) == Work(("c", "b"), (("c", 0), ("d", 0), ("a", 0), ("b", 1)))
 
 
@@ -135,4 +137,4 @@ def test_refuses(
     workers: dict[str, Work], configured: dict[str, int], max_delay_ms: int, message: str
 ) -> None:
     with pytest.raises(InvalidGroup, match=message):
-        incremental.assign(State(), workers, configured, 0, max_delay_ms=max_delay_ms)
+        incremental.assign(LeaderMemory(), workers, configured, 0, max_delay_ms=max_delay_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from assignors.model import Share
 from streaming.protocols.consumer.reconcile import CurrentAssignment as Current
 from streaming.protocols.consumer.reconcile import Reconciliation, advance, first_round
 
@@ -53,8 +54,8 @@ S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reco
     ],
 )  # fmt: skip
 def test_from_to(  # noqa: PLR0917 - the table's columns
-    name: str, current: Current, target: dict, others: dict, owned: dict | None, expected: Current
-) -> None:  # type: ignore[type-arg]
+    name: str, current: Current, target: Share, others: Share, owned: Share | None, expected: Current
+) -> None:
     assert advance(current, target, 2, others, owned) == expected, name
 
 
