@@ -12,7 +12,8 @@ from typing import Final, TypeVar
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.serve.board import Board
-from streaming.serve.history import Batch, History, Retention, TopicRecord
+from streaming.serve.history import Batch, History, Retention
+from streaming.serve.records import TopicRecord
 from streaming.serve.schema import HistoryBlocked
 from streaming.serve.source import Source
 from streaming.serve.standing import Stale, Standing

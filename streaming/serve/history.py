@@ -19,30 +19,17 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from streaming.serve import rounds, schema
+from streaming.serve import records, rounds, schema
 from streaming.serve.historyfile import HistoryFile
-from streaming.serve.rounds import GroupSummary, Handover, RoundSummary
+from streaming.serve.records import DecodedAssignment, DecodedRound, MalformedRecord, TopicRecord
+from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.wire.codec import encode
-from streaming.wire.events import Diff, LatestAssignment
 
 log = logging.getLogger(__name__)
 
 _DELETE_BATCH: Final = 500
 
-_diff_decoder = msgspec.json.Decoder(Diff)
-_assignment_decoder = msgspec.json.Decoder(LatestAssignment)
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
-
-
-class TopicRecord(Struct, frozen=True):
-    """One record of the diff or assignment topic; ``id`` is its ``ce_id``."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    id: str | None
 
 
 class StoredRound(Struct, frozen=True):
@@ -145,7 +132,7 @@ class History:
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
-    def append(self, records: Iterable[TopicRecord]) -> Batch:
+    def append(self, found: Iterable[TopicRecord]) -> Batch:
         """Store records and the offsets after them, or nothing at all."""
         batch = Batch([], {})
         positions: dict[tuple[str, int], int] = {}
@@ -153,7 +140,7 @@ class History:
         self.groups, self._group_ids = dict(self.groups), dict(self._group_ids)
         try:
             with self._transaction() as connection:
-                for record in records:
+                for record in found:
                     self._store(connection, record, batch)
                     positions[record.topic, record.partition] = record.offset + 1
                 connection.executemany(
@@ -170,31 +157,19 @@ class History:
         return batch
 
     def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: Batch) -> None:
-        """Store one record, or log why it can't be used; it is decoded completely before anything is written."""
+        """Store one record, or log why it can't be used."""
         try:
             if record.topic == self._diffs_topic:
-                diff = _diff_of(record)
-                summary, changes = rounds.summarise(record.id or "", diff), rounds.changes(diff)
+                self._store_round(connection, records.round_of(record), batch)
             else:
-                name, latest = _assignment_of(record)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                self._store_assignment(connection, records.assignment_of(record), batch)
+        except MalformedRecord as error:
             batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
-            return
-        if record.topic == self._diffs_topic:
-            self._store_round(connection, record.value or b"", summary, changes, batch)
-        else:
-            self._store_assignment(connection, name, record.value, latest, batch)
 
-    def _store_round(
-        self,
-        connection: sqlite3.Connection,
-        body: bytes,
-        summary: RoundSummary,
-        changes: list[Handover],
-        batch: Batch,
-    ) -> None:
+    def _store_round(self, connection: sqlite3.Connection, found: DecodedRound, batch: Batch) -> None:
+        summary = found.summary
         name = summary.group_id
         stored = connection.execute(
             "INSERT INTO rounds (ce_id, group_id, timestamp, cause, moved, summary, changes, body) "
@@ -206,30 +181,26 @@ class History:
                 summary.cause.kind,
                 summary.moved,
                 encode(summary),
-                zlib.compress(encode(changes), 1),
-                zlib.compress(body, 1),
+                zlib.compress(encode(found.changes), 1),
+                zlib.compress(found.body, 1),
             ),
         )
         if stored.rowcount == 0:
             batch.repeated += 1
             return
         seq = stored.lastrowid or 0
-        batch.rounds.append(StoredRound(seq, summary, body))
+        batch.rounds.append(StoredRound(seq, summary, found.body))
         self.groups[name] = batch.groups[name] = rounds.advance(self.groups.get(name), seq, summary)
 
     def _store_assignment(
-        self,
-        connection: sqlite3.Connection,
-        name: str,
-        value: bytes | None,
-        latest: LatestAssignment | None,
-        batch: Batch,
+        self, connection: sqlite3.Connection, found: DecodedAssignment, batch: Batch
     ) -> None:
+        name = found.group_id
         group_id = self._group(connection, name)
-        connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (value, group_id))
+        connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (found.body, group_id))
         known = self.groups.get(name)
-        if latest is not None:
-            group = rounds.with_assignment(known, latest)
+        if found.latest is not None:
+            group = rounds.with_assignment(known, found.latest)
         elif known is not None:
             group = msgspec.structs.replace(known, state="Dead", members=0)
         else:
@@ -295,29 +266,3 @@ class History:
                 if connection.in_transaction:  # SQLite itself gives up on some errors
                     connection.execute("ROLLBACK")
                 raise
-
-
-def _diff_of(record: TopicRecord) -> Diff:
-    if not record.id or record.value is None:
-        raise msgspec.ValidationError("a diff has a header ce_id and a value")
-    _text(record.value)
-    return _diff_decoder.decode(record.value)
-
-
-def _assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
-    """The group's id, and its assignment; None for a group that is gone."""
-    if record.key is None:
-        raise msgspec.ValidationError("an assignment has a key")
-    name = record.key.decode()
-    if record.value is None:
-        return name, None
-    _text(record.value)
-    latest = _assignment_decoder.decode(record.value)
-    if latest.group_id != name:
-        raise msgspec.ValidationError(f"key: {name!r} is not the groupId {latest.group_id!r} of the value")
-    return name, latest
-
-
-def _text(value: bytes) -> None:
-    """Raise UnicodeDecodeError unless it is UTF-8: unknown fields are decoded by nobody, and served as they are."""
-    value.decode()

@@ -11,7 +11,7 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.access import require
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.topic_reader import TopicReader
-from streaming.serve.history import TopicRecord
+from streaming.serve.records import TopicRecord
 from streaming.serve.standing import Stale
 from streaming.wire import codec
 

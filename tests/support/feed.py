@@ -14,7 +14,8 @@ from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
-from streaming.serve.history import History, TopicRecord
+from streaming.serve.history import History
+from streaming.serve.records import TopicRecord
 from streaming.serve.standing import Stale
 from streaming.wire.codec import encode, headers
 from streaming.wire.events import Diff

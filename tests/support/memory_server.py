@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from streaming.serve.history import TopicRecord
+from streaming.serve.records import TopicRecord
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records

@@ -1,16 +1,8 @@
 // Rounds a minute over the last hour, as bars coloured by cause.
 import { h, paced, sized } from "../core/dom.js";
-import { onTheme, token } from "../core/theme.js";
+import { onTheme, toneOf, token } from "../core/theme.js";
 
 const MINUTES = 60;
-const tones = {
-  "member.joined": "--joined",
-  "member.left": "--left",
-  "member.fenced": "--fenced",
-  "member.subscription_changed": "--subscription",
-  "topic.partitions_changed": "--partitions",
-};
-
 export class Pulse {
   constructor() {
     this.element = h("canvas", { role: "img", "aria-label": "Rounds a minute over the last hour" });
@@ -60,7 +52,7 @@ export class Pulse {
       context.fillRect(index * step, height - 1, step - 1.5, 1);
       for (const [kind, count] of [...bin].sort()) {
         const part = (count / top) * (height - 2);
-        context.fillStyle = token(tones[kind] ?? "--observed");
+        context.fillStyle = toneOf(kind);
         context.fillRect(index * step, y - part, step - 1.5, part);
         y -= part;
       }

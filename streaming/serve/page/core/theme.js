@@ -28,6 +28,16 @@ export function installTheme(button) {
   });
 }
 
+// The colour of a cause.
+const tones = {
+  "member.joined": "--joined",
+  "member.left": "--left",
+  "member.fenced": "--fenced",
+  "member.subscription_changed": "--subscription",
+  "topic.partitions_changed": "--partitions",
+};
+export const toneOf = (kind) => token(tones[kind] ?? "--observed");
+
 // The computed value of a token, for canvases; asking the style engine for each bar would cost more than the bar.
 const tokens = new Map();
 export function token(name) {

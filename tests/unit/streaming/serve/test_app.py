@@ -13,7 +13,8 @@ from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
-from streaming.serve.history import History, TopicRecord
+from streaming.serve.history import History
+from streaming.serve.records import TopicRecord
 from streaming.serve.standing import Standing
 from streaming.wire.codec import encode
 from tests.support.asgi import ask

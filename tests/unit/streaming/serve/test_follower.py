@@ -9,7 +9,8 @@ import pytest
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.serve import follower
 from streaming.serve.follower import FollowerEnded
-from streaming.serve.history import Retention, TopicRecord
+from streaming.serve.history import Retention
+from streaming.serve.records import TopicRecord
 from streaming.serve.schema import HistoryFailure, HistoryGone
 from streaming.serve.server import ServeOptions
 from streaming.serve.standing import Stale

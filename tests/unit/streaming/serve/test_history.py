@@ -9,7 +9,8 @@ import pytest
 
 from streaming.serve import schema
 from streaming.serve.archive import Archive, Window
-from streaming.serve.history import History, Retention, TopicRecord
+from streaming.serve.history import History, Retention
+from streaming.serve.records import TopicRecord
 from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group

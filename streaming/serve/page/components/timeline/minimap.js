@@ -1,6 +1,7 @@
 // The whole loaded stretch at a glance: a tick a round, and the window that is shown; drag it to move.
 import { h, paced, sized } from "../../core/dom.js";
-import { toneOf, palette } from "./paint.js";
+import { toneOf } from "../../core/theme.js";
+import { palette } from "./paint.js";
 
 const HEIGHT = 30;
 

@@ -1,18 +1,9 @@
 // Drawing: rows of ownership, marks of rounds, axis. Nothing here listens or remembers.
 import { causeGlyph, clock, day, member } from "../../core/format.js";
-import { token } from "../../core/theme.js";
+import { toneOf, token } from "../../core/theme.js";
 
 export const TOP = 26;
 export const BOTTOM = 22;
-
-const tones = {
-  "member.joined": "--joined",
-  "member.left": "--left",
-  "member.fenced": "--fenced",
-  "member.subscription_changed": "--subscription",
-  "topic.partitions_changed": "--partitions",
-};
-export const toneOf = (kind) => token(tones[kind] ?? "--observed");
 
 export function palette() {
   const names = ["surface", "sunken", "line", "line-strong", "ink", "ink-2", "ink-3", "bad", "accent", "owner-ink", "font"];

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streaming.serve import rounds
+from streaming.serve.records import (
+    DecodedAssignment,
+    DecodedRound,
+    MalformedRecord,
+    TopicRecord,
+    assignment_of,
+    round_of,
+)
+from streaming.wire.codec import encode
+from tests.support.feed import ASSIGNMENTS, diff_id, records
+from tests.support.histories import Group
+
+
+def test_a_diff_is_its_summary_its_changes_and_its_bytes() -> None:
+    diff = Group("g", {"t": 6}, 1).diffs(3)[2]
+    (record,) = records([diff])
+    assert round_of(record) == DecodedRound(
+        rounds.summarise(diff_id(diff), diff), rounds.changes(diff), encode(diff)
+    )
+
+
+def test_an_assignment_is_of_the_group_in_its_key() -> None:
+    group = Group("g", {"t": 6}, 1)
+    group.diffs(3)
+    latest = group.latest()
+    record = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest), None)
+    assert assignment_of(record) == DecodedAssignment("g", latest, encode(latest))
+    gone = msgspec.structs.replace(record, value=None)
+    assert assignment_of(gone) == DecodedAssignment("g", None, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"id": None}, "header ce_id: missing"),
+        ({"id": ""}, "header ce_id: missing"),
+        ({"value": None}, "value: missing"),
+        ({"value": b"{"}, "value: Input data was truncated"),
+        ({"value": b"\xff"}, "value: 'utf-8' codec"),
+    ],
+)
+def test_what_is_no_diff_is_refused(fields: dict[str, bytes | None], says: str) -> None:
+    (record,) = records(Group("g", {"t": 6}, 1).diffs(1))
+    with pytest.raises(MalformedRecord, match=says):
+        round_of(msgspec.structs.replace(record, **fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        (None, b"{}", "key: missing"),
+        (b"\xff", b"{}", "key: 'utf-8' codec"),
+        (b"\xff", None, "key: 'utf-8' codec"),
+        (b"g", b"null", "value: Expected `object`"),
+    ],
+)
+def test_what_is_no_assignment_is_refused(key: bytes | None, value: bytes | None, says: str) -> None:
+    with pytest.raises(MalformedRecord, match=says):
+        assignment_of(TopicRecord(ASSIGNMENTS, 0, 0, key, value, None))
