@@ -39,6 +39,7 @@ test-long: export STREAM_OUTAGE = 120
 test-long: export STREAM_BURST = 200000
 test-long: export STREAM_GROW = 1
 test-long: export PLAYS = 50
+test-long: export RECORDED_EVENTS = 100000
 test-long: export ORACLE_CASES = 20000
 test-long: packages jdk ## kills, outages, bursts, random groups and the oracle at full size: hours
 	@$(BIN)/pytest $(TIERS) -m long -o log_cli=true -o log_cli_level=INFO $(ARGS)

@@ -7,7 +7,7 @@ Differences between two rounds are in :mod:`assignors.diff`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from assignors.model import Share
 
@@ -81,3 +81,49 @@ def tidy(share: Share) -> Share:
         ((topic, partitions),) = share.items()
         return {topic: list(partitions)} if partitions else {}
     return {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
+
+
+def minus_others(claim: Share, member: str, shares: Mapping[str, Share]) -> dict[str, list[int]]:
+    """What a member claims, ascending and once each, without what others hold. A claim needs no order."""
+    free: dict[str, list[int]] = {}
+    for topic, partitions in claim.items():
+        others = {p for other, share in shares.items() if other != member for p in share.get(topic, ())}
+        mine = sorted({p for p in partitions if p not in others})
+        if mine:
+            free[topic] = mine
+    return free
+
+
+def existing(share: Share, counts: Mapping[str, int]) -> Share:
+    """The share, or claim, without partitions beyond their topic's count; a topic without one is left as it is."""
+    for topic, partitions in share.items():
+        if topic in counts and partitions and max(partitions) >= counts[topic]:
+            break
+    else:
+        return share
+    kept = {topic: [p for p in share[topic] if p < counts.get(topic, p + 1)] for topic in share}
+    return {topic: partitions for topic, partitions in kept.items() if partitions}
+
+
+def held(shares: Iterable[Share]) -> dict[str, list[int]]:
+    """Every topic's partitions, one share after the other: a partition in two shares is there twice."""
+    found: dict[str, list[int]] = {}
+    for share in shares:
+        for topic, partitions in share.items():
+            known = found.get(topic)
+            if known is None:
+                found[topic] = [*partitions]
+            else:
+                known += partitions
+    return found
+
+
+def unassigned(topics: Iterable[str], counts: Mapping[str, int], owned: Share) -> dict[str, list[int]]:
+    """Partitions of these topics that are not among those ``owned``; a topic without a count has none."""
+    found: dict[str, list[int]] = {}
+    for topic in sorted(topics):
+        whole = range(counts.get(topic, 0))
+        taken = set(owned.get(topic, ()))
+        if not taken.issuperset(whole):
+            found[topic] = [p for p in whole if p not in taken]
+    return found

@@ -33,9 +33,10 @@ from benchmarks._stream_state import state, state_table
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
+from streaming.monitor.asking import native
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import Record, Sinks, process
-from streaming.monitor.tracked import native
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import Record, Sinks
 from streaming.settings.config import KafkaSettings, Settings, TopicSettings
 from streaming.spark import plan
 from streaming.spark.query import PRODUCE

@@ -3,7 +3,6 @@
 //! An answer is who owns each partition: `owners[topic][partition]`, topics in Java's order, members by place.
 
 use crate::java::map_order;
-use crate::state::Member;
 
 pub const NO_ONE: usize = usize::MAX;
 /// Owners by topic and partition.
@@ -29,34 +28,30 @@ impl Assignor {
     }
 
     /// The owners after a round, from those before it; None where only Python has the answer.
-    pub fn assign(self, members: &[Member], before: Owners) -> Option<Owners> {
+    pub fn assign(self, ids: &[&str], instances: &[Option<&str>], before: Owners) -> Option<Owners> {
         let sizes: Vec<usize> = before.iter().map(Vec::len).collect();
         match self {
-            Assignor::Range => Some(range(&sizes, &sorted_members(members))),
-            Assignor::RoundRobin => Some(circle(&sizes, &sorted_members(members))),
+            Assignor::Range => Some(range(&sizes, &sorted_members(ids, instances))),
+            Assignor::RoundRobin => Some(circle(&sizes, &sorted_members(ids, instances))),
             _ if before.iter().flatten().all(|&owner| owner == NO_ONE) => {
-                Some(circle(&sizes, &sorted_ids(members)))
+                Some(circle(&sizes, &sorted_ids(ids)))
             }
-            Assignor::Sticky => keep(members, before, false),
-            Assignor::CooperativeSticky => keep(members, before, true),
+            Assignor::Sticky => keep(ids, before, false),
+            Assignor::CooperativeSticky => keep(ids, before, true),
         }
     }
 }
 
 /// `assignors.classic.order`: static members by instance id, then dynamic ones by member id.
-fn sorted_members(members: &[Member]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..members.len()).collect();
-    places.sort_by_key(|&place| {
-        let member = &members[place];
-        let instance = member.instance_id.as_deref();
-        (instance.is_none(), instance.unwrap_or(&member.member_id))
-    });
+fn sorted_members(ids: &[&str], instances: &[Option<&str>]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..ids.len()).collect();
+    places.sort_by_key(|&place| (instances[place].is_none(), instances[place].unwrap_or(ids[place])));
     places
 }
 
-fn sorted_ids(members: &[Member]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..members.len()).collect();
-    places.sort_by_key(|&place| &members[place].member_id);
+fn sorted_ids(ids: &[&str]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..ids.len()).collect();
+    places.sort_by_key(|&place| ids[place]);
     places
 }
 
@@ -77,9 +72,8 @@ fn circle(counts: &[usize], order: &[usize]) -> Owners {
 }
 
 /// `assignors.classic.sticky_uniform`.
-fn keep(members: &[Member], mut owners: Owners, withhold: bool) -> Option<Owners> {
-    let ids: Vec<&str> = members.iter().map(|member| &*member.member_id).collect();
-    let mut shares: Vec<Vec<(usize, usize)>> = vec![Vec::new(); members.len()];
+fn keep(ids: &[&str], mut owners: Owners, withhold: bool) -> Option<Owners> {
+    let mut shares: Vec<Vec<(usize, usize)>> = vec![Vec::new(); ids.len()];
     for (topic, parts) in owners.iter().enumerate() {
         for (partition, &owner) in parts.iter().enumerate() {
             if owner != NO_ONE {
@@ -88,10 +82,10 @@ fn keep(members: &[Member], mut owners: Owners, withhold: bool) -> Option<Owners
         }
     }
     let mut sizes: Vec<usize> = shares.iter().map(Vec::len).collect();
-    let mut quotas = Quotas::of(owners.iter().map(Vec::len).sum(), members.len());
+    let mut quotas = Quotas::of(owners.iter().map(Vec::len).sum(), ids.len());
     let mut lost: Owners = owners.iter().map(|parts| vec![NO_ONE; parts.len()]).collect();
     // Filled from the map of subscriptions, a second map has the same order: only trees would make a difference.
-    for place in map_order(&ids)? {
+    for place in map_order(ids)? {
         let left = quotas.keep(place, sizes[place]);
         if left < sizes[place] {
             shares[place].sort_unstable();
@@ -103,7 +97,7 @@ fn keep(members: &[Member], mut owners: Owners, withhold: bool) -> Option<Owners
         }
     }
     let free = owners.iter().flatten().filter(|&&owner| owner == NO_ONE).count();
-    let mut receivers = quotas.receivers(&ids, &sizes, free).into_iter();
+    let mut receivers = quotas.receivers(ids, &sizes, free).into_iter();
     for (parts, lost) in owners.iter_mut().zip(&lost) {
         for (owner, &loser) in parts.iter_mut().zip(lost) {
             if *owner == NO_ONE {

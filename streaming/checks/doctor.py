@@ -14,7 +14,7 @@ from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
 from streaming.kafka.topics import describe_topics
-from streaming.monitor.tracked import native
+from streaming.monitor.asking import native
 from streaming.settings.config import Settings
 from streaming.spark.damage import look
 from streaming.spark.pyspark import require_fit

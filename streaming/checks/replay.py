@@ -13,7 +13,8 @@ from streaming.kafka.reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import DIFF_TYPE, Record, Sinks, process
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import DIFF_TYPE, Record, Sinks
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.events import Diff

@@ -18,19 +18,19 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from assignors import registry
-from streaming.monitor import vote
-from streaming.monitor.joining import Claim, joining, metadata
-from streaming.monitor.rounds import NOTHING, Ownership, as_partitions, following, play
-from streaming.monitor.state import DiffOutput, GroupState, MemberState
-from streaming.wire.events import Cause, Event
+from assignors.shares import minus
+from streaming.monitor import asking
+from streaming.monitor.asking import COOPERATIVE, Claim
+from streaming.monitor.rounds import Round, changes, following, ownership
+from streaming.monitor.state import GroupState, MemberState, Ownership
+from streaming.wire.events import Cause
 
 #: Cooperative rebalances settle in two or three rounds; this ends one that never would.
 MAX_ROUNDS = 64
 
 
-class Change(NamedTuple):
-    """One change of a group: its members after it, what everyone owned before, and why."""
+class Occasion(NamedTuple):
+    """Why a group rebalances: its members from now on, what everyone owned before, and the cause."""
 
     members: tuple[MemberState, ...]
     before: Ownership
@@ -38,84 +38,66 @@ class Change(NamedTuple):
     claims: Mapping[str, Claim] = {}
 
 
-def rebalance(state: GroupState, event: Event, change: Change) -> tuple[GroupState, tuple[DiffOutput, ...]]:
-    """Every round of one rebalance.
+def rebalance(state: GroupState, occasion: Occasion) -> list[Round]:
+    """Every round of one rebalance of a group that is ``state`` before.
 
     Raises:
         InconsistentGroupProtocol: the members have no assignor in common.
         UnknownAssignor: they chose one that Kafka does not ship.
         InvalidGroup: an assignor refuses the group.
     """
-    protocol = vote.protocol(change.members) if change.members else state.protocol
-    claimed = max((claim.generation for claim in change.claims.values()), default=-1)
-    known = state.generation
-    state = structs.replace(
-        state,
-        protocol=protocol,
-        assignor=None,
-        generation=following(max(known, claimed)),
-        members=change.members,
-        timestamp=event.data.timestamp,
-        round=1,
-        cause=change.cause,
-    )
-    if not change.members:
-        state, output = play(state, event, change.before)
-        return state, (output,)
-    if protocol == "consumer":
-        return _reconcile(state, event, change)
-    return _join_and_sync(state, event, change, known)
+    members, before, cause, claims = occasion
+    claimed = max((claim.generation for claim in claims.values()), default=-1)
+    generation = following(max(state.generation, claimed))
+    if not members:
+        return [Round(1, generation, state.protocol, None, cause, members, before)]
+    if asking.protocol(members) == "consumer":
+        return _reconcile(state, generation, occasion)
+    return _join_and_sync(state, generation, occasion)
 
 
-def _join_and_sync(
-    state: GroupState, event: Event, change: Change, known: int
-) -> tuple[GroupState, tuple[DiffOutput, ...]]:
+def _join_and_sync(state: GroupState, generation: int, occasion: Occasion) -> list[Round]:
     """The classic protocol: one round, and under cooperative-sticky those that follow from it."""
-    assignor = vote.classic(change.members)
-    cooperative = assignor == "cooperative-sticky"
-    before, claims = change.before, change.claims
-    topics = metadata(state)
-    outputs: list[DiffOutput] = []
-    for number in range(1, MAX_ROUNDS + 1):
-        members = joining(state, change.members, before, claims, known, cooperative=cooperative)
-        after = registry.find("classic", assignor).assign(topics, members)
-        state = structs.replace(state, assignor=assignor, round=number, members=_own(change.members, after))
-        state, output = play(state, event, before)
-        outputs.append(output)
-        if not (cooperative and _rejoins(change.members, output)):
-            break
-        known = state.generation
-        before, claims = {member.member_id: member.owned for member in state.members}, {}
-        state = structs.replace(state, generation=following(known))
-    # Between events a group is at rest: what follows from round n has been played.
-    return structs.replace(state, revoked=False), tuple(outputs)
+    members, before, cause, claims = occasion
+    assignor, known = asking.classic_assignor(members), state.generation
+    rounds: list[Round] = []
+    while True:
+        answer = asking.sync(state, assignor, members, before, claims, generation=known)
+        number = len(rounds) + 1
+        rounds.append(
+            Round(number, generation, "classic", assignor, cause, answer.members, before, answer.changes)
+        )
+        if assignor != COOPERATIVE or number == MAX_ROUNDS or not _rejoins(answer.members, before):
+            return rounds
+        # Native code counts on: it needs to know where this round ended, whoever answered for it.
+        after = structs.replace(state, members=answer.members)
+        ended = answer.changes or changes(after, before)
+        state = structs.replace(after, last_owners=ended.last_owners)
+        members, before, claims = answer.members, ownership(answer.members), {}
+        known, generation = generation, following(generation)
 
 
-def _rejoins(members: Sequence[MemberState], output: DiffOutput) -> bool:
+def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
     """Whether a cooperative client gave up partitions after SyncGroup, and so asks for another round."""
-    changes = output.diff.members
-    return any(
-        any(topic in member.topics for topic in changes[member.member_id].revoked)
-        for member in members
-        if changes[member.member_id].revoked and vote.cooperative(member)
-    )
+    for member in members:
+        owned = before[member.member_id]
+        if owned is not member.owned and owned:
+            lost = minus(owned, member.owned)
+            if lost and any(topic in member.topics for topic in lost) and asking.keeps(member):
+                return True
+    return False
 
 
-def _reconcile(state: GroupState, event: Event, change: Change) -> tuple[GroupState, tuple[DiffOutput, ...]]:
+def _reconcile(state: GroupState, generation: int, occasion: Occasion) -> list[Round]:
     """KIP-848: revoke and hand out what is free, then hand out what was released."""
-    assignor = vote.consumer(change.members)
-    # The coordinator starts from the target it has: a claim counts where nobody else owns, as `before` has it.
-    members = joining(state, change.members, change.before, {}, state.generation - 1, cooperative=False)
-    target = registry.find("consumer", assignor).assign(metadata(state, ids=True), members)
-    settled = _own(change.members, target)
-    first = _held_back(settled, change.before)
-    state = structs.replace(state, assignor=assignor, members=first)
-    state, output = play(state, event, change.before)
-    if first == settled:
-        return structs.replace(state, revoked=False), (output,)
-    before = {member.member_id: member.owned for member in first}
-    state, follow_up = play(structs.replace(state, round=2, members=settled), event, before)
-    return structs.replace(state, revoked=False), (output, follow_up)
+    members, before, cause, _ = occasion
+    assignor = asking.consumer_assignor(members)
+    settled = asking.target(state, assignor, members, before)
+    first = _held_back(settled, before)
+    rounds = [Round(1, generation, "consumer", assignor, cause, first, before)]
+    if first != settled:
+        rounds.append(Round(2, generation, "consumer", assignor, cause, settled, ownership(first)))
+    return rounds
 
 
 def _held_back(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
@@ -141,18 +123,3 @@ def _held_back(settled: tuple[MemberState, ...], before: Ownership) -> tuple[Mem
             )
         )
     return tuple(held)
-
-
-def _own(
-    members: Sequence[MemberState], after: Mapping[str, Mapping[str, Sequence[int]]]
-) -> tuple[MemberState, ...]:
-    """The members with their new shares; one whose share is the same stays the same object."""
-    owning: list[MemberState] = []
-    for member in members:
-        share = after.get(member.member_id, NOTHING)
-        if share != member.owned:
-            owned = as_partitions(share)
-            if owned != member.owned:
-                member = structs.replace(member, owned=owned)  # noqa: PLW2901 - as it is from now on
-        owning.append(member)
-    return tuple(owning)

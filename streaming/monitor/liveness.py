@@ -15,8 +15,17 @@ Two guards keep a paused or late job, or skewed clocks, from fencing members tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streaming.monitor.tracked import Heard, Tracked
-from streaming.wire.events import MAX_TIMESTAMP, Event, GroupDeleted, MemberFenced, MemberJoined, MemberLeft
+from streaming.wire.events import (
+    MAX_TIMESTAMP,
+    Event,
+    GroupDeleted,
+    MemberFenced,
+    MemberJoined,
+    SubscriptionChanged,
+)
 
 #: Name of the timer in ``ce_source`` of what it writes.
 SOURCE = "rebalance-monitor/timer"
@@ -31,7 +40,8 @@ def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
     """Take note of a heartbeat; False when the member is not tracked: it is unknown or named no timeout."""
     heard = tracked.heard.get(member_id)
     if heard is None:
-        timeout = tracked.session_timeout_ms(member_id) or 0
+        member = tracked.state.member(member_id) if tracked.state is not None else None
+        timeout = (member.session_timeout_ms if member is not None else None) or 0
         if timeout <= 0:
             return False
         tracked.heard[member_id] = Heard(timestamp, now_ms + timeout, timeout)
@@ -41,35 +51,27 @@ def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
     return True
 
 
-def renew(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> None:
-    """A tracked member has joined or subscribed again, perhaps with another timeout."""
-    if tracked.heard.pop(member_id, None) is not None:
-        hear(tracked, member_id, timestamp, now_ms)
-
-
-def is_stale(tracked: Tracked, fence: MemberFenced) -> bool:
+def is_stale(heard: Mapping[str, Heard], fence: MemberFenced) -> bool:
     """Whether a fence by the timer is older than what the log says of its member."""
     if fence.last_heard is None:
         return False
-    heard = tracked.heard.get(fence.member_id)
-    return heard is None or heard.timestamp != fence.last_heard
+    member = heard.get(fence.member_id)
+    return member is None or member.timestamp != fence.last_heard
 
 
-def drop_gone(tracked: Tracked, event: Event) -> None:
-    """Forget the deadlines of members that are not in the group any more after an event."""
+def follow(tracked: Tracked, event: Event, now_ms: int, forget_after_ms: int) -> None:
+    """Move the deadlines of a group that an event has changed."""
     data = event.data
-    if not tracked.heard:
-        return
-    if tracked.dense and isinstance(data, MemberJoined | MemberLeft | MemberFenced):
-        # Native code has taken the member out that the event names, or none.
-        if not isinstance(data, MemberJoined):
-            tracked.heard.pop(data.member_id, None)
-        return
-    present = set(tracked.member_ids)
-    if not tracked.heard.keys() <= present:
-        tracked.heard = {
-            member_id: heard for member_id, heard in tracked.heard.items() if member_id in present
-        }
+    if isinstance(data, MemberJoined | SubscriptionChanged) and data.member_id in tracked.heard:
+        # Perhaps with another timeout.
+        del tracked.heard[data.member_id]
+        hear(tracked, data.member_id, data.timestamp, now_ms)
+    members = tracked.state.members if tracked.state is not None else ()
+    if tracked.heard:
+        present = {member.member_id for member in members}
+        for member_id in [one for one in tracked.heard if one not in present]:
+            del tracked.heard[member_id]
+    tracked.forget_at = (tracked.forget_at or now_ms + forget_after_ms) if tracked.deserted else 0
 
 
 def due(group_id: str, tracked: Tracked, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:

@@ -11,15 +11,25 @@ a round follows from the one before when that one revoked partitions and nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import structs
 
 from assignors.errors import BadInput
-from streaming.monitor.rounds import latest, minus_others, play
-from streaming.monitor.state import Applied, GroupState, MemberState
-from streaming.wire.events import Cause, Event, Evidence, GroupObserved, ObservedMember, Partitions
+from assignors.shares import minus_others
+from streaming.monitor.rounds import Round, ownership
+from streaming.monitor.state import GroupState, MemberState
+from streaming.wire.events import (
+    Cause,
+    Event,
+    Evidence,
+    GroupObserved,
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    ObservedMember,
+    SubscriptionChanged,
+)
 
 #: Under these a member gives everything up before it joins, so no round follows from another.
 EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
@@ -43,7 +53,7 @@ class MissingGeneration(BadInput):
     """group.observed: `generation` (classic) or `groupEpoch` (consumer) is missing."""
 
 
-class _Seen(NamedTuple):
+class _Differing(NamedTuple):
     """Who differs from the generation before."""
 
     joined: list[str]
@@ -51,8 +61,22 @@ class _Seen(NamedTuple):
     resubscribed: list[str]
 
 
-def observe(state: GroupState | None, event: Event, data: GroupObserved) -> Applied:
-    """The group after one observed generation.
+class Seen(NamedTuple):
+    """What one observed generation says.
+
+    Attributes:
+        state: the group with its renamed members and what is left of its hints; the round is still to be played.
+        round: None: there is none.
+        renamed: whether static members came back under new member ids.
+    """
+
+    state: GroupState
+    round: Round | None
+    renamed: bool
+
+
+def observe(state: GroupState, data: GroupObserved) -> Seen:
+    """What one observed generation says of a group that is ``state`` before.
 
     A generation at or below the known one changes nothing, except that a static member may have come back
     under a new member id (no rebalance: Kafka keeps the generation), and except that a generation that starts
@@ -65,53 +89,49 @@ def observe(state: GroupState | None, event: Event, data: GroupObserved) -> Appl
     number = data.group_epoch if consumer else data.generation
     if number is None:
         raise MissingGeneration
-    state = state or GroupState()
     first = not state.observed
     renames = _renames(state, data)
-    state = rename(state, renames) if renames else state
+    state = state.rename(renames) if renames else state
     members = tuple(_member(member) for member in data.members)
+    before = ownership(state.members)
     if not first and number <= state.generation:
-        known = {member.member_id for member in state.members}
         if number == state.generation:
-            if not (consumer and _ownership(members) != _ownership(state.members)):
-                return (state, (latest(state, event),)) if renames else (state, ())
-        elif not members or not known or known & {member.member_id for member in members}:
-            return state, ()
+            if not consumer or ownership(members) == before:
+                return Seen(state, None, bool(renames))
+        elif not members or not before or before.keys() & {member.member_id for member in members}:
+            return Seen(state, None, renamed=False)
         else:
             first = True
-    before = _ownership(state.members)
     for member in data.members:
         if member.member_id not in before:
             before[member.member_id] = minus_others(member.owned, member.member_id, before)
-    seen = _compare(state, members)
-    followed = not first and _follows(state, seen, data, number)
-    if followed and state.cause is not None and not any(seen):
+    differing = _compare(state, members)
+    followed = not first and _follows(state, differing, data, number)
+    if followed and state.cause is not None and not any(differing):
         cause = _learned(state.cause, state, data)
     else:
-        cause = _cause(state, seen, [*data.evidence, *state.hints], first=first, number=number)
-    state = structs.replace(
-        state,
-        observed=True,
-        generation=number,
-        protocol=data.group_protocol,
-        assignor=data.protocol,
-        members=members,
-        timestamp=data.timestamp,
-        round=state.round + 1 if followed else 1,
-        cause=cause,
-        # What is not of this rebalance was heard early: the next one asks for it.
-        hints=tuple(hint for hint in state.hints if not _told(cause, hint)) if followed else (),
-    )
-    state, output = play(state, event, before)
-    return state, (output, latest(state, event))
+        cause = _cause(state, differing, [*data.evidence, *state.hints], first=first, number=number)
+    # What is not of this rebalance was heard early: the next one asks for it.
+    hints = tuple(hint for hint in state.hints if not _told(cause, hint)) if followed else ()
+    step = state.round + 1 if followed else 1
+    decided = Round(step, number, data.group_protocol, data.protocol, cause, members, before)
+    return Seen(structs.replace(state, observed=True, hints=hints), decided, bool(renames))
 
 
-def hint(state: GroupState, kind: str, reason: str, member_ids: list[str], source: str) -> GroupState:
-    """An observed group's member event: evidence for the cause of the next generation."""
-    return structs.replace(
-        state,
-        hints=(*state.hints[-15:], Evidence(source=source, reason=reason, member_ids=member_ids, kind=kind)),
-    )
+def told(state: GroupState, event: Event) -> GroupState:
+    """A member event of an observed group: kept until the next generation asks why."""
+    data = event.data
+    if isinstance(data, MemberLeft | MemberFenced):
+        return hint(state, event, data.reason or "", data.member_id)
+    if isinstance(data, MemberJoined | SubscriptionChanged):
+        return hint(state, event, "", data.member_id)
+    return state
+
+
+def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> GroupState:
+    """An event of an observed group as evidence for the cause of the next generation."""
+    said = Evidence(source=event.source, reason=reason, member_ids=list(member_ids), kind=event.type)
+    return structs.replace(state, hints=(*state.hints[-15:], said))
 
 
 def _renames(state: GroupState, data: GroupObserved) -> dict[str, str]:
@@ -129,23 +149,6 @@ def _renames(state: GroupState, data: GroupObserved) -> dict[str, str]:
     }
 
 
-def rename(state: GroupState, renames: Mapping[str, str]) -> GroupState:
-    """The group with members under new ids: a static member's replacement, for the past as well."""
-    return structs.replace(
-        state,
-        members=tuple(
-            structs.replace(member, member_id=renames[member.member_id])
-            if member.member_id in renames
-            else member
-            for member in state.members
-        ),
-        last_owners={
-            topic: {p: renames.get(owner, owner) for p, owner in owners.items()}
-            for topic, owners in state.last_owners.items()
-        },
-    )
-
-
 def _member(member: ObservedMember) -> MemberState:
     return MemberState(
         member_id=member.member_id,
@@ -161,14 +164,10 @@ def _member(member: ObservedMember) -> MemberState:
     )
 
 
-def _ownership(members: tuple[MemberState, ...]) -> dict[str, Partitions]:
-    return {member.member_id: member.owned for member in members}
-
-
-def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Seen:
+def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Differing:
     known = {member.member_id: member for member in state.members}
     now = {member.member_id for member in members}
-    return _Seen(
+    return _Differing(
         joined=[member.member_id for member in members if member.member_id not in known],
         gone=[member_id for member_id in known if member_id not in now],
         resubscribed=[
@@ -179,7 +178,7 @@ def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Seen:
     )
 
 
-def _follows(state: GroupState, seen: _Seen, data: GroupObserved, number: int) -> bool:
+def _follows(state: GroupState, seen: _Differing, data: GroupObserved, number: int) -> bool:
     """Whether this round belongs to the rebalance of the one before."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
@@ -210,11 +209,13 @@ def _learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
         return cause
     evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == GROWTH)]
     new = [item for item in evidence if item not in cause.evidence]
-    found = _cause(state, _Seen([], [], []), new, first=False, number=state.generation)
+    found = _cause(state, _Differing([], [], []), new, first=False, number=state.generation)
     return cause if found.kind == UNKNOWN else structs.replace(found, evidence=[*cause.evidence, *new])
 
 
-def _cause(state: GroupState, seen: _Seen, evidence: list[Evidence], *, first: bool, number: int) -> Cause:
+def _cause(
+    state: GroupState, seen: _Differing, evidence: list[Evidence], *, first: bool, number: int
+) -> Cause:
     """The first kind, in the order of :data:`KINDS`, that evidence names; else that the comparison shows."""
     evidence = [*evidence]
     gone: dict[str, list[str]] = {"member.fenced": [], "member.left": [], UNKNOWN: []}

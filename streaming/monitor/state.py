@@ -1,4 +1,4 @@
-"""What the monitor knows of one group, and what an event gives.
+"""What the monitor knows of one group.
 
 Written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.blob`): fields are only ever added, at
 the end and with a default; any other change is a new version of the blob.
@@ -6,12 +6,20 @@ the end and with a default; any other change is a new version of the blob.
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from collections.abc import Mapping
 
-from streaming.wire.events import Cause, Diff, Evidence, LatestAssignment, Partitions
+from msgspec import Struct, field, structs
+
+from streaming.wire.events import Cause, Evidence, Partitions
+
+NOTHING: Partitions = {}
+#: ``{member: what it owns}``.
+Ownership = Mapping[str, Partitions]
+#: ``{topic: {partition: the member that owned it last}}``.
+LastOwners = dict[str, dict[int, str]]
 
 
-class MemberState(Struct, frozen=True, array_like=True):
+class MemberState(Struct, frozen=True, array_like=True, gc=False):
     """A member after the last event. ``owned`` is what it owns after the last round."""
 
     member_id: str
@@ -24,7 +32,7 @@ class MemberState(Struct, frozen=True, array_like=True):
     owned: Partitions = field(default_factory=dict)
 
 
-class TopicState(Struct, frozen=True, array_like=True):
+class TopicState(Struct, frozen=True, array_like=True, gc=False):
     """A topic as the group's last ``topic.partitions_changed`` shows it; 0 partitions: no metadata."""
 
     partitions: int
@@ -32,7 +40,7 @@ class TopicState(Struct, frozen=True, array_like=True):
     topic_id: str | None = None
 
 
-class GroupState(Struct, frozen=True, array_like=True):
+class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """One group. A function of the log alone: no arrival times, no deadlines.
 
     Attributes:
@@ -42,7 +50,7 @@ class GroupState(Struct, frozen=True, array_like=True):
         assignor: what the last round was assigned with.
         members: in the order of joining, which stands for the order of the JoinGroup response.
         topics: partition counts by topic.
-        last_owners: ``{topic: {partition: member}}`` of the partitions that nobody owns now.
+        last_owners: of the partitions that nobody owns now.
         applied: fingerprints of the events applied, oldest first (:mod:`streaming.monitor.applied`).
         timestamp: of the last event that changed something, ms.
         round: the last round's number within its rebalance.
@@ -57,7 +65,7 @@ class GroupState(Struct, frozen=True, array_like=True):
     assignor: str | None = None
     members: tuple[MemberState, ...] = ()
     topics: dict[str, TopicState] = field(default_factory=dict)
-    last_owners: dict[str, dict[int, str]] = field(default_factory=dict)
+    last_owners: LastOwners = field(default_factory=dict)
     applied: bytes = b""
     timestamp: int = 0
     round: int = 0
@@ -78,23 +86,16 @@ class GroupState(Struct, frozen=True, array_like=True):
             return None
         return next((member for member in self.members if member.instance_id == instance_id), None)
 
-
-class DiffOutput(Struct, frozen=True):
-    """A diff to write, and its ``ce_id``."""
-
-    id: str
-    diff: Diff
-
-
-class AssignmentOutput(Struct, frozen=True):
-    """The latest assignment of a group to write; None is a tombstone: the group is gone."""
-
-    id: str
-    group_id: str
-    timestamp: int
-    assignment: LatestAssignment | None
-
-
-Output = DiffOutput | AssignmentOutput
-#: What ``apply`` gives.
-Applied = tuple[GroupState | None, tuple[Output, ...]]
+    def rename(self, renames: Mapping[str, str]) -> GroupState:
+        """The group with members under new ids: a static member's replacement, for the past as well."""
+        members = tuple(
+            structs.replace(member, member_id=renames[member.member_id])
+            if member.member_id in renames
+            else member
+            for member in self.members
+        )
+        last_owners = {
+            topic: {p: renames.get(owner, owner) for p, owner in owners.items()}
+            for topic, owners in self.last_owners.items()
+        }
+        return structs.replace(self, members=members, last_owners=last_owners)

@@ -18,7 +18,7 @@ def found(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> lis
 
     Args:
         state: a group after a round.
-        owned_by_topic: :func:`streaming.monitor.rounds.held` of its members.
+        owned_by_topic: :func:`assignors.shares.held` of its members.
     """
     if _sound(state, owned_by_topic):
         return []

@@ -26,7 +26,7 @@ from streaming.kafka.clients import ClusterUnavailable, wait_reachable
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import bounds
 from streaming.kafka.topics import ensure_topics, longest_records
-from streaming.monitor.bucket import Sinks
+from streaming.monitor.envelope import Sinks
 from streaming.process.exporter import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, damage

@@ -1,6 +1,6 @@
 """The stateful function of the query: one bucket of groups, its rows of one batch, its state.
 
-Runs in Spark's Python workers. Columns become :class:`~streaming.monitor.bucket.Record`, ``process`` and
+Runs in Spark's Python workers. Columns become :class:`~streaming.monitor.envelope.Record`, ``process`` and
 ``expire`` do the work, and what they give becomes rows again. No clock is read: the batch has one time, kept in
 Spark's offset log and so the same when the batch is run again.
 """
@@ -18,7 +18,8 @@ import msgspec
 from pyarrow import compute
 
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import Record, Sinks, Write, expire, process
+from streaming.monitor.bucket import expire, process
+from streaming.monitor.envelope import Record, Sinks, Write
 from streaming.spark.progress import Told
 from streaming.wire import codec
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from streaming.monitor.bucket import Sinks
+    from streaming.monitor.envelope import Sinks
     from streaming.spark.tally import Tally
 
 

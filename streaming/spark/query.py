@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-    from streaming.monitor.bucket import Sinks
+    from streaming.monitor.envelope import Sinks
     from streaming.settings.config import Settings
     from streaming.spark.options import StreamOptions
 

@@ -34,7 +34,7 @@ Count = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 Partitions = dict[str, list[Partition]]
 
 
-class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
+class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False, gc=False):
     """Frozen, named only, camelCase on the wire."""
 
 
@@ -199,7 +199,7 @@ EVENT_TYPES: dict[str, type[EventData]] = {
 TYPE_NAMES: dict[type[EventData], str] = {struct: name for name, struct in EVENT_TYPES.items()}
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, gc=False):
     """One membership event: CloudEvents ``source`` and ``id`` (together its identity), and its data."""
 
     source: str

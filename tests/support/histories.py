@@ -16,10 +16,12 @@ from zlib import crc32
 import msgspec
 
 from assignors.partitioner import partition_for_key
-from streaming.monitor.apply import apply
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import Record, Sinks, Write, process
-from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState, Output
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import Record, Sinks, Write
+from streaming.monitor.group import apply
+from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
+from streaming.monitor.state import GroupState
 from streaming.wire import codec, events
 from streaming.wire.events import Cause, Diff, Event, EventData, MemberDiff, Partitions, TopicMetadata
 

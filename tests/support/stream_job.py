@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from assignors.partitioner import partition_for_key
 from streaming.kafka.topics import ensure_topics
-from streaming.monitor.bucket import Sinks
+from streaming.monitor.envelope import Sinks
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.command import command

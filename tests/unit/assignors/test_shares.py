@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors.model import Share
-from assignors.shares import common, minus, only, taken, tidy, union
+from assignors.shares import (
+    common,
+    existing,
+    held,
+    minus,
+    minus_others,
+    only,
+    taken,
+    tidy,
+    unassigned,
+    union,
+)
 
 TOPICS = ("t0", "t1", "t2")
 
@@ -77,3 +88,34 @@ def test_tidy(share: Share, expected: dict[str, list[int]]) -> None:
     found = tidy(share)
     assert (found, list(found)) == (expected, list(expected))
     assert all(isinstance(partitions, list) for partitions in found.values())
+
+
+@given(claim=SHARES, shares=st.dictionaries(st.sampled_from("abc"), SHARES))
+def test_a_claim_counts_where_others_hold_nothing(claim: Share, shares: dict[str, Share]) -> None:
+    others = {name: share for name, share in shares.items() if name != "a"}
+    expected = {(topic, p) for topic, p in _flat(claim) if p not in taken(others).get(topic, set())}
+    backwards = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
+    found = minus_others(backwards, "a", shares)
+    assert _flat(found) == expected
+    assert all(partitions == sorted(set(partitions)) for partitions in found.values())
+
+
+@given(share=SHARES, counts=st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 6)))
+def test_what_a_topic_has_no_more_is_left_out(share: Share, counts: dict[str, int]) -> None:
+    assert _flat(existing(share, counts)) == {
+        (topic, p) for topic, p in _flat(share) if p < counts.get(topic, 6)
+    }
+
+
+def test_a_claim_may_name_topics_without_partitions() -> None:
+    assert existing({"t0": [], "t1": [4]}, {"t0": 1, "t1": 5}) == {"t0": [], "t1": [4]}
+
+
+@given(shares=st.dictionaries(st.sampled_from("abc"), SHARES), wanted=st.sets(st.sampled_from(TOPICS)))
+def test_what_is_held_and_what_nobody_has(shares: dict[str, Share], wanted: set[str]) -> None:
+    owned = held(shares.values())
+    assert sum(map(len, owned.values())) == sum(len(_flat(share)) for share in shares.values())
+    counts = dict.fromkeys(TOPICS[:2], 6)
+    free = unassigned(wanted, counts, owned)
+    assert _flat(free) == {(t, p) for t in wanted & counts.keys() for p in range(6)} - _flat(owned)
+    assert list(free) == sorted(free)

@@ -13,7 +13,7 @@ import pytest
 
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
-from streaming.monitor import tracked
+from streaming.monitor import asking
 from streaming.spark import plan
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Batches, Tally
@@ -54,7 +54,7 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(
     source.feed(log)
     kafka, names = source.settings.kafka, source.settings.topics
     with monkeypatch.context() as readable:
-        readable.setattr(tracked, "Group", None)  # the workers take native code where it is installed
+        readable.setattr(asking, "play", None)  # the workers take native code where it is installed
         wanted = expected(source, log)
     with session(SessionOptions(log_file=tmp_path / "spark.log")) as spark:
         for number, (bound, buckets, partitions) in enumerate([*VARIANTS, *(MORE if FULL else ())]):

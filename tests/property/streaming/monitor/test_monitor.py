@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.errors import MonitorError
-from streaming.monitor.apply import apply
-from streaming.monitor.state import DiffOutput, GroupState
+from streaming.monitor.group import apply
+from streaming.monitor.rendering import DiffOutput
+from streaming.monitor.state import GroupState
 from streaming.wire.events import Event, EventData, MemberJoined, Partitions
 from tests.support.histories import as_topic, by_key, check_algebra, holds, membership_log, run
 

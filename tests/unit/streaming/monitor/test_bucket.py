@@ -9,7 +9,8 @@ import pytest
 
 from assignors.partitioner import partition_for_key
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import Record, Sinks, Write, expire, process
+from streaming.monitor.bucket import expire, process
+from streaming.monitor.envelope import Record, Sinks, Write
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.wire import codec
 from streaming.wire.codec import ce_attributes, decode_event
@@ -98,7 +99,7 @@ def test_a_bug_of_ours_is_a_dead_letter_too(monkeypatch: pytest.MonkeyPatch) -> 
     def explode(*_: object) -> None:
         raise KeyError("boom")
 
-    monkeypatch.setattr("streaming.monitor.bucket.decide", explode)
+    monkeypatch.setattr("streaming.monitor.bucket.apply", explode)
     (letter,) = run(Bucket(), [Log().join("c1")])
     assert dict(letter.headers)["dlt_exception"] == b"KeyError"
 

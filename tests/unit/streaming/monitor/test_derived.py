@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.apply import ContradictoryTopic, apply
-from streaming.monitor.vote import InconsistentGroupProtocol
+from streaming.monitor.group import ContradictoryTopic, apply
+from streaming.protocols.vocabulary import InconsistentGroupProtocol
 from streaming.wire.events import MAX_INT32, MAX_PARTITIONS, Cause, Evidence
 from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play, sample
 

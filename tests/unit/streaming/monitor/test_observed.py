@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.apply import apply
+from streaming.monitor.group import apply
 from streaming.monitor.observed import MissingGeneration
-from streaming.monitor.state import Output
+from streaming.monitor.rendering import Output
 from streaming.wire.events import Cause, Event, Evidence, GroupObserved
 from tests.support.histories import Log, assignments, change, diffs, holds, play, sample
 

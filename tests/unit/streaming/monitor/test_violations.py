@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.rounds import held
+from assignors.shares import held
 from streaming.monitor.state import GroupState, MemberState, TopicState
 from streaming.monitor.violations import found
 
@@ -35,4 +35,4 @@ def state(*members: MemberState, **counts: int) -> GroupState:
     ],
 )
 def test_each_line_names_who_and_what(group: GroupState, lines: list[str]) -> None:
-    assert found(group, held(group.members)) == lines
+    assert found(group, held(member.owned for member in group.members)) == lines

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from streaming.monitor.bucket import Sinks
+from streaming.monitor.envelope import Sinks
 from streaming.spark.operator import OUTPUT_SCHEMA, operator, records
 from streaming.spark.progress import Told
 from streaming.wire import codec

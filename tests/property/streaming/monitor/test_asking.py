@@ -1,24 +1,25 @@
-"""The native rounds and their readable twin give the same bytes and the same state, event by event."""
+"""With and without native code, every event gives the same bytes and the same state."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import msgpack
 
 from assignors.errors import MonitorError
-from streaming.monitor.apply import apply
-from streaming.monitor.decision import DenseAssignment, decide
-from streaming.monitor.state import AssignmentOutput, DiffOutput, GroupState
-from streaming.monitor.tracked import Tracked
-from streaming.wire import codec
+from streaming.monitor import asking
+from streaming.monitor.group import apply
+from streaming.monitor.state import GroupState
 from streaming.wire.events import MAX_INT32, Event
 from tests.support.histories import Log, membership_log
 
-pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
+play = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then").play
 
 ASSIGNORS = (
     [],
@@ -32,40 +33,37 @@ ASSIGNORS = (
 
 
 def compare(events: Iterable[Event]) -> int:
-    """How many events native code decided; every one gives what Python gives."""
+    """How many rounds native code answered for; with it, every event gives what Python alone gives."""
     states: dict[str, GroupState | None] = {}
-    native: dict[str, Tracked] = {}
-    dense = 0
+    answered = 0
+
+    def count(*arguments: Any) -> object:
+        nonlocal answered
+        answer = play(*arguments)
+        answered += answer is not None
+        return answer
+
     for event in events:
         group_id = event.data.group_id
-        before, tracked = states.get(group_id), native.setdefault(group_id, Tracked())
-        try:
-            states[group_id], outputs = apply(before, event)
-        except MonitorError as error:
-            with pytest.raises(type(error)):
-                decide(tracked, event)
-            continue
-        decision = decide(tracked, event)
-        if decision is None:
-            assert states[group_id] is before
-            continue
-        tracked.keep(decision.state)
-        assert list(decision.diffs) == [
-            (output.id, codec.encode(output.diff)) for output in outputs if isinstance(output, DiffOutput)
+        before = states.get(group_id)
+        with patch.object(asking, "play", None):
+            try:
+                states[group_id], outputs = apply(before, event)
+            except MonitorError as error:
+                failure: type[MonitorError] | None = type(error)
+            else:
+                failure = None
+        with patch.object(asking, "play", count):
+            if failure is not None:
+                with pytest.raises(failure):
+                    apply(before, event)
+                continue
+            state, again = apply(before, event)
+        assert msgpack.encode(state) == msgpack.encode(states[group_id])
+        assert [(output.id, output.value) for output in again] == [
+            (output.id, output.value) for output in outputs
         ]
-        latest = [output for output in outputs if isinstance(output, AssignmentOutput)]
-        assert (decision.latest is None) == (not latest)
-        if decision.latest is not None:
-            assignment = latest[-1].assignment
-            value = None if assignment is None else codec.encode(assignment)
-            assert (decision.latest.id, decision.latest.value) == (latest[-1].id, value)
-        dense += isinstance(decision.latest, DenseAssignment)
-        known = states[group_id]
-        assert list(tracked.member_ids) == ([m.member_id for m in known.members] if known else [])
-        copy = Tracked()
-        copy.keep(decision.state)
-        assert copy.state == known
-    return dense
+    return answered
 
 
 def plain_log(seed: int, count: int) -> Iterator[Event]:

@@ -21,22 +21,27 @@ event                            derived group                            observ
 
 A repeated ``(ce_source, ce_id)`` changes nothing. The order of the log is the truth: a timestamp that goes
 back is passed on as it is and decides nothing.
+
+:mod:`~streaming.monitor.derived` and :mod:`~streaming.monitor.observed` decide the rounds; they are played here,
+once, whoever decided them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
-from streaming.monitor import applied
-from streaming.monitor.derived import Change, rebalance
-from streaming.monitor.joining import Claim
-from streaming.monitor.observed import hint, observe, rename
-from streaming.monitor.rounds import following, latest, minus_others, play, prune, subscribed, tombstone
-from streaming.monitor.state import Applied, GroupState, MemberState, TopicState
+from assignors.shares import minus_others
+from streaming.monitor import applied, liveness, observed
+from streaming.monitor.asking import Claim
+from streaming.monitor.derived import Occasion, rebalance
+from streaming.monitor.rendering import AssignmentOutput, Output, diff_output
+from streaming.monitor.rounds import Round, changes, following, ownership, prune, subscribed
+from streaming.monitor.state import GroupState, MemberState, TopicState
+from streaming.monitor.tracked import Heard
 from streaming.wire.events import (
     MAX_PARTITIONS,
     AssignmentAcknowledged,
@@ -49,33 +54,40 @@ from streaming.wire.events import (
     MemberHeartbeat,
     MemberJoined,
     MemberLeft,
-    Partitions,
     PartitionsChanged,
     SubscriptionChanged,
 )
+
+#: The group after an event (None: forgotten), and what to write, in order.
+Outcome = tuple[GroupState | None, tuple[Output, ...]]
 
 
 class ContradictoryTopic(BadInput):
     """topic.partitions_changed: what it says of a topic does not fit together."""
 
 
-def apply(state: GroupState | None, event: Event) -> Applied:
+def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | None = None) -> Outcome:
     """The group after one event, and what to write.
 
     Args:
         state: the group before; None when nothing is known of it.
         event: the next event of this group in the log.
+        heard: the members that send heartbeats. A fence of the monitor's own timer counts only while the member
+            has not been heard again; None: the caller takes no note of heartbeats, and every fence counts.
 
     Returns:
-        The group after (None: forgotten), and diffs and latest assignments in the order of their rounds.
+        The group after (``state`` itself when the event changes nothing), and diffs and latest assignments in the
+        order of their rounds.
 
     Raises:
         BadInput: the event can't be applied, ``state`` stands: see :func:`streaming.monitor.derived.rebalance`
             and :func:`streaming.monitor.observed.observe`.
-        ContradictoryTopic: racks or topic ids don't fit.
+        ContradictoryTopic: racks or topic ids don't fit, or there are too many partitions.
     """
     data = event.data
     if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
+        return state, ()
+    if isinstance(data, MemberFenced) and heard is not None and liveness.is_stale(heard, data):
         return state, ()
     mark = applied.fingerprint(event.source, event.id)
     if state is None:
@@ -88,16 +100,16 @@ def apply(state: GroupState | None, event: Event) -> Applied:
     return after, outputs
 
 
-def _dispatch(state: GroupState, event: Event) -> Applied:  # noqa: PLR0911 - one return an event type
+def _dispatch(state: GroupState, event: Event) -> Outcome:  # noqa: PLR0911 - one return an event type
     match event.data:
         case GroupObserved():
-            return observe(state, event, event.data)
+            return _observed(state, event, event.data)
         case GroupDeleted():
             return _deleted(state, event, event.data)
         case PartitionsChanged():
             return _partitions_changed(state, event, event.data)
         case _ if state.observed:
-            return _evidence(state, event), ()
+            return observed.told(state, event), ()
         case MemberJoined():
             return _joined(state, event, event.data)
         case SubscriptionChanged():
@@ -108,16 +120,41 @@ def _dispatch(state: GroupState, event: Event) -> Applied:  # noqa: PLR0911 - on
             return state, ()
 
 
-def _rebalance(state: GroupState, event: Event, change: Change) -> Applied:
-    state, diffs = rebalance(state, event, change)
-    return state, (*diffs, latest(state, event))
+def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> Outcome:
+    """The group after these rounds, their diffs and the latest assignment."""
+    outputs: list[Output] = []
+    for decided in rounds:
+        state = structs.replace(
+            state,
+            protocol=decided.protocol,
+            assignor=decided.assignor,
+            generation=decided.generation,
+            members=decided.members,
+            round=decided.number,
+            cause=decided.cause,
+            timestamp=event.data.timestamp,
+        )
+        changed = decided.changes or changes(state, decided.before)
+        # A derived group is at rest between events: what follows from its last round has been played.
+        state = structs.replace(
+            state, last_owners=changed.last_owners, revoked=changed.revoked and state.observed
+        )
+        outputs.append(diff_output(event, decided, changed))
+    return state, (*outputs, AssignmentOutput(event, state))
 
 
-def _ownership(state: GroupState) -> dict[str, Partitions]:
-    return {member.member_id: member.owned for member in state.members}
+def _rebalance(state: GroupState, event: Event, occasion: Occasion) -> Outcome:
+    return _play(state, event, rebalance(state, occasion))
 
 
-def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
+def _observed(state: GroupState, event: Event, data: GroupObserved) -> Outcome:
+    seen = observed.observe(state, data)
+    if seen.round is not None:
+        return _play(seen.state, event, [seen.round])
+    return seen.state, ((AssignmentOutput(event, seen.state),) if seen.renamed else ())
+
+
+def _joined(state: GroupState, event: Event, data: MemberJoined) -> Outcome:
     joining = MemberState(
         member_id=data.member_id,
         topics=data.topics,
@@ -128,30 +165,30 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
         session_timeout_ms=data.session_timeout_ms,
     )
     known = state.member(data.member_id)
-    claims = {data.member_id: Claim(data.owned, data.generation)}
-    if known is None:
-        replaced = state.static_member(data.group_instance_id)
-        if replaced is not None:
-            state = rename(state, {replaced.member_id: data.member_id})
-            known = state.member(data.member_id)
-    else:
-        replaced = None
-        claims = {}
-    before = _ownership(state)
+    replaced = state.static_member(data.group_instance_id) if known is None else None
+    claims = {data.member_id: Claim(data.owned, data.generation)} if known is None else {}
+    if replaced is not None:
+        state = state.rename({replaced.member_id: data.member_id})
+        known = state.member(data.member_id)
+    before = ownership(state.members)
     if known is None:
         before[data.member_id] = minus_others(data.owned, data.member_id, before)
         members = (*state.members, joining)
     else:
         joining = structs.replace(joining, owned=known.owned)
-        members = tuple(joining if member is known else member for member in state.members)
+        members = _with(state, known, joining)
         if _same_metadata(known, joining):
             state = structs.replace(state, members=members)
             if replaced is None:
                 return state, ()
             state = structs.replace(state, timestamp=data.timestamp)
-            return state, (latest(state, event),)
+            return state, (AssignmentOutput(event, state),)
     cause = Cause(kind=event.type, member_ids=[data.member_id])
-    return _rebalance(state, event, Change(members, before, cause, claims))
+    return _rebalance(state, event, Occasion(members, before, cause, claims))
+
+
+def _with(state: GroupState, known: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
+    return tuple(changed if member is known else member for member in state.members)
 
 
 def _same_metadata(known: MemberState, joining: MemberState) -> bool:
@@ -165,41 +202,40 @@ def _same_metadata(known: MemberState, joining: MemberState) -> bool:
     )
 
 
-def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> Applied:
+def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> Outcome:
     known = state.member(data.member_id)
     if known is None or set(known.topics) == set(data.topics):
         return state, ()
-    changed = structs.replace(known, topics=data.topics)
-    members = tuple(changed if member is known else member for member in state.members)
+    members = _with(state, known, structs.replace(known, topics=data.topics))
     cause = Cause(kind=event.type, member_ids=[data.member_id])
-    return _rebalance(state, event, Change(members, _ownership(state), cause))
+    return _rebalance(state, event, Occasion(members, ownership(state.members), cause))
 
 
-def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Applied:
+def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Outcome:
     known = state.member(data.member_id) or state.static_member(data.group_instance_id)
     if known is None:
         return state, ()
     members = tuple(member for member in state.members if member is not known)
-    cause = Cause(
-        kind=event.type, member_ids=[known.member_id], evidence=_reason(event, data, known.member_id)
+    cause = _cause(event, [known.member_id], data.reason, [known.member_id])
+    return _rebalance(state, event, Occasion(members, ownership(state.members), cause))
+
+
+def _cause(event: Event, member_ids: list[str], reason: str | None, of: list[str]) -> Cause:
+    """The event as the cause, with its reason, which is that of the members ``of``, as evidence."""
+    evidence = (
+        [Evidence(source=event.source, reason=reason, member_ids=of, kind=event.type)] if reason else []
     )
-    return _rebalance(state, event, Change(members, _ownership(state), cause))
+    return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 
 
-def _reason(event: Event, data: MemberLeft | MemberFenced, member_id: str) -> list[Evidence]:
-    if not data.reason:
-        return []
-    return [Evidence(source=event.source, reason=data.reason, member_ids=[member_id], kind=event.type)]
-
-
-def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged) -> Applied:
+def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged) -> Outcome:
     old = state.topics
     announced = {
         name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()
     }
-    state = structs.replace(state, topics=old | announced)
-    _check_topics(announced, state.topics)
-    state = structs.replace(state, last_owners=prune(state.last_owners, state.topics))
+    topics = old | announced
+    _check_topics(announced, topics)
+    state = structs.replace(state, topics=topics, last_owners=prune(state.last_owners, topics))
     wanted = subscribed(state.members)
     counts = {
         name: (old[name].partitions if name in old else 0, topic.partitions)
@@ -211,20 +247,17 @@ def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged
         return state, ()
     reason = ", ".join(f"{name}: {was} → {now} partitions" for name, (was, now) in sorted(changed.items()))
     if state.observed:
-        known = {name: count for name, count in changed.items() if name in old}
         # A count heard for the first time is the collector learning, not the group changing.
-        return (hint(state, event.type, reason, [], event.source) if known else state), ()
-    evidence = [Evidence(source=event.source, reason=reason, kind=event.type)]
-    return _rebalance(
-        state, event, Change(state.members, _ownership(state), Cause(kind=event.type, evidence=evidence))
-    )
+        return (observed.hint(state, event, reason) if changed.keys() & old.keys() else state), ()
+    occasion = Occasion(state.members, ownership(state.members), _cause(event, [], reason, []))
+    return _rebalance(state, event, occasion)
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
     """Refuse here what would make an assignor refuse every later event of the group.
 
     Raises:
-        ContradictoryTopic: racks or the topic id don't fit.
+        ContradictoryTopic: racks or the topic id don't fit, or there are too many partitions.
         BadInput: a topic id is no Uuid.
     """
     total = sum(topic.partitions for topic in topics.values())
@@ -246,38 +279,19 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
                 raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is that of {other}, too")
 
 
-def _evidence(state: GroupState, event: Event) -> GroupState:
-    """A member event of an observed group: kept until the next generation asks why."""
-    data = event.data
-    if isinstance(data, MemberLeft | MemberFenced):
-        reason, member_id = data.reason or "", data.member_id
-    elif isinstance(data, MemberJoined | SubscriptionChanged):
-        reason, member_id = "", data.member_id
-    else:
-        return state
-    return hint(state, event.type, reason, [member_id], event.source)
-
-
-def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
+def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Outcome:
     """What was held is revoked; the memory of applied events stays until the group is forgotten."""
+    tombstone = AssignmentOutput(event, None)
     if data.forget:
         # Written by the timer on what it knew: members that came since keep the group.
-        return (state, ()) if state.members else (None, (tombstone(event),))
-    before = _ownership(state)
-    evidence = [Evidence(source=event.source, reason=data.reason, kind=event.type)] if data.reason else []
-    gone = structs.replace(
-        state,
-        members=(),
-        round=1,
-        timestamp=data.timestamp,
-        cause=Cause(kind=event.type, member_ids=list(before), evidence=evidence),
-        generation=following(state.generation) if before else state.generation,
-        hints=(),
-    )
+        return (state, ()) if state.members else (None, (tombstone,))
     empty = GroupState(
         observed=state.observed, topics=state.topics, applied=state.applied, timestamp=data.timestamp
     )
-    if not before:
-        return empty, (tombstone(event),)
-    _, output = play(gone, event, before)
-    return empty, (output, tombstone(event))
+    if not state.members:
+        return empty, (tombstone,)
+    before = ownership(state.members)
+    cause = _cause(event, list(before), data.reason, [])
+    last = Round(1, following(state.generation), state.protocol, state.assignor, cause, (), before)
+    _, (diff, _) = _play(state, event, [last])
+    return empty, (diff, tombstone)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignors.errors import BadInput
-from streaming.monitor.apply import apply
+from streaming.monitor.group import apply
 from streaming.wire.events import PartitionsChanged, TopicMetadata
 from tests.support.histories import Log, diffs, play
 

@@ -1,0 +1,237 @@
+"""The one door to the assignors: which one a group runs, what its members bring to it, and what it answers.
+
+The package ``rebalance-kernel`` (folder ``kernel``) is optional. Where it is installed, it answers for groups of
+the classic protocol whose members all subscribe alike and have no racks, as nearly all do, and counts at once what
+the round changes; it knows no state and no rule of when there is a round. It declines every other group.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from msgspec import Raw, Struct, structs
+
+from assignors import registry
+from assignors.model import Member, Share, Topic
+from assignors.shares import existing, tidy
+from streaming.monitor.rounds import Changes
+from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership
+from streaming.protocols import vote
+from streaming.wire.events import Partitions
+
+try:
+    from rebalance_kernel import play
+except ImportError:  # it is not installed, or not of this release
+    play = None  # type: ignore[assignment]
+
+#: What a classic member without named assignors counts as.
+DEFAULT_CLASSIC = ("range",)
+#: The first of ``group.consumer.assignors``: what the coordinator takes when no member names one.
+DEFAULT_CONSUMER = "uniform"
+#: The assignor under which clients keep their partitions through a rebalance.
+COOPERATIVE = "cooperative-sticky"
+
+
+def native() -> bool:
+    """Whether native code is installed."""
+    return play is not None
+
+
+class Claim(NamedTuple):
+    """What a member that joins says of itself: the assignor gets it as Kafka's would."""
+
+    owned: Partitions
+    generation: int
+
+
+class Answer(NamedTuple):
+    """The members with their new shares, and what that changes where native code has counted it."""
+
+    members: tuple[MemberState, ...]
+    changes: Changes | None = None
+
+
+def protocol(members: Iterable[MemberState]) -> str:
+    """``consumer`` as soon as one member speaks it (KIP-848's online migration), else ``classic``."""
+    return "consumer" if "consumer" in [member.group_protocol for member in members] else "classic"
+
+
+def classic_assignor(members: Sequence[MemberState]) -> str:
+    """``ClassicGroup.selectProtocol``: see :func:`streaming.protocols.vote.select`.
+
+    Raises:
+        InconsistentGroupProtocol: there is no candidate.
+    """
+    first = members[0].assignors
+    if _alike(members):
+        return (first or DEFAULT_CLASSIC)[0]
+    return vote.select({member.member_id: member.assignors or DEFAULT_CLASSIC for member in members})
+
+
+def consumer_assignor(members: Sequence[MemberState]) -> str:
+    """``ModernGroup.preferredServerAssignor``: the most named by consumer members, else ``uniform``.
+
+    A member names one (``group.remote.assignor``): the first of its list. Classic members of a group under
+    migration name none.
+    """
+    votes = [
+        member.assignors[0] for member in members if member.group_protocol == "consumer" and member.assignors
+    ]
+    return vote.most_votes(votes) if votes else DEFAULT_CONSUMER
+
+
+def keeps(member: MemberState) -> bool:
+    """Whether this client keeps its partitions through a rebalance."""
+    return vote.cooperative(tuple(member.assignors or DEFAULT_CLASSIC))
+
+
+def sync(
+    state: GroupState,
+    assignor: str,
+    members: tuple[MemberState, ...],
+    before: Ownership,
+    claims: Mapping[str, Claim],
+    *,
+    generation: int,
+) -> Answer:
+    """What the leader of a classic group assigns.
+
+    Args:
+        state: the group, for its topics and last owners.
+        assignor: one of the classic protocol.
+        members: those that join.
+        before: what each member owned, those that are gone included.
+        claims: of members that say something else of themselves.
+        generation: that of what they owned ``before``.
+
+    Raises:
+        UnknownAssignor: Kafka ships no such assignor.
+        InvalidGroup: the assignor refuses the group.
+    """
+    # Native code takes it that members bring what they owned: one that comes back under its instance id does not.
+    if play is not None and not any(claim.owned or before[name] for name, claim in claims.items()):
+        answer = _counted(state, assignor, members, before)
+        if answer is not None:
+            return answer
+    joining = _joining(state, members, before, claims, generation, cooperative=assignor == COOPERATIVE)
+    shares = registry.find("classic", assignor).assign(_topics(state), joining)
+    return Answer(_owning(members, shares))
+
+
+def target(
+    state: GroupState, assignor: str, members: tuple[MemberState, ...], before: Ownership
+) -> tuple[MemberState, ...]:
+    """The members with what the coordinator of a consumer group wants them to have; raises as :func:`sync`."""
+    # The coordinator starts from the target it has: a claim counts where nobody else owns, as `before` has it.
+    joining = _joining(state, members, before, {}, state.generation, cooperative=False)
+    shares = registry.find("consumer", assignor).assign(_topics(state, ids=True), joining)
+    return _owning(members, shares)
+
+
+def _alike(members: Sequence[MemberState]) -> bool:
+    """Whether all name the same assignors, as nearly always."""
+    lists = [member.assignors for member in members]
+    return lists.count(lists[0]) == len(lists)
+
+
+def _counted(
+    state: GroupState, assignor: str, members: tuple[MemberState, ...], before: Ownership
+) -> Answer | None:
+    """Native code's answer; None where it has none."""
+    # Under cooperative-sticky, what an eager client had is given up when it joins.
+    brings = assignor != COOPERATIVE or keeps(members[0])
+    if assignor == COOPERATIVE and not _alike(members):
+        return None
+    counted = play(assignor, state.topics, members, before, state.last_owners, brings)
+    if counted is None:
+        return None
+    shares, text, unassigned, moved, last_owners, revoked = counted
+    return Answer(
+        tuple(
+            member if share is None else structs.replace(member, owned=share)
+            for member, share in zip(members, shares, strict=True)
+        ),
+        Changes(Raw(text), unassigned, moved, [], last_owners, revoked),
+    )
+
+
+class _Joining(Struct, frozen=True, gc=False):
+    """:class:`assignors.model.Member` by attributes; a frozen dataclass takes eight times as long to make."""
+
+    member_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None
+    rack_id: str | None
+    owned: Share
+    generation: int
+    streams: None = None
+
+
+def _joining(
+    state: GroupState,
+    members: Sequence[MemberState],
+    before: Ownership,
+    claims: Mapping[str, Claim],
+    generation: int,
+    *,
+    cooperative: bool,
+) -> list[Member]:
+    """The members as the JoinGroup response shows them to the assignor.
+
+    ``sticky`` sends what was owned before the join; ``cooperative-sticky`` reads what is owned *at* the join,
+    and a client that rebalances eagerly has given that up already. What a topic does not have any more, made
+    again with fewer partitions, nobody brings to a join.
+    """
+    found: list[Any] = []
+    counts = {name: topic.partitions for name, topic in state.topics.items()}
+    listed: list[str] | None = None
+    topics: tuple[str, ...] = ()
+    for member in members:
+        if member.topics != listed:  # members mostly share one subscription, and assignors look for that
+            listed = member.topics
+            topics = tuple(listed)
+        claim = claims.get(member.member_id)
+        owned, said = claim or (before.get(member.member_id, NOTHING), generation)
+        if cooperative and owned and member.group_protocol == "classic" and not keeps(member):
+            owned = NOTHING
+        brought = existing(owned, counts) if owned else owned
+        found.append(_Joining(member.member_id, topics, member.instance_id, member.rack_id, brought, said))
+    return found
+
+
+def _topics(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
+    """Cluster metadata for the assignor; a topic that was never announced has none.
+
+    With ``ids`` every topic has one, made from its name where its events carry none: ``uniform`` orders by id.
+    """
+    return {
+        name: Topic(
+            name,
+            topic.partitions,
+            None if topic.racks is None else tuple(tuple(racks) for racks in topic.racks),
+            (topic.topic_id or _stand_in_id(name)) if ids else topic.topic_id,
+        )
+        for name, topic in state.topics.items()
+    }
+
+
+@cache
+def _stand_in_id(name: str) -> str:
+    return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
+
+
+def _owning(members: Sequence[MemberState], shares: Mapping[str, Share]) -> tuple[MemberState, ...]:
+    """The members with their new shares; one whose share is the same stays the same object."""
+    owning: list[MemberState] = []
+    for member in members:
+        share = shares.get(member.member_id, NOTHING)
+        if share != member.owned:
+            owned = tidy(share)
+            if owned != member.owned:
+                member = structs.replace(member, owned=owned)  # noqa: PLW2901 - as it is from now on
+        owning.append(member)
+    return tuple(owning)

@@ -1,0 +1,178 @@
+"""Bytes into events, and what events give into records to write: dead letters and size limits included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
+
+from assignors.partitioner import partition_for_key
+from streaming.monitor import liveness
+from streaming.monitor.rendering import DiffOutput, Output
+from streaming.wire import codec
+from streaming.wire.dead_letters import dead_letter_headers, fit
+from streaming.wire.events import Event, MemberHeartbeat
+
+#: ``ce_source`` of everything the stream writes from events.
+SOURCE = "rebalance-monitor/stream"
+DIFF_TYPE = "rebalance.diff"
+ASSIGNMENT_TYPE = "rebalance.assignment"
+_HEARTBEAT = b"member.heartbeat"
+#: A worker sees the same groups again and again.
+_partition_for_key = lru_cache(maxsize=1 << 14)(partition_for_key)
+#: More than a record of ours takes beside its key and value, bytes.
+_HEADROOM = 1024
+
+RecordHeaders = Sequence[tuple[str, bytes | None]]
+
+
+class Record(NamedTuple):
+    """A record of the membership topic. ``type``, ``id``, ``source`` and ``time`` are the ``ce_*`` headers' bytes.
+
+    ``headers`` None: those that our codec writes and no others.
+    """
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    type: bytes | None
+    id: bytes | None
+    source: bytes | None
+    time: bytes | None
+    headers: RecordHeaders | None
+
+    @classmethod
+    def of(
+        cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders
+    ) -> Record:
+        """A record with all its headers; of several of one name the last counts."""
+        ce = dict(headers)
+        attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))
+        return cls(partition, offset, key, value, *attributes, headers)
+
+    @property
+    def all_headers(self) -> RecordHeaders:
+        """The headers as they were."""
+        if self.headers is not None:
+            return self.headers
+        attributes = (self.type, self.id, self.source, self.time)
+        return list(
+            zip(codec.HEADER_NAMES, (codec.SPEC_VERSION, *attributes, codec.CONTENT_TYPE), strict=True)
+        )
+
+
+class Write(NamedTuple):
+    """A record to write. ``partition`` None: the producer decides (there is no key)."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders
+    partition: int | None
+
+
+class Sinks(NamedTuple):
+    """Where outputs go: topic names, their partition counts, and their longest records where not the usual.
+
+    ``forget_after_ms``: how long an empty group is remembered; the event that ends it goes to ``membership``.
+    """
+
+    membership: str
+    diffs: str
+    assignments: str
+    dead_letters: str
+    partitions: dict[str, int]
+    max_bytes: Mapping[str, int] = MappingProxyType({})
+    forget_after_ms: int = liveness.FORGET_AFTER_MS
+
+    def limit(self, topic: str) -> int:
+        """The longest record of a topic, bytes."""
+        return self.max_bytes.get(topic, codec.MAX_RECORD_BYTES)
+
+
+def read(record: Record) -> Event:
+    """The event of a record.
+
+    Raises:
+        BadInput: there is none, see :func:`streaming.wire.codec.decode_event`.
+    """
+    return codec.decode_event(record.key, record.value, _attributes(record))
+
+
+def heartbeat(record: Record) -> MemberHeartbeat | None:
+    """The data of a heartbeat, as nine of ten records are; None when :func:`read` has something to say of it."""
+    if record.type != _HEARTBEAT or not record.id or not record.source:
+        return None
+    return codec.decode_heartbeat(record.key, record.value)
+
+
+def write(event: Event, output: Output, sinks: Sinks) -> Write:
+    """The record of what an event gave."""
+    if isinstance(output, DiffOutput):
+        topic, ce_type = sinks.diffs, DIFF_TYPE
+    else:
+        topic, ce_type = sinks.assignments, ASSIGNMENT_TYPE
+    data = event.data
+    headers = codec.headers(ce_type, SOURCE, output.id, data.timestamp)
+    return _keyed(topic, data.group_id.encode(), output.value, headers, sinks)
+
+
+def write_event(event: Event, sinks: Sinks) -> Write:
+    """The record of an event that the timer gave, for the membership log."""
+    return _keyed(sinks.membership, *codec.encode_event(event), sinks)
+
+
+def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
+    """The records of the diffs that an event gave.
+
+    Raises:
+        RecordTooLarge: one of them, or the latest assignment, is longer than its topic takes: it would stop the job
+            for good, so the event is refused instead.
+    """
+    writes = [write(event, output, sinks) for output in outputs if isinstance(output, DiffOutput)]
+    # Beside a diff the latest assignment is the shorter one.
+    _refuse_too_large(writes or [write(event, output, sinks) for output in outputs], sinks)
+    return writes
+
+
+def _refuse_too_large(writes: Sequence[Write], sinks: Sinks) -> None:
+    limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
+    for one in writes:
+        if len(one.key or b"") + len(one.value or b"") + _HEADROOM < limit:
+            continue
+        size = codec.record_bytes(one.key, one.value, one.headers)
+        if size > limit:
+            raise codec.RecordTooLarge(
+                f"group {(one.key or b'').decode()[:100]!r}: {(dict(one.headers)['ce_type'] or b'').decode()} "
+                f"would have {size} bytes, max.message.bytes of {sinks.diffs} and {sinks.assignments} is {limit}"
+            )
+
+
+def _attributes(record: Record) -> dict[str, str]:
+    found = {}
+    for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
+        if value is not None:
+            try:
+                found[name] = value.decode()
+            except UnicodeDecodeError as error:
+                raise codec.MalformedEvent(f"header ce_{name}: not UTF-8") from error
+    return found
+
+
+def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
+    """The dead letter of a record that could not be used."""
+    headers = dead_letter_headers(
+        record.all_headers, error, topic=sinks.membership, partition=record.partition, offset=record.offset
+    )
+    key, value, headers = fit(record.key, record.value, headers, sinks.limit(sinks.dead_letters))
+    partition = None
+    if record.key is not None:  # of the key as it was, should it have been cut
+        partition = partition_for_key(record.key, sinks.partitions[sinks.dead_letters])
+    return Write(sinks.dead_letters, key, value, headers, partition)
+
+
+def _keyed(topic: str, key: bytes | None, value: bytes | None, headers: RecordHeaders, sinks: Sinks) -> Write:
+    partition = None if key is None else _partition_for_key(key, sinks.partitions[topic])
+    return Write(topic, key, value, headers, partition)

@@ -1,0 +1,100 @@
+"""What a decided round, and the group after it, look like in the topics: the one place that knows these records."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+from msgspec import Struct
+
+from streaming.monitor.rounds import Changes, Round, ownership
+from streaming.monitor.state import GroupState
+from streaming.wire.codec import encode
+from streaming.wire.events import Diff, Event, LatestAssignment
+
+_diffs = msgspec.json.Decoder(Diff)
+
+
+class DiffOutput(Struct, frozen=True, gc=False):
+    """A diff to write: its ``ce_id`` and its JSON."""
+
+    id: str
+    value: bytes
+
+    @property
+    def diff(self) -> Diff:
+        """The diff, decoded."""
+        return _diffs.decode(self.value)
+
+
+class AssignmentOutput(Struct, frozen=True, gc=False):
+    """The latest assignment of a group to write. Of a batch's only the last is, so it is made when asked for.
+
+    Attributes:
+        event: the one behind it.
+        state: the group after it; None: the group is gone, which a tombstone says.
+    """
+
+    event: Event
+    state: GroupState | None
+
+    @property
+    def id(self) -> str:
+        """Its ``ce_id``."""
+        return output_id(self.event, "assignment")
+
+    @property
+    def assignment(self) -> LatestAssignment | None:
+        """Who owns what; None for a tombstone."""
+        state = self.state
+        if state is None:
+            return None
+        consumer = state.protocol == "consumer"
+        return LatestAssignment(
+            group_id=self.event.data.group_id,
+            protocol=state.protocol,
+            assignor=state.assignor,
+            generation=None if consumer else state.generation,
+            group_epoch=state.generation if consumer else None,
+            timestamp=self.event.data.timestamp,
+            members=ownership(state.members),
+        )
+
+    @property
+    def value(self) -> bytes | None:
+        """Its JSON."""
+        assignment = self.assignment
+        return None if assignment is None else encode(assignment)
+
+
+Output = DiffOutput | AssignmentOutput
+
+
+def output_id(event: Event, part: int | str) -> str:
+    """The ``ce_id`` of an output: a pure function of the group, the event behind it and the round.
+
+    128 bits of BLAKE2b over ``group, ce_source, ce_id, part``, each behind its length, in hexadecimal.
+    """
+    group_id = event.data.group_id
+    text = f"{len(group_id)}:{group_id}{len(event.source)}:{event.source}{len(event.id)}:{event.id}{part}"
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def diff_output(event: Event, decided: Round, changes: Changes) -> DiffOutput:
+    """The diff of a round that this event gave."""
+    consumer = decided.protocol == "consumer"
+    diff = Diff(
+        group_id=event.data.group_id,
+        protocol=decided.protocol,
+        assignor=decided.assignor,
+        generation=None if consumer else decided.generation,
+        group_epoch=decided.generation if consumer else None,
+        round=decided.number,
+        cause=decided.cause,
+        timestamp=event.data.timestamp,
+        members=changes.members,  # type: ignore[arg-type] # JSON already, where native code has counted
+        unassigned=changes.unassigned,
+        moved=changes.moved,
+        violations=changes.violations,
+    )
+    return DiffOutput(output_id(event, decided.number), encode(diff))

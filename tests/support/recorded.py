@@ -1,0 +1,319 @@
+"""Long membership logs of three sorts, and digests of every byte that the stream makes of them.
+
+``python -m tests.support.recorded [--count N] [--write]`` compares with (or writes) the digests in
+``tests/golden/streaming/monitor``: the guard of a change that must keep behaviour byte for byte. The log is
+digested beside the answer, so that a changed generator is not taken for a changed monitor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest import mock
+from zlib import crc32
+
+from streaming.monitor import asking
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import expire, process
+from streaming.monitor.envelope import Record, Sinks, Write
+from streaming.wire.codec import encode_event
+from streaming.wire.events import Event, Evidence, Partitions
+from tests.support.histories import Log
+
+GOLDEN = Path(__file__).parents[1] / "golden/streaming/monitor/recorded.json"
+SORTS = ("derived", "observed", "mixed")
+#: Events of the sample that every run of the tests takes, and of the whole.
+SAMPLE, WHOLE = 1_500, 100_000
+#: Records a batch; each with two buckets more than the one before.
+BATCHES = (13, 400, 20_000)
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2}, {"d": 5_000, "dlt": 1_500}, 300_000)
+
+ASSIGNORS: tuple[dict[str, Any], ...] = (
+    {"assignors": []},
+    {"assignors": ["range"]},
+    {"assignors": ["roundrobin", "range"]},
+    {"assignors": ["sticky"]},
+    {"assignors": ["cooperative-sticky"]},
+    {"assignors": ["cooperative-sticky", "range"]},
+    {"assignors": ["mine", "range"]},
+    {"assignors": ["uniform"], "group_protocol": "consumer"},
+    {"assignors": ["range"], "group_protocol": "consumer"},
+    {"migrates": True},
+)
+#: What an observed group runs, and whether it counts epochs.
+OBSERVED = (("range", False), ("cooperative-sticky", False), ("uniform", True))
+KINDS = (
+    "member.joined",
+    "member.left",
+    "member.fenced",
+    "member.subscription_changed",
+    "topic.partitions_changed",
+)
+
+
+class AnyGroup(Log):
+    """One group: of ``plain`` ones all members subscribe alike."""
+
+    def __init__(self, name: str, sort: str, number: int, seed: int) -> None:
+        super().__init__(name)
+        self.source = f"/groups/{name}"
+        self.random = Random(f"{seed}/{name}")
+        self.sort = sort
+        self.fields = ASSIGNORS[number % len(ASSIGNORS)]
+        self.assignor, self.epoch = OBSERVED[number % len(OBSERVED)]
+        self.plain = self.random.random() < 0.5
+        self.names = [f"topic-{index}" for index in range(self.random.choice((1, 1, 2, 3, 5)))]
+        self.random.shuffle(self.names)
+        self.most = self.random.choice((3, 6, 12, 40))
+        self.observed = sort == "observed"
+        self.members: dict[str, str | None] = {}
+        self.shares: dict[str, Partitions] = {}
+        self.born = self.generation = 0
+        self.clock = 1_700_000_000_000
+        self.heard: dict[str, int] = {}
+        self.history: list[Event] = []
+
+    def now(self) -> int:
+        self.clock += self.random.randrange(-500, 5_000)
+        return self.clock
+
+    def next(self) -> Event:
+        event = self._next()
+        self.history = [*self.history[-40:], event]
+        return event
+
+    def _next(self) -> Event:  # noqa: PLR0911 - one return a kind of event
+        roll = self.random.random()
+        if self.count == 0:
+            return self._counts(self.names)
+        if roll < 0.06 and self.history:
+            return self.random.choice(self.history)
+        if roll < 0.09:
+            return self._counts(self.random.sample(self.names, self.random.randint(1, len(self.names))))
+        if roll < 0.094:
+            return self._deleted()
+        if roll < 0.1:
+            return self.acknowledge(self._someone(), owned={"topic-0": [0]})
+        if self.sort == "mixed" and roll < 0.11:
+            self.observed = True
+        if self.observed and (self.sort == "observed" or roll < 0.6):
+            return self._hint(roll) if roll < 0.2 else self._observe()
+        return self._member_event()
+
+    def _counts(self, names: list[str]) -> Event:
+        return self.topics(**{name: self.random.choice((0, 1, 3, 12, 40)) for name in names})
+
+    def _deleted(self) -> Event:
+        self.members, self.shares, self.generation = {}, {}, 0
+        forget = self.random.random() < 0.1
+        if forget:  # with the group goes the memory of its events
+            self.history = []
+        return self.delete(forget=forget, reason=self.random.choice((None, "gone")))
+
+    def _someone(self) -> str:
+        return self.random.choice([*self.members, "nobody"])
+
+    def _subscription(self) -> list[str]:
+        if self.plain and self.random.random() < 0.98:
+            return self.names
+        return sorted(self.random.sample(self.names, self.random.randint(1, len(self.names))))
+
+    def _join(self, member_id: str, instance_id: str | None) -> Event:
+        self.members[member_id] = instance_id
+        fields = dict(self.fields)
+        if "migrates" in fields:
+            modern = self.random.random() < min(0.9, self.count / 300)
+            fields = (
+                {"group_protocol": "consumer"} if modern else {"assignors": ["cooperative-sticky", "range"]}
+            )
+        if self.random.random() < 0.03:
+            fields |= self.random.choice(
+                (
+                    {"rack_id": "r1"},
+                    {"owned": {"topic-0": [0, 99]}},
+                    {"generation": 50},
+                    {"assignors": ["range"]},
+                )
+            )
+        return self.join(
+            member_id,
+            *self._subscription(),
+            group_instance_id=instance_id,
+            session_timeout_ms=self.random.choice((None, 45_000)),
+            client_id="client",
+            **fields,
+        )
+
+    def _member_event(self) -> Event:
+        roll = self.random.random()
+        if not self.members or (roll < 0.4 and len(self.members) < self.most):
+            self.born += 1
+            kind = "c" if self.plain else self.random.choice(("c", "ç"))
+            instance = f"i{self.born}" if self.random.random() < 0.1 else None
+            return self._join(f"{kind}-{self.born:03d}", instance)
+        if roll < 0.5:
+            member_id = self._someone()
+            beat = self.beat(member_id, generation=self.random.randint(0, 9))
+            self.heard[member_id] = beat.data.timestamp
+            return beat
+        if roll < 0.53 and self.heard:
+            member_id = self.random.choice(list(self.heard))
+            heard = self.heard[member_id] - (self.random.random() < 0.3)
+            return self.fence(member_id, reason="session timeout", last_heard=heard)
+        if roll < 0.56:
+            return self.subscribe(self._someone(), *self._subscription())
+        if roll < 0.62:
+            old = self.random.choice(list(self.members))
+            instance = self.members.pop(old)
+            self.born += 1
+            return self._join(f"c-{self.born:03d}" if instance else old, instance)
+        member_id = self._someone()
+        instance = self.members.pop(member_id, None)
+        leave = self.random.choice((self.leave, self.fence))
+        reason = self.random.choice((None, "", 'schläft "tief"'))
+        return leave(member_id, reason=reason, group_instance_id=instance)
+
+    def _hint(self, roll: float) -> Event:
+        if roll < 0.15:
+            return self.random.choice((self.leave, self.fence))(self._someone(), reason="told")
+        return self.join(self._someone(), *self.names)
+
+    def _observe(self) -> Event:
+        """A new generation, or the same members (a further step, or a generation that nobody asked for)."""
+        roll = self.random.random()
+        self.generation += self.random.choice((0, 0, 1) if self.epoch else (0, 1, 1, 1, 2))
+        if roll < 0.3 and len(self.members) < self.most:
+            self.born += 1
+            self.members[f"c-{self.born:03d}"] = f"i{self.born}" if self.random.random() < 0.2 else None
+        elif roll < 0.5 and self.members:
+            self.members.pop(self.random.choice(list(self.members)))
+        elif roll < 0.55 and self.members:
+            old = self.random.choice(list(self.members))
+            instance = self.members.pop(old)
+            self.born += 1
+            self.members[f"c-{self.born:03d}"] = instance
+        ids = list(self.members)
+        self.shares = {member_id: self.shares.get(member_id, {}) for member_id in ids}
+        if roll < 0.8 and ids:
+            share: dict[str, Partitions] = {member_id: {} for member_id in ids}
+            for name in self.names:
+                for partition in range(6):
+                    if self.random.random() < 0.9:
+                        share[self.random.choice(ids)].setdefault(name, []).append(partition)
+            self.shares = share
+        if roll > 0.97 and ids:
+            self.shares[ids[0]] = {"unknown": [0], **self.shares[ids[0]]}
+        evidence = [
+            Evidence(source="coordinator-log", reason="said", member_ids=[self._someone()], kind=kind)
+            for kind in (*KINDS, None)
+            if self.random.random() < 0.08
+        ]
+        owned = {member_id: {self.names[0]: [0, 1]} for member_id in ids if self.random.random() < 0.1}
+        return self.observe(
+            self.generation,
+            self.shares,
+            protocol=self.assignor,
+            instances={member_id: instance for member_id, instance in self.members.items() if instance},
+            topics={member_id: self._subscription() for member_id in ids},
+            evidence=evidence,
+            epoch=self.epoch,
+            owned=owned,
+        )
+
+
+def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
+    """The log of a sort, its groups interleaved; one record of a hundred is spoiled."""
+    rng = Random(f"{seed}/{sort}")
+    groups = [AnyGroup(f"{sort}-{number}-ü", sort, number, seed) for number in range(max(12, count // 400))]
+    for offset in range(count):
+        key, value, headers = encode_event(rng.choice(groups).next())
+        roll = rng.random()
+        if roll < 0.002:
+            value = value[: rng.randrange(len(value))]
+        elif roll < 0.004:
+            key = rng.choice((b"another", b"\xff"))
+        elif roll < 0.006:
+            value = value.replace(b'"timestamp":', b'"timestamp":9223372036854775')
+        elif roll < 0.008:
+            headers = [(name, b"\xff" if name == "ce_id" else data) for name, data in headers]
+        elif roll < 0.01:
+            headers = [(name, b"member.unknown" if name == "ce_type" else data) for name, data in headers]
+        yield Record.of(offset % 4, offset, key, value, headers)
+
+
+def answers(log: list[Record], batch: int, buckets: int) -> Iterator[object]:
+    """Every write in order, timers included, and the bytes of every group's state at the end."""
+    blobs: dict[int, bytes] = {}
+    for start in range(0, len(log), batch):
+        now = start * 1_000
+        parts: dict[int, list[Record]] = {}
+        for record in log[start : start + batch]:
+            parts.setdefault(crc32(record.key or b"") % buckets, []).append(record)
+        for number in range(buckets):
+            bucket = Bucket(blobs.get(number))
+            writes: list[Write] = process(bucket, parts.get(number, []), now, SINKS)
+            if bucket.changed:
+                blobs[number] = bucket.pack()
+            bucket = Bucket(blobs.get(number))
+            writes += expire(bucket, now + 50_000, SINKS)
+            if bucket.changed:
+                blobs[number] = bucket.pack()
+            yield from map(tuple, writes)
+    for number in range(buckets):
+        yield blobs.get(number)
+
+
+def digest(items: Iterable[object]) -> str:
+    """SHA-256 of the items' text."""
+    found = sha256()
+    for item in items:
+        found.update(repr(item).encode())
+    return found.hexdigest()
+
+
+def digests(sort: str, count: int) -> dict[str, str]:
+    """Of the log, and of what each batching makes of it."""
+    log = list(records(sort, count))
+    found = {"log": digest(map(tuple, log))}
+    for more, batch in enumerate(BATCHES):
+        found[f"batches of {batch}"] = digest(answers(log, batch, 1 + 2 * more))
+    return found
+
+
+def mode(name: str) -> AbstractContextManager[object]:
+    """``python``: without native code, whether it is installed or not; ``native``: as installed."""
+    return mock.patch.object(asking, "play", None) if name == "python" else nullcontext()
+
+
+def main() -> None:
+    """Compare the whole, or a part, with what is written down; exit 1 where it differs."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--count", type=int, default=WHOLE)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+    different = False
+    for sort in SORTS:
+        for name in ("python", "native"):
+            with mode(name):
+                found = digests(sort, options.count)
+            if options.write:
+                known.setdefault(str(options.count), {}).setdefault(sort, found)
+            same = known[str(options.count)][sort] == found
+            different = different or not same
+            print(options.count, sort, name, "the same" if same else f"DIFFERENT: {found}", flush=True)  # noqa: T201 - its answer
+    if options.write:
+        GOLDEN.parent.mkdir(parents=True, exist_ok=True)
+        GOLDEN.write_text(json.dumps(known, indent=1) + "\n")
+    sys.exit(different)
+
+
+if __name__ == "__main__":
+    main()

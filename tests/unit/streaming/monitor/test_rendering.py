@@ -1,0 +1,31 @@
+"""The records of a round: their ids, and what is made only when asked for."""
+
+from __future__ import annotations
+
+from streaming.monitor.rendering import AssignmentOutput, output_id
+from tests.support.histories import Log, assignments, diffs, play
+
+
+def test_an_id_is_a_function_of_group_event_and_part() -> None:
+    log, other = Log("g"), Log("h")
+    first, again, second = log.delete(), Log("g").delete(), log.delete()
+    ids = [
+        output_id(event, part) for event in (first, second, other.delete()) for part in (1, 2, "assignment")
+    ]
+    assert len(set(ids)) == 9
+    assert output_id(first, 1) == output_id(again, 1)
+    assert len(output_id(first, 1)) == 32
+
+
+def test_a_tombstone_has_no_value() -> None:
+    gone = AssignmentOutput(Log().delete(), None)
+    assert (gone.assignment, gone.value) == (None, None)
+
+
+def test_the_latest_assignment_is_what_the_last_round_left() -> None:
+    log = Log()
+    _, outputs = play([log.topics(t=2), log.join("c1")])
+    (latest,) = assignments(outputs)
+    (diff,) = diffs(outputs)
+    assert latest.assignment is not None
+    assert latest.assignment.members == {"c1": diff.members["c1"].assigned}
