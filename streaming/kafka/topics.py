@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka.access import NotAllowed, denied
 from streaming.kafka.clients import REACH_SECONDS, check_reachable, confluent_config
+from streaming.kafka.identity import identify
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.codec import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, NewTopic
 
 #: ``max.message.bytes`` of the topics: the largest view of a group, or diff, that fits.
 MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
 _POLL_SECONDS = 0.05
+_TICKS_MS = 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
@@ -114,7 +116,7 @@ def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[TopicSta
             raise TopicMisconfigured(state.problem)
     missing = [state for state in states if not state.exists]
     if missing:
-        _create(admin, missing, settings, timeout)
+        _create(admin, [_new(state, settings.topics) for state in missing], settings, timeout)
     while not all(state.exists for state in states):
         if time.monotonic() > by:
             names = ", ".join(state.name for state in states if not state.exists)
@@ -167,22 +169,37 @@ def _config(admin: AdminClient, kafka: KafkaSettings, topic: str, timeout: float
     return found
 
 
-def _create(admin: AdminClient, missing: list[TopicState], settings: Settings, timeout: float) -> None:
-    from confluent_kafka import KafkaError, KafkaException
+def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
+    """The topic of the stream's ticks, made when missing. Old ticks are worth nothing and soon deleted.
+
+    Raises:
+        ClusterUnavailable, NotAllowed, TopicsNotCreated: as :func:`ensure_topics`.
+    """
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = settings.topics.ticks
+    if identify(settings.kafka, [name]).get(name) is not None:
+        return
+    config = {"cleanup.policy": "delete", "retention.ms": str(_TICKS_MS)}
+    copies = settings.topics.replication_factor
+    new = NewTopic(name, num_partitions=1, replication_factor=copies, config=config)
+    _create(AdminClient(confluent_config(settings.kafka)), [new], settings, timeout)
+
+
+def _new(state: TopicState, settings: TopicSettings) -> NewTopic:
     from confluent_kafka.admin import NewTopic
 
-    new = [
-        NewTopic(
-            state.name,
-            num_partitions=settings.topics.partitions,
-            replication_factor=settings.topics.replication_factor,
-            config={
-                "cleanup.policy": state.wanted_cleanup_policy,
-                "max.message.bytes": str(MAX_MESSAGE_BYTES),
-            },
-        )
-        for state in missing
-    ]
+    return NewTopic(
+        state.name,
+        num_partitions=settings.partitions,
+        replication_factor=settings.replication_factor,
+        config={"cleanup.policy": state.wanted_cleanup_policy, "max.message.bytes": str(MAX_MESSAGE_BYTES)},
+    )
+
+
+def _create(admin: AdminClient, new: list[NewTopic], settings: Settings, timeout: float) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for name, result in results.items():
         try:

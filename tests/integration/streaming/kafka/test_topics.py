@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.topics import TopicMisconfigured, describe_topics, ensure_topics
+from streaming.kafka.identity import identify
+from streaming.kafka.topics import TopicMisconfigured, describe_topics, ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
 from tests.support.kafka import Kafka, eventually, unique
 
@@ -33,6 +34,16 @@ def test_made_once_with_the_cleanup_policies_of_the_contract(settings: Settings)
         (f"{prefix}rebalance.membership-dlt", "delete", 4),
     }
     assert ensure_topics(settings) == made == describe_topics(settings)
+
+
+def test_the_ticks_topic_is_made_once_and_left_as_it_is(settings: Settings) -> None:
+    name = settings.topics.ticks
+    ensure_ticks(settings)
+    eventually(lambda: identify(settings.kafka, [name])[name] is not None)
+    made = identify(settings.kafka, [name])
+    assert made[name].partitions == 1  # type: ignore[union-attr]
+    ensure_ticks(settings)
+    assert identify(settings.kafka, [name]) == made
 
 
 def test_a_wrong_cleanup_policy_is_refused_with_the_way_out(settings: Settings) -> None:
