@@ -57,7 +57,9 @@ def _explained(found: Group, reasons: _Reasons, member: Member) -> Explanation:
     change = diff(owned, {name: sorted(partitions) for name, partitions in share.items() if partitions})
     decided: dict[tuple[str, str, str], list[int]] = {}
     for name, partition, kept in _after(change):
-        rule, why = reasons.given(member, name, partition, kept=kept)
+        rule, why = reasons.flawed(member, name, partition) or reasons.given(
+            member, name, partition, kept=kept
+        )
         decided.setdefault((rule, name, why), []).append(partition)
     for name, partitions in change.revoked.items():
         for partition in partitions:
@@ -90,6 +92,19 @@ class _Reasons:
         """Why the member holds it after."""
         raise NotImplementedError
 
+    def flawed(self, member: Member, topic: str, partition: int) -> tuple[str, str] | None:
+        """Why the member holds what nobody should, None when all is well: sticky where a topic has shrunk."""
+        count = self.found.count(topic)
+        if partition >= count:
+            return "no-such-partition", f"{topic} has {count} partitions; this assignor keeps what was owned"
+        holders = self.found.holders.get(topic, {}).get(partition, ())
+        others = ", ".join(other for other in holders if other != member.member_id)
+        if others:
+            return "given-twice", (
+                f"{others} has it as well: this assignor loses count behind an owned partition that does not exist"
+            )
+        return None
+
     def lost(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
         """Why the member holds it no more."""
         found = self.found
@@ -98,7 +113,7 @@ class _Reasons:
         if not found.count(topic):
             return "no-metadata", f"{topic} has no metadata: deleted, or not visible"
         if partition >= found.count(topic):
-            return "no-such-partition", f"{topic} has {found.count(topic)} partitions"
+            return "no-such-partition", f"{topic} has {found.count(topic)} partitions: dropped"
         return self.taken(member, topic, partition)
 
     def taken(self, member: Member, topic: str, partition: int) -> tuple[str, str]:

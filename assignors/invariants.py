@@ -90,6 +90,17 @@ class Group:
         return found
 
     @cached_property
+    def holders(self) -> dict[str, dict[int, list[str]]]:
+        """Topic → partition → all that hold it after: one, where the assignment is sound."""
+        found: dict[str, dict[int, list[str]]] = {}
+        for member, share in self.assignment.items():
+            for name, partitions in share.items():
+                by_partition = found.setdefault(name, {})
+                for partition in partitions:
+                    by_partition.setdefault(partition, []).append(member)
+        return found
+
+    @cached_property
     def claims(self) -> dict[str, dict[int, list[str]]]:
         """Topic → partition → who owned it before, by the highest generation that claims it."""
         generations = {member.member_id: member.generation for member in self.members}

@@ -20,6 +20,7 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     """Every member's share in this round; what changes hands is in no one's.
 
     Raises:
-        InvalidGroup: see ``assignors.classic.group.checked``; or an owned partition does not exist.
+        InvalidGroup: see ``assignors.classic.group.checked``; or a negative partition is owned, or so many that do
+            not exist that others find no place.
     """
     return balanced(topics, members, withhold=True)

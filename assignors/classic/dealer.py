@@ -43,7 +43,7 @@ class Dealer:
                 continue
             for place, partition in zip(turn, partitions, strict=True):
                 share = shares[place]
-                share[name] = sorted((*share[name], partition)) if name in share else (partition,)
+                share[name] = sorted({*share[name], partition}) if name in share else (partition,)
 
     def give(self, pairs: Iterable[tuple[int, int]], name: str) -> None:
         """Partitions of a topic, ascending, each to the member (place) behind it."""
@@ -55,4 +55,4 @@ class Dealer:
                 given.setdefault(place, []).append(partition)
         for place, partitions in given.items():
             share = self.shares[place]
-            share[name] = sorted((*share[name], *partitions)) if name in share else partitions
+            share[name] = sorted({*share[name], *partitions}) if name in share else partitions

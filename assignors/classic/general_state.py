@@ -28,6 +28,7 @@ class State:
         potential: of each topic, how many subscribe, a member that lists it twice counted twice.
         claims: of each topic that is owned, who owned each partition before, subscribed to it or not.
         revoked: someone owned what it doesn't subscribe to any more, or a partition outside its rack.
+        stuck: of each topic, partitions that stay with a member whatever else becomes of them, and its rank.
     """
 
     group: Group
@@ -39,6 +40,7 @@ class State:
     racks: Racks | None
     claims: dict[str, list[int]] = field(default_factory=dict)
     revoked: bool = False
+    stuck: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def free(self) -> dict[str, list[int]]:
         """The partitions without an owner, of each topic that has some."""
@@ -51,7 +53,11 @@ class State:
     def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
         """The shares by place; ``withhold`` leaves out what someone else claims and its owner did not."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
-        changed = {name: owners for name, owners in self.owners.items() if owners != self.claims.get(name)}
+        changed = {
+            name: owners
+            for name, owners in self.owners.items()
+            if owners != self.claims.get(name) or name in owned.beyond
+        }
         for share, before in zip(shares, owned.shares, strict=True):
             for name, partitions in before.items():
                 if name not in changed:
@@ -66,6 +72,8 @@ class State:
                         given[owner].append(partition)
                     else:
                         given[owner] = [partition]
+            for partition, owner in self.stuck.get(name, {}).items():
+                given[owner] = sorted({partition, *given.get(owner, ())})
             for owner, partitions in given.items():
                 by_rank[owner][name] = partitions
         return shares
@@ -78,7 +86,10 @@ class State:
         else:
             pairs = enumerate(zip(self.owners[name], claims, strict=True))
             skip = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
+            skip -= self.stuck.get(name, {}).keys()  # nobody has to give those up
         for partition, places in owned.contested.get(name, {}).items():
+            if partition >= len(self.owners[name]):
+                continue
             if self.places[self.owners[name][partition]] in places:
                 skip.discard(partition)
             else:
@@ -103,7 +114,27 @@ def read_state(group: Group, members: Sequence[Member], owned: Owned, racks: Rac
     state = State(group, places, [0] * len(members), owners, of_topic, potential, racks)
     for rank, place in enumerate(places):
         _keep(state, rank, ranked[rank], owned.shares[place])
+    _lose_count(state)
     return state
+
+
+def _lose_count(state: State) -> None:
+    """What Java makes of partitions that do not exist: it keeps them, and loses count of the free ones behind.
+
+    ``getUnassignedPartitions`` walks through all partitions beside the sorted owned ones and waits for the next
+    owned one to come up. One that does not exist never does: what is owned of the topics behind it is free as well,
+    and stays with its owner all the same.
+    """
+    if not state.stuck:
+        return
+    names = list(state.owners)
+    first = min(names.index(name) for name in state.stuck)
+    for name in names[first + 1 :]:
+        owners = state.owners[name]
+        for partition, owner in enumerate(owners):
+            if owner != NO_ONE:
+                state.stuck.setdefault(name, {})[partition] = owner
+                owners[partition] = NO_ONE
 
 
 def _keep(state: State, rank: int, member: Member, share: Share) -> None:
@@ -115,13 +146,17 @@ def _keep(state: State, rank: int, member: Member, share: Share) -> None:
         if claims is None:
             claims = state.claims[name] = [NO_ONE] * len(owners)
         for partition in partitions:
-            claims[partition] = rank
+            if partition < len(owners):
+                claims[partition] = rank
         if name not in topics:
             state.revoked = True
             continue
         for partition in partitions:
             if state.racks is not None and state.racks.mismatch(place, name, partition):
                 state.revoked = True
-            else:
+                continue
+            state.loads[rank] += 1
+            if partition < len(owners):
                 owners[partition] = rank
-                state.loads[rank] += 1
+            else:
+                state.stuck.setdefault(name, {})[partition] = rank

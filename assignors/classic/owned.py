@@ -3,6 +3,9 @@
 Claims on topics that no one subscribes to, or without metadata, are dropped. A partition claimed twice belongs to
 the claim of the higher generation; two claims of one generation leave it without an owner and marked doubly claimed
 (a third claim of a higher generation still takes it). Claims are read in the map order of the members.
+
+A claim may go beyond a topic's count: the topic was made again with fewer partitions. Java does not look; what
+becomes of it is said where the shares are built.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ class Owned:
         partitions: of each topic, all that are owned, in no order.
         contested: of each topic, who claims the partitions that several claims name (places, in map order).
         doubly: ``(topic, partition)`` claimed twice in one generation.
+        beyond: topics of which more is claimed than exists.
     """
 
     shares: list[Share]
@@ -34,6 +38,7 @@ class Owned:
     partitions: dict[str, list[int]]
     contested: dict[str, dict[int, list[int]]] = field(default_factory=dict)
     doubly: set[tuple[str, int]] = field(default_factory=set)
+    beyond: set[str] = field(default_factory=set)
 
     def take(self, place: int, name: str, partitions: Container[int]) -> None:
         """Take partitions of a topic from a share; ``self.partitions`` stays as it was read."""
@@ -50,7 +55,7 @@ def read_owned(group: Group, members: Sequence[Member]) -> Owned:
     """The claims of ``members`` (in map order), settled; O(owned).
 
     Raises:
-        InvalidGroup: a claimed partition does not exist.
+        InvalidGroup: a claimed partition is negative.
     """
     partitions: dict[str, list[int]] = {name: [] for name in group.counts}
     shares: list[Share] = []
@@ -74,8 +79,10 @@ def read_owned(group: Group, members: Sequence[Member]) -> Owned:
     for name, claims in partitions.items():
         if not claims:
             continue
-        if min(claims) < 0 or max(claims) >= group.counts[name]:
-            raise _no_such_partition(group, name)
+        if min(claims) < 0:
+            raise _negative(group, name)
+        if max(claims) >= group.counts[name]:
+            owned.beyond.add(name)
         if len(set(claims)) != len(claims):
             _settle(owned, name, members)
     return owned
@@ -93,17 +100,14 @@ def _cleaned(owned: Share, known: Mapping[str, object]) -> Share:
     return {name: sorted(claimed) for name, claimed in owned.items() if claimed and name in known}
 
 
-def _no_such_partition(group: Group, name: str) -> InvalidGroup:
-    count = group.counts[name]
+def _negative(group: Group, name: str) -> InvalidGroup:
     member, partition = next(
         (member.member_id, partition)
         for member in group.members
         for partition in member.owned.get(name, ())
-        if not 0 <= partition < count
+        if partition < 0
     )
-    return InvalidGroup(
-        f"members.{member}.owned.{name}: partition {partition} does not exist; {name} has {count} partitions"
-    )
+    return InvalidGroup(f"members.{member}.owned.{name}: partition {partition} is negative")
 
 
 def _settle(owned: Owned, name: str, members: Sequence[Member]) -> None:

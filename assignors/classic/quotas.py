@@ -56,7 +56,7 @@ class Quotas:
         """Who gets each of the ``count`` free partitions, in order.
 
         Round-robin over ``under``: who reaches the floor leaves the circle and queues up behind ``exact``; then one
-        each from the front of that queue.
+        each from the front of that queue. Fewer than ``count`` when there is no more room.
         """
         order: list[int] = []
         circle = self.under

@@ -30,9 +30,10 @@ class Racks:
         return self._of_topic[name]
 
     def mismatch(self, place: int, name: str, partition: int) -> bool:
-        """Whether the member has a rack and the partition is not in it."""
+        """Whether the member has a rack and the partition, if there is one, is not in it."""
         rack = self.of_member[place]
-        return rack is not None and rack not in self._of_topic[name][partition]
+        racks = self._of_topic[name]
+        return rack is not None and (partition >= len(racks) or rack not in racks[partition])
 
     def members_near(self, racks: Sequence[str]) -> int:
         """How many members there are in these racks."""

@@ -30,7 +30,7 @@ class Rebalancer:
         self._previous = _previous_owners(members, state)
         self._loads = Loads(state.loads)
         self._movements = Movements()
-        self._astray = False
+        self._astray = bool(state.stuck)
         self._balance_known = (-1, False)
         masks: dict[int, int] = {}
         self._masks: dict[str, int] = {}
@@ -118,7 +118,8 @@ class Rebalancer:
         """``isBalanced``: no one could take a partition from someone with at least two more.
 
         Java asks before every partition. It matters only once a partition may go, or has gone, to a previous owner
-        that no longer subscribes (*astray*): every other move is itself the proof that it answers no.
+        that no longer subscribes (*astray*), or stays with one whatever happens (``State.stuck``): every other move
+        is itself the proof that it answers no.
         """
         loads = self._loads
         if self._balance_known[0] != loads.version:
@@ -129,12 +130,30 @@ class Rebalancer:
             self._balance_known = (
                 loads.version,
                 all(
-                    not hungry or max(map(loads.of.__getitem__, set(owners))) <= loads.least(hungry) + 1
+                    self._nothing_to_take(name, owners, self._masks[name] & ~sated)
                     for name, owners in self._movable.items()
-                    for hungry in (self._masks[name] & ~sated,)
                 ),
             )
         return self._balance_known[1]
+
+    def _nothing_to_take(self, name: str, owners: Sequence[int], hungry: int) -> bool:
+        """Whether no member in ``hungry`` has two fewer than another that holds a partition of this topic."""
+        if not hungry:
+            return True
+        loads = self._loads
+        least = loads.least(hungry)
+        stuck = self._state.stuck.get(name)
+        if not stuck:
+            return max(map(loads.of.__getitem__, set(owners))) <= least + 1
+        places = self._state.places
+        for partition, owner in enumerate(owners):
+            # Of two that hold it, Java finds the one behind in map order; neither could take it.
+            also = stuck.get(partition, owner)
+            takers = hungry & ~(1 << owner | 1 << also)
+            seen = max(owner, also, key=places.__getitem__)
+            if takers and loads.of[seen] > loads.least(takers) + 1:
+                return False
+        return True
 
 
 def _room(state: State, members: Sequence[Member]) -> list[int]:
@@ -156,7 +175,8 @@ def _room(state: State, members: Sequence[Member]) -> list[int]:
 
 def _frozen(state: State, room: Sequence[int], movable: Mapping[str, Sequence[int]]) -> set[int]:
     """Who has all it could have, and nothing that could go elsewhere."""
-    busy = set[int]().union(*movable.values())
+    stuck = (owners.values() for name, owners in state.stuck.items() if name in movable)
+    busy = set[int]().union(*movable.values(), *stuck)
     return {rank for rank, load in enumerate(state.loads) if load >= room[rank] and rank not in busy}
 
 

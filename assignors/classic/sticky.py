@@ -30,7 +30,8 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     over. Where it moves partitions round in circles for ever, the first repetition ends it.
 
     Raises:
-        InvalidGroup: see ``assignors.classic.group.checked``; or an owned partition does not exist.
+        InvalidGroup: see ``assignors.classic.group.checked``; or a negative partition is owned, or so many that do
+            not exist that others find no place.
     """
     return balanced(topics, members, withhold=False)
 

@@ -18,6 +18,7 @@ from assignors.classic.owned import Owned
 from assignors.classic.quotas import Quotas
 from assignors.classic.racks import Racks
 from assignors.classic.sticky_uniform_racks import give_near
+from assignors.errors import InvalidGroup
 from assignors.java import in_string_order
 from assignors.model import Member, Share
 
@@ -31,6 +32,9 @@ def build(
     """The shares by place; ``members`` in map order.
 
     ``withhold`` leaves out what another member has to revoke first, and what was doubly claimed.
+
+    Raises:
+        InvalidGroup: members keep so many partitions that do not exist that others find no place.
     """
     _disown_doubly_claimed(owned)
     lost: Lost = {}
@@ -39,12 +43,16 @@ def build(
     names = in_string_order(group.counts)
     quotas = Quotas.of(sum(group.counts.values()), len(members))
     _keep(members, owned, quotas, {name: rank for rank, name in enumerate(names)}, lost)
-    free = [(name, parts) for name in names if (parts := _free(group.counts[name], name, owned, lost))]
+    free = _free_partitions(group, names, owned, lost)
     quotas.sort(id_keys(members))
     dealer = Dealer(owned.shares, lost, owned.doubly, withhold=withhold)
     if racks is not None:
         free = give_near(free, racks, quotas, owned.sizes, dealer)
-    dealer.deal(free, quotas.receivers(owned.sizes, sum(len(parts) for _, parts in free)))
+    left = sum(len(parts) for _, parts in free)
+    receivers = quotas.receivers(owned.sizes, left)
+    if len(receivers) < left:  # members' shares are full of what does not exist
+        raise _no_room(group, owned)
+    dealer.deal(free, receivers)
     return dealer.shares
 
 
@@ -92,10 +100,45 @@ def _surplus(share: Share, keep: int, ranks: dict[str, int]) -> dict[str, set[in
     return surplus
 
 
+def _no_room(group: Group, owned: Owned) -> InvalidGroup:
+    told = ", ".join(
+        f"{name} has {group.counts[name]}, {max(owned.partitions[name])} is owned"
+        for name in sorted(owned.beyond)
+    )
+    return InvalidGroup(
+        f"members: they own partitions that do not exist ({told}, counted from 0) and keep so many of them that "
+        "others find no place; Kafka's assignor fails with IllegalStateException"
+    )
+
+
+def _free_partitions(
+    group: Group, names: Sequence[str], owned: Owned, lost: Lost
+) -> list[tuple[str, Sequence[int]]]:
+    """The partitions of each topic that are given out.
+
+    Java walks through all partitions beside the sorted kept ones and waits for the next kept one to come up. One
+    that does not exist never does: all partitions of the topics behind it are given out, the kept ones once more.
+    """
+    free = []
+    lost_count = False
+    for name in names:
+        count = group.counts[name]
+        parts = range(count) if lost_count else _free(count, name, owned, lost)
+        if parts:
+            free.append((name, parts))
+        if name in owned.beyond:
+            gone = lost.get(name, {})
+            lost_count = lost_count or any(p >= count and p not in gone for p in owned.partitions[name])
+    return free
+
+
 def _free(count: int, name: str, owned: Owned, lost: Lost) -> Sequence[int]:
     """The partitions of a topic that no one has, ascending."""
     kept = owned.partitions[name]
     gone = lost.get(name, {})
+    if name in owned.beyond:
+        kept = [partition for partition in kept if partition < count]
+        gone = {partition: place for partition, place in gone.items() if partition < count}
     if not kept:
         return range(count)
     if len(kept) == count:

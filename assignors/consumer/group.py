@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignors.errors import InvalidGroup
@@ -72,22 +72,27 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> Group:
     return Group([by_id[name] for name in in_hash_order(list(by_id))], known, ids)
 
 
-def taken(group: Group) -> dict[str, bytearray]:
+def taken(group: Group, subscribed: Sequence[Container[str]]) -> dict[str, bytearray]:
     """Every topic's partitions that someone owns: 1 at their place. Topics that nobody owns are left out.
 
+    ``subscribed`` are the topics of each of ``group.members``: what a member owns of others may go beyond a topic's
+    count, as nobody looks at it.
+
     Raises:
-        InvalidGroup: an owned partition does not exist, or two members own it: a target assignment has neither.
+        InvalidGroup: an owned partition does not exist, or two members own it: a target assignment has neither, and
+            Kafka's assignor fails with either.
     """
     marks: dict[str, bytearray] = {}
     sizes: dict[str, int] = {}
-    for member in group.members:
-        for name, partitions in member.owned.items():
+    for member, wanted in zip(group.members, subscribed, strict=True):
+        for name, claimed in member.owned.items():
             mark = marks.get(name)
             if mark is None:
                 if name not in group.topics:
                     continue
                 mark = marks[name] = bytearray(group.topics[name].partitions)
                 sizes[name] = 0
+            partitions = claimed if name in wanted else [p for p in claimed if p < len(mark)]
             sizes[name] += len(partitions)
             if isinstance(partitions, range) and partitions.step == 1:
                 if partitions and (partitions.start < 0 or partitions.stop > len(mark)):
@@ -107,7 +112,8 @@ def taken(group: Group) -> dict[str, bytearray]:
 def _missing(member: Member, name: str, partitions: Sequence[int], size: int) -> InvalidGroup:
     wrong = next(partition for partition in partitions if not 0 <= partition < size)
     return InvalidGroup(
-        f"members.{member.member_id}.owned.{name}: partition {wrong} does not exist; {name} has {size}"
+        f"members.{member.member_id}.owned.{name}: partition {wrong} does not exist; {name} has {size}; "
+        "Kafka's assignor fails with it"
     )
 
 

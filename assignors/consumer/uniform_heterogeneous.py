@@ -28,8 +28,8 @@ def assign(group: Group, members: Sequence[Member]) -> Assignment:
     Raises:
         InvalidGroup: an owned partition does not exist, or two members own it.
     """
-    owned = taken(group)
     known = subscriptions(group, group.members)
+    owned = taken(group, known.of_member)
     load = Load([{} for _ in members])
     for index, member in enumerate(group.members):
         if member.owned:
@@ -58,8 +58,10 @@ def _keep(
                 share[name] = partitions if isinstance(partitions, range) else sorted(partitions)
                 load.sizes[index] += len(partitions)
         elif name in group.topics:
+            mark = owned[name]
             for partition in partitions:
-                owned[name][partition] = 0
+                if partition < len(mark):
+                    mark[partition] = 0
 
 
 def _order(group: Group, name: str, audience: Audience) -> tuple[float, int, tuple[int, int]]:

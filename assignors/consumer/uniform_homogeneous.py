@@ -33,13 +33,13 @@ def assign(group: Group, members: Sequence[Member]) -> Assignment:
     if not members:
         return answer
     names = group.in_topic_id_order(group.members[0])
-    owned = taken(group)
+    subscribed = dict.fromkeys(names)
+    owned = taken(group, [subscribed] * len(members))
     waiting: list[_Run] = [
         (name, run) for name in names for run in free(owned.get(name), group.topics[name].partitions)
     ]
     total = sum(group.topics[name].partitions for name in names)
     least, extras = divmod(total, len(members))
-    subscribed = dict.fromkeys(names)
     unfilled: list[tuple[_Share, int]] = []
     for left, member in zip(range(len(members), 0, -1), group.members, strict=True):
         share = _kept(member, subscribed) if member.owned else {}

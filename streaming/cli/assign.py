@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, MaxLineBytes, Table, offline
-
-app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
+from streaming.cli.options import Json, MaxLineBytes, Table, command, offline
 
 
-@app.callback(
-    epilog="""Example: echo '{"assignor": "range", "topics": {"t0": {"partitions": 3}}, "members": """
-    """[{"memberId": "c1", "topics": ["t0"]}, {"memberId": "c2", "topics": ["t0"]}]}' | rebalance-monitor assign"""
+@command(
+    """Example: echo '{"assignor": "range", "topics": {"t0": {"partitions": 3}}, "members": """
+    """[{"memberId": "c1", "topics": ["t0"]}, {"memberId": "c2", "topics": ["t0"]}]}' | rebalance-monitor assign""",
+    subcommand_metavar="< FILE",
 )
 @offline
 def assign(

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, offline
-
-app = typer.Typer(invoke_without_command=True)
+from streaming.cli.options import Json, command, offline
 
 
-@app.callback(
-    epilog="Example: rebalance-monitor broker --port 9092 --data-dir ./kafka "
+@command(
+    "Example: rebalance-monitor broker --port 9092 --data-dir ./kafka "
     "--property offsets.topic.num.partitions=50"
 )
 @offline

@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, MaxLineBytes, Table, offline
-
-app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
+from streaming.cli.options import Json, MaxLineBytes, Table, command, offline
 
 
-@app.callback(
-    epilog="""Example: echo '{"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}' """
-    """| rebalance-monitor check --table"""
+@command(
+    """Example: echo '{"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}' """
+    """| rebalance-monitor check --table""",
+    subcommand_metavar="< FILE",
 )
 @offline
 def check(

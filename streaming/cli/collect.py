@@ -6,14 +6,10 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import CoordinatorLogs, MetricsHost, MetricsPort, Session, long_running
-
-app = typer.Typer(invoke_without_command=True)
+from streaming.cli.options import CoordinatorLogs, MetricsHost, MetricsPort, Session, command, long_running
 
 
-@app.callback(
-    epilog="Example: rebalance-monitor collect --bootstrap-servers kafka:9092 --include-group 'orders.*'"
-)
+@command("Example: rebalance-monitor collect --bootstrap-servers kafka:9092 --include-group 'orders.*'")
 @long_running
 def collect(
     session: Session,

@@ -11,12 +11,12 @@ from streaming.cli.options import Json, connected
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-app = typer.Typer(
+config = typer.Typer(
     no_args_is_help=True, epilog="Example: rebalance-monitor config check --bootstrap-servers kafka:9092"
 )
 
 
-@app.command(epilog="Example: rebalance-monitor config show --config monitor.toml")
+@config.command(epilog="Example: rebalance-monitor config show --config monitor.toml")
 @connected
 def show(settings: Settings, *, as_json: Json = False) -> None:
     """Print every setting as it is in force, as TOML; secrets are masked."""
@@ -31,7 +31,7 @@ def show(settings: Settings, *, as_json: Json = False) -> None:
         say(line)
 
 
-@app.command(epilog="Example: rebalance-monitor config check --config monitor.toml")
+@config.command(epilog="Example: rebalance-monitor config check --config monitor.toml")
 @connected
 def check(settings: Settings) -> None:
     """Read the settings, connect with them, and name the first thing that is wrong."""

@@ -9,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Session, long_running
-
-app = typer.Typer(invoke_without_command=True)
+from streaming.cli.options import Session, command, long_running
 
 _Elsewhere = Annotated[
     str | None,
@@ -24,7 +22,7 @@ _Elsewhere = Annotated[
 ]
 
 
-@app.callback(epilog="Example: rebalance-monitor demo --duration 60 --json | jq -c .cause")
+@command("Example: rebalance-monitor demo --duration 60 --json | jq -c .cause")
 @partial(long_running, bootstrap_servers=_Elsewhere)
 def demo(
     session: Session,

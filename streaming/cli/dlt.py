@@ -12,14 +12,14 @@ from streaming.cli.options import Json, connected
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-app = typer.Typer(no_args_is_help=True, epilog="Example: rebalance-monitor dlt list --json | jq .message")
+dlt = typer.Typer(no_args_is_help=True, epilog="Example: rebalance-monitor dlt list --json | jq .message")
 
 
 class NothingToResubmit(BadInput):
     """Name what to send again: PARTITION:OFFSET …, or --all."""
 
 
-@app.command("list", epilog="Example: rebalance-monitor dlt list --bootstrap-servers kafka:9092")
+@dlt.command("list", epilog="Example: rebalance-monitor dlt list --bootstrap-servers kafka:9092")
 @connected
 def list_(settings: Settings, *, as_json: Json = False) -> None:
     """What could not be used, and why."""
@@ -37,7 +37,7 @@ def list_(settings: Settings, *, as_json: Json = False) -> None:
         write(letter)
 
 
-@app.command(epilog="Example: rebalance-monitor dlt resubmit 0:17 2:4 --bootstrap-servers kafka:9092")
+@dlt.command(epilog="Example: rebalance-monitor dlt resubmit 0:17 2:4 --bootstrap-servers kafka:9092")
 @connected
 def resubmit(
     settings: Settings,

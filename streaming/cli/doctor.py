@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli.options import Json, connected
+from streaming.cli.options import Json, command, connected
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-app = typer.Typer(invoke_without_command=True)
 
-
-@app.callback(epilog="Example: rebalance-monitor doctor --bootstrap-servers kafka:9092 --checkpoint ./state")
+@command("Example: rebalance-monitor doctor --bootstrap-servers kafka:9092 --checkpoint ./state")
 @connected
 def doctor(
     settings: Settings,

@@ -20,7 +20,7 @@ from streaming.process.plain import warn
 if TYPE_CHECKING:
     import typer
 
-#: Command → what `--help` says of it. The module of the same name in this package holds ``app``.
+#: Command → what `--help` says of it. A module of the same name holds its Typer, by that name, too.
 COMMANDS: dict[str, str] = {
     "demo": "Watch real rebalances on this machine: broker, consumers, Spark, diffs.",
     "run": "Collector, Spark job and feed against your cluster, in one process group.",
@@ -54,6 +54,11 @@ def _nothing() -> None:
     """Stands for a command that is listed but not called."""
 
 
+def _app_of(command: str) -> typer.Typer:
+    app: typer.Typer = getattr(import_module(f"streaming.cli.{command}"), command)
+    return app
+
+
 def build(called: str | None) -> typer.Typer:
     """The command line with every command listed and only ``called`` imported: `--help` stays instant."""
     import typer
@@ -73,7 +78,7 @@ def build(called: str | None) -> typer.Typer:
     app.callback()(root)
     for name, help_line in COMMANDS.items():
         if name == called:
-            app.add_typer(import_module(f"streaming.cli.{name}").app, name=name, help=help_line)
+            app.add_typer(_app_of(name), name=name, help=help_line)
         else:
             app.command(name, help=help_line)(_nothing)
     return app
@@ -83,7 +88,7 @@ def _said_of(called: str | None, message: str) -> str:
     """What a command without commands of its own says of a word too many, such as a file's name."""
     if called not in COMMANDS or not message.startswith("No such command"):
         return message
-    if import_module(f"streaming.cli.{called}").app.registered_commands:
+    if _app_of(called).registered_commands:
         return message
     word = message.removeprefix("No such command ").rstrip(".")
     return f"Unexpected argument {word}: `{called}` takes options only; see rebalance-monitor {called} --help"

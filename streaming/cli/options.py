@@ -64,6 +64,26 @@ _LOG: Mapping[str, tuple[Any, Any]] = {"log_format": (LogFormat, "text")}
 _VERBOSE: Mapping[str, tuple[Any, Any]] = {"verbose": (Verbose, False)}
 
 
+def command(
+    epilog: str, *, subcommand_metavar: str | None = None, interspersed: bool = False
+) -> Callable[[Callable[..., None]], typer.Typer]:
+    """Makes a function a command of one word; more may be added to it.
+
+    Args:
+        epilog: stands below the options in its help: an example.
+        subcommand_metavar: what stands behind the options in its usage.
+        interspersed: it has an argument, and options may stand before and after that.
+    """
+
+    def made(function: Callable[..., None]) -> typer.Typer:
+        app = typer.Typer(invoke_without_command=True, subcommand_metavar=subcommand_metavar)
+        settings = {"allow_interspersed_args": True} if interspersed else None
+        app.callback(epilog=epilog, context_settings=settings)(function)
+        return app
+
+    return made
+
+
 @dataclass(frozen=True)
 class Session:
     """What a long-running command was started with."""

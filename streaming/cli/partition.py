@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from streaming.cli.options import MaxLineBytes, offline
-
-app = typer.Typer(invoke_without_command=True, subcommand_metavar="< FILE")
+from streaming.cli.options import MaxLineBytes, command, offline
 
 
-@app.callback(epilog="Example: printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")
+@command(
+    "Example: printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6",
+    subcommand_metavar="< FILE",
+)
 @offline
 def partition(
     *,

@@ -6,14 +6,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from streaming.cli.options import Json, Table, offline
-
-app = typer.Typer(invoke_without_command=True, subcommand_metavar="")
+from streaming.cli.options import Json, Table, command, offline
 
 
-@app.callback(
-    epilog="Example: rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 "
-    "--start-index 0"
+@command(
+    "Example: rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 "
+    "--start-index 0",
+    subcommand_metavar="",
 )
 @offline
 def place(

@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Group, Json, Session, long_running
-
-app = typer.Typer(invoke_without_command=True)
+from streaming.cli.options import Group, Json, Session, command, long_running
 
 
-@app.callback(epilog="Example: rebalance-monitor replay --group orders --check")
+@command("Example: rebalance-monitor replay --group orders --check")
 @long_running
 def replay(
     session: Session,

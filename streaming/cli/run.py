@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import CoordinatorLogs, Session, long_running
-
-app = typer.Typer(invoke_without_command=True)
+from streaming.cli.options import CoordinatorLogs, Session, command, long_running
 
 
-@app.callback(epilog="Example: rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")
+@command("Example: rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")
 @long_running
 def run(
     session: Session,

@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Session, long_running
-
-app = typer.Typer(invoke_without_command=True)
+from streaming.cli.options import Session, command, long_running
 
 
-@app.callback(epilog="Example: rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
+@command("Example: rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
 @long_running
 def serve(
     session: Session,

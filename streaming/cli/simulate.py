@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import offline
-
-app = typer.Typer(invoke_without_command=True, subcommand_metavar="")
+from streaming.cli.options import command, offline
 
 
-@app.callback(
-    # A command with an argument: options may stand before and after it.
-    context_settings={"allow_interspersed_args": True},
-    epilog="Example: rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative --svg a.svg",
+@command(
+    "Example: rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative --svg a.svg",
+    subcommand_metavar="",
+    interspersed=True,
 )
 @offline
 def simulate(

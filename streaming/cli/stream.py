@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import Group, Json, MetricsHost, MetricsPort, Session, long_running, offline
+from streaming.cli.options import (
+    Group,
+    Json,
+    MetricsHost,
+    MetricsPort,
+    Session,
+    command,
+    long_running,
+    offline,
+)
 
 
 class OnDataLoss(StrEnum):
@@ -24,12 +33,7 @@ class NoCheckpoint(BadInput):
     """`stream` was not told where its checkpoint is."""
 
 
-app = typer.Typer(invoke_without_command=True)
-
-
-@app.callback(
-    epilog="Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor"
-)
+@command("Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
 @long_running
 def stream(
     session: Session,
@@ -110,7 +114,9 @@ def stream(
         run(settings, options, stop, report)
 
 
-@app.command("inspect-state", epilog="Example: rebalance-monitor stream inspect-state --checkpoint ./state")
+@stream.command(
+    "inspect-state", epilog="Example: rebalance-monitor stream inspect-state --checkpoint ./state"
+)
 @offline
 def inspect_state(
     *,

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli.options import Json, connected
+from streaming.cli.options import Json, command, connected
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-app = typer.Typer(invoke_without_command=True)
 
-
-@app.callback(epilog="Example: rebalance-monitor topics --create --bootstrap-servers kafka:9092")
+@command("Example: rebalance-monitor topics --create --bootstrap-servers kafka:9092")
 @connected
 def topics(
     settings: Settings,

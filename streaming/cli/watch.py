@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Group, Json, Session, long_running
-
-app = typer.Typer(invoke_without_command=True)
+from streaming.cli.options import Group, Json, Session, command, long_running
 
 
-@app.callback(epilog="Example: rebalance-monitor watch --group orders --from-beginning --json | jq .moved")
+@command("Example: rebalance-monitor watch --group orders --from-beginning --json | jq .moved")
 @long_running
 def watch(
     session: Session,

@@ -25,11 +25,15 @@ RACKS = ["r0", "r1", "r2", "r3"]
 
 
 class Groups:
-    """Random groups; ``topic_ids`` adds a Uuid to every topic, as the consumer protocol needs."""
+    """Random groups; ``topic_ids`` adds a Uuid to every topic, as the consumer protocol needs.
 
-    def __init__(self, seed: int, *, topic_ids: bool = False) -> None:
+    ``shrinking``: topics are made again with fewer partitions while members still own them all.
+    """
+
+    def __init__(self, seed: int, *, topic_ids: bool = False, shrinking: bool = False) -> None:
         self.random = random.Random(seed)
         self.topic_ids = topic_ids
+        self.shrinking = shrinking
 
     def fresh(self) -> Case:
         """A group that may never have rebalanced before, or claims whatever it likes."""
@@ -60,10 +64,11 @@ class Groups:
                     t: list(p) for t, p in assignment.get(member["memberId"], {}).items() if len(p)
                 }
                 member["generation"] = generation
+        changes = [self._join, self._join, self._leave, self._resubscribe, self._grow, self._vanish]
         for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
-            rng.choice([self._join, self._join, self._leave, self._resubscribe, self._grow, self._vanish])(
-                case
-            )
+            rng.choice(changes)(case)
+        if self.shrinking and rng.random() < 0.5:
+            self._shrink(case)
         if rng.random() < 0.1:
             rng.shuffle(case["members"])
         return case
@@ -176,6 +181,13 @@ class Groups:
         if topic.get("racks") is not None:
             topic["racks"] += [self._replicas(RACKS, 2) for _ in range(more)]
 
+    def _shrink(self, case: Case) -> None:
+        """Deleted and made again with fewer partitions, or none that are known yet."""
+        topic = self.random.choice(list(case["topics"].values()))
+        topic["partitions"] = self.random.randint(0, topic["partitions"])
+        if topic.get("racks") is not None:
+            topic["racks"] = topic["racks"][: topic["partitions"]]
+
     def _vanish(self, case: Case) -> None:
         topic = self.random.choice(list(case["topics"].values()))
         if self.random.random() < 0.2:
@@ -186,6 +198,17 @@ class Groups:
                 member["owned"] = {
                     name: p for name, p in member["owned"].items() if case["topics"][name]["partitions"]
                 }
+
+
+def owns_beyond(case: Case) -> bool:
+    """Whether someone owns a partition that the topic does not have."""
+    counts = {name: topic["partitions"] for name, topic in case["topics"].items()}
+    return any(
+        partition >= counts.get(name, 0) > 0
+        for member in case["members"]
+        for name, partitions in member["owned"].items()
+        for partition in partitions
+    )
 
 
 def rounds(

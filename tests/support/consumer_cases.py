@@ -12,10 +12,11 @@ class ConsumerGroups(Groups):
 
     Args:
         equal: whether all members subscribe to the same names (the homogeneous builder).
+        shrinking: as of :class:`Groups`; no coordinator sees that, a topic made again has another id.
     """
 
-    def __init__(self, seed: int, *, equal: bool) -> None:
-        super().__init__(seed, topic_ids=True)
+    def __init__(self, seed: int, *, equal: bool, shrinking: bool = False) -> None:
+        super().__init__(seed, topic_ids=True, shrinking=shrinking)
         self.equal = equal
 
     def fresh(self) -> Case:
@@ -34,17 +35,17 @@ class ConsumerGroups(Groups):
         elif len({frozenset(member["topics"]) for member in case["members"]}) == 1:
             case["members"].append(self._member("one-more", [], []))
             case["members"][-1]["memberId"] += f"-{self.random.getrandbits(32)}"
-        _one_owner(self.random, case)
+        _one_owner(self.random, case, beyond=self.shrinking)
         return case
 
 
-def _one_owner(rng: random.Random, case: Case) -> None:
+def _one_owner(rng: random.Random, case: Case, *, beyond: bool) -> None:
     owners: set[tuple[str, int]] = set()
     for member in rng.sample(case["members"], len(case["members"])):
         kept: dict[str, list[int]] = {}
         for name, partitions in member["owned"].items():
             mine = [p for p in partitions if (name, p) not in owners]
-            if case["topics"][name]["partitions"]:
+            if case["topics"][name]["partitions"] and not beyond:
                 mine = [p for p in mine if p < case["topics"][name]["partitions"]]
             owners.update((name, p) for p in mine)
             if mine:

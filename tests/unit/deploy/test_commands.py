@@ -21,7 +21,7 @@ def test_every_component_is_deployed_in_both_ways() -> None:
 @pytest.mark.parametrize("where", CASES)
 def test_the_command_takes_its_options(where: str) -> None:
     name, *options = CASES[where]
-    command = typer.main.get_command(import_module(f"streaming.cli.{name}").app)
+    command = typer.main.get_command(getattr(import_module(f"streaming.cli.{name}"), name))
     known = {
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     }

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from assignors.classic.user_data import decode_sticky, encode_sticky
+from assignors.errors import InvalidGroup
+from assignors.explain import explain
 from assignors.model import Member
 from assignors.registry import find
 from tests.oracle.driver import Oracle
-from tests.oracle.generator import Assignment, Case, Groups, rounds
+from tests.oracle.generator import Assignment, Case, Groups, owns_beyond, rounds
 from tests.support.groups import group_of, readable
 
 GOLDEN = Path(__file__).parents[3] / "golden/assignors/classic/oracle-4.3.1.jsonl"
@@ -51,6 +53,42 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
 
     done = rounds(Groups(seed), oracle_cases, answers)
     assert compared >= done * 0.99
+
+
+@pytest.mark.parametrize("seed", [4, 5, 6])
+@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+@pytest.mark.timeout(3600)
+def test_topics_made_again_with_fewer_partitions(
+    oracle: Callable[[str], Oracle], oracle_cases: int, name: str, seed: int
+) -> None:
+    """Members own what does not exist any more; where Java fails with its own check, we refuse."""
+    java = oracle("current")
+    assign = find("classic", name).assign
+    beyond = 0
+
+    def answers(batch: list[Case]) -> list[Assignment | None]:
+        nonlocal beyond
+        requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
+        given: list[Assignment | None] = []
+        for case, answer in zip(batch, java.ask(requests), strict=True):
+            beyond += owns_beyond(case)
+            theirs = answer.get("assignment")
+            given.append(theirs)
+            if theirs is None and answer["error"]["type"] in NO_ANSWER:
+                continue
+            topics, members = group_of(case)
+            try:
+                ours = assign(topics, members)
+            except InvalidGroup:
+                assert answer["error"]["type"] == "java.lang.IllegalStateException", json.dumps(case)
+                continue
+            assert readable(ours) == theirs, f"seed {seed}: {json.dumps(case)}"
+            explained = explain("classic", name, topics, members, ours)
+            assert all(one.decisions or not (one.owned or one.assigned) for one in explained.values())
+        return given
+
+    rounds(Groups(seed, shrinking=True), oracle_cases, answers)
+    assert beyond > oracle_cases / 40
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from assignors.errors import InvalidGroup
 from assignors.registry import find
 from tests.oracle.driver import Oracle
-from tests.oracle.generator import Assignment, Case, rounds
+from tests.oracle.generator import Assignment, Case, owns_beyond, rounds
 from tests.support.consumer_cases import ConsumerGroups
-from tests.support.groups import group_of
+from tests.support.groups import group_of, readable
 
 SEEDS = [41, 42, 43]
 
@@ -20,8 +21,7 @@ def compare(jvm: Oracle, assignor: str, cases: list[Case]) -> list[Assignment | 
     theirs = jvm.ask({**case, "family": "consumer", "assignor": assignor} for case in cases)
     for case, answer in zip(cases, theirs, strict=True):
         ours = find("consumer", assignor).assign(*group_of(case))
-        readable = {member: {t: list(p) for t, p in sorted(share.items())} for member, share in ours.items()}
-        assert {"assignment": readable} == answer, case
+        assert {"assignment": readable(ours)} == answer, case
     return [answer["assignment"] for answer in theirs]
 
 
@@ -36,6 +36,31 @@ def test_sequences(
         rounds(groups, oracle_cases, lambda batch: compare(oracle("current"), assignor, batch))
         == oracle_cases
     )
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["homogeneous", "heterogeneous"])
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_targets_beyond_the_count(
+    oracle: Callable[[str], Oracle], oracle_cases: int, assignor: str, equal: bool
+) -> None:
+    """No coordinator has such a target; range looks at none, uniform fails on it and we refuse."""
+    beyond = 0
+
+    def answers(batch: list[Case]) -> list[Assignment | None]:
+        nonlocal beyond
+        theirs = oracle("current").ask({**case, "family": "consumer", "assignor": assignor} for case in batch)
+        for case, answer in zip(batch, theirs, strict=True):
+            beyond += owns_beyond(case)
+            try:
+                ours = {"assignment": readable(find("consumer", assignor).assign(*group_of(case)))}
+            except InvalidGroup:
+                assert (assignor, "error" in answer) == ("uniform", True), case
+                continue
+            assert ours == answer, case
+        return [answer.get("assignment") for answer in theirs]
+
+    rounds(ConsumerGroups(45, equal=equal, shrinking=True), oracle_cases, answers)
+    assert beyond > oracle_cases / 40
 
 
 @pytest.mark.parametrize("equal", [True, False], ids=["homogeneous", "heterogeneous"])

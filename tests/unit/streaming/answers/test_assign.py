@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assignors.errors import BadInput, UnknownAssignor
+from assignors.errors import BadInput, InvalidGroup, UnknownAssignor
 from streaming.answers.assign import answer, compare
 
 MEMBERS = [
@@ -97,3 +97,60 @@ def test_an_assignor_that_can_not_answer_says_so_beside_the_others() -> None:
     ]
     assert found["roundrobin"]["error"]["type"] == "InvalidGroup"
     assert found["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
+
+
+def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bool = False) -> bytes:
+    """``t`` was made again with three partitions; what 4.3.1 answers to these stands in the tests below."""
+    members = [
+        {
+            "memberId": name,
+            "topics": ["t", "u"] if unequal and name == "c1" else ["t"],
+            "owned": share,
+            "generation": 1,
+        }
+        for name, share in owned.items()
+    ]
+    topics = {"t": {"partitions": 3}, "u": {"partitions": 2}}
+    return json.dumps({"assignor": assignor, "topics": topics, "members": members}).encode()
+
+
+@pytest.mark.parametrize(
+    ("assignor", "answered"),
+    [
+        ("range", {"c1": {"t": [0, 1]}, "c2": {"t": [2]}}),
+        ("roundrobin", {"c1": {"t": [0, 2]}, "c2": {"t": [1]}}),
+        ("sticky", {"c1": {"t": [1, 2]}, "c2": {"t": [0]}}),
+        ("cooperative-sticky", {"c1": {"t": [1, 2]}, "c2": {"t": [0]}}),
+    ],
+)
+def test_what_a_topic_has_no_more_is_dropped(
+    assignor: str, answered: dict[str, dict[str, list[int]]]
+) -> None:
+    found = answer(shrunk(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True)
+    assert found["assignment"] == answered
+    assert {
+        "rule": "no-such-partition",
+        "topic": "t",
+        "partitions": (7, 8, 9),
+        "why": "t has 3 partitions: dropped",
+    } in found["members"]["c1"]["decisions"]
+
+
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_sticky_keeps_it_where_subscriptions_differ(assignor: str) -> None:
+    line = shrunk(assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, unequal=True)
+    found = answer(line, explained=True)
+    assert found["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}
+    assert [
+        one["why"] for one in found["members"]["c2"]["decisions"] if one["rule"] == "no-such-partition"
+    ] == ["t has 3 partitions; this assignor keeps what was owned"]
+
+
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_sticky_fails_where_it_leaves_no_place_for_others(assignor: str) -> None:
+    with pytest.raises(InvalidGroup) as refused:
+        answer(shrunk(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
+    assert str(refused.value) == (
+        "members: they own partitions that do not exist (t has 3, 9 is owned, counted from 0) and keep so many "
+        "of them that others find no place; Kafka's assignor fails with IllegalStateException"
+    )

@@ -1,0 +1,70 @@
+"""What is declared is used, and what is used is declared: by name, in the code and in the tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+#: Declared without an import: who needs it.
+UNSEEN = {
+    "pandas": "pyspark imports it for applyInPandasWithState and does not ask pip for it",
+    "mypy": "a command",
+    "ruff": "a command",
+    "import-linter": "a command",
+    "pytest-timeout": "a plugin of pytest",
+    "pytest-xdist": "a plugin of pytest",
+    "types-pyyaml": "types for mypy",
+}
+OURS = {"assignors", "streaming", "tests", "scripts", "benchmarks", "deploy"}
+
+
+def declared(requirements: Iterable[str]) -> set[str]:
+    return {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in requirements}
+
+
+def imported(*folders: str) -> set[str]:
+    """The distributions that the code of these folders imports, wherever in a file."""
+    modules = set()
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    modules |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    modules.add(node.module.partition(".")[0])
+    found = packages_distributions()
+    foreign = modules - OURS - sys.stdlib_module_names
+    # rebalance_kernel may be missing; pydantic_core is pydantic's other half, pinned to it.
+    names = {found[name][0].lower().replace("_", "-") if name in found else name for name in foreign}
+    return names - {"rebalance-kernel", "rebalance_kernel", "pydantic-core"}
+
+
+def test_the_packages_declare_what_they_import() -> None:
+    assert imported("assignors", "streaming") == declared(PROJECT["project"]["dependencies"]) - UNSEEN.keys()
+
+
+def test_the_tests_declare_what_they_import_besides() -> None:
+    used = imported("tests", "scripts", "benchmarks", "deploy")
+    tools = declared(PROJECT["dependency-groups"]["dev"])
+    assert used - declared(PROJECT["project"]["dependencies"]) == tools - UNSEEN.keys()
+
+
+def test_nothing_is_optional_without_a_reason() -> None:
+    assert "optional-dependencies" not in PROJECT["project"]
+
+
+def test_no_bound_is_open() -> None:
+    """But that of py4j, which pyspark pins."""
+    bounds = [
+        line
+        for line in PROJECT["project"]["dependencies"]
+        if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)
+    ]
+    assert bounds == ["py4j"]
