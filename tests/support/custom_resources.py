@@ -7,117 +7,69 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
+from msgspec import Struct, defstruct
+
+Labels = dict[str, str]
+Anything = dict[str, Any]
 
 
-class Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Unknown fields are errors."""
+def shape(kind: str, /, **fields: Any) -> type[Struct]:
+    """An object of these fields and no others; a field given as ``(type, default)`` may be left out."""
+    listed = [(field, *what) if isinstance(what, tuple) else (field, what) for field, what in fields.items()]
+    return defstruct(kind, listed, forbid_unknown_fields=True, rename="camel", kw_only=True)
 
 
-class Metadata(Strict):
-    name: str
-    namespace: str | None = None
-    labels: dict[str, str] = {}
+def resource(name: str, api_version: str, spec: type[Struct]) -> type[Struct]:
+    metadata = shape("Metadata", name=str, namespace=(str | None, None), labels=(Labels, {}))
+    return shape(name, api_version=Literal[api_version], kind=Literal[name], metadata=metadata, spec=spec)  # type: ignore[valid-type]
 
 
-class RestartPolicy(Strict):
-    type: Literal["Never", "Always", "OnFailure"]
-    on_failure_retry_interval: int | None = None
-    on_submission_failure_retry_interval: int | None = None
-    on_failure_retries: int | None = None
-    on_submission_failure_retries: int | None = None
+POD: dict[str, Any] = {
+    "cores": int,
+    "memory": str,
+    "memory_overhead": str,
+    "labels": Labels,
+    "env_from": list[Anything],
+    "security_context": Anything,
+    "volume_mounts": list[Anything],
+}
+RETRIES = dict.fromkeys(
+    (
+        "on_failure_retry_interval",
+        "on_submission_failure_retry_interval",
+        "on_failure_retries",
+        "on_submission_failure_retries",
+    ),
+    (int | None, None),
+)
+PORT = shape("Port", name=str, protocol=Literal["TCP", "UDP"], container_port=int)
+SPARK_APPLICATION = shape(
+    "SparkApplicationSpec",
+    type=Literal["Java", "Scala", "Python", "R"],
+    python_version=str,
+    mode=Literal["cluster", "client"],
+    spark_version=str,
+    image=str,
+    image_pull_policy=Literal["Always", "IfNotPresent", "Never"],
+    main_application_file=str,
+    arguments=list[str],
+    restart_policy=shape("RestartPolicy", type=Literal["Never", "Always", "OnFailure"], **RETRIES),
+    volumes=list[Anything],
+    driver=shape("Driver", **POD, service_account=str, ports=(list[PORT], [])),  # type: ignore[valid-type]
+    executor=shape("Executor", **POD, instances=int),
+)
+SELECTOR = shape("Selector", match_labels=Labels)
+RELABELING = shape(
+    "Relabeling", target_label=str, source_labels=(list[str], []), replacement=(str | None, None)
+)
+ENDPOINTS = list[  # type: ignore[valid-type]
+    shape("Endpoint", port=str, interval=str, path=(str, "/metrics"), relabelings=(list[RELABELING], []))  # type: ignore[valid-type]
+]
+SERVICE_MONITOR = shape("ServiceMonitorSpec", selector=SELECTOR, endpoints=ENDPOINTS)
+POD_MONITOR = shape("PodMonitorSpec", selector=SELECTOR, pod_metrics_endpoints=ENDPOINTS)
 
-
-class Port(Strict):
-    name: str
-    protocol: Literal["TCP", "UDP"]
-    container_port: int
-
-
-class Pod(Strict):
-    cores: int
-    memory: str
-    memory_overhead: str
-    labels: dict[str, str]
-    env_from: list[dict[str, Any]]
-    security_context: dict[str, Any]
-    volume_mounts: list[dict[str, Any]]
-
-
-class Driver(Pod, kw_only=True):
-    service_account: str
-    ports: list[Port] = []
-
-
-class Executor(Pod, kw_only=True):
-    instances: int
-
-
-class SparkApplicationSpec(Strict):
-    type: Literal["Java", "Scala", "Python", "R"]
-    python_version: str
-    mode: Literal["cluster", "client"]
-    spark_version: str
-    image: str
-    image_pull_policy: Literal["Always", "IfNotPresent", "Never"]
-    main_application_file: str
-    arguments: list[str]
-    restart_policy: RestartPolicy
-    volumes: list[dict[str, Any]]
-    driver: Driver
-    executor: Executor
-
-
-class SparkApplication(Strict):
-    api_version: Literal["sparkoperator.k8s.io/v1beta2"]
-    kind: Literal["SparkApplication"]
-    metadata: Metadata
-    spec: SparkApplicationSpec
-
-
-class Selector(Strict):
-    match_labels: dict[str, str]
-
-
-class Relabeling(Strict):
-    target_label: str
-    source_labels: list[str] = []
-    replacement: str | None = None
-
-
-class Endpoint(Strict):
-    port: str
-    interval: str
-    path: str = "/metrics"
-    relabelings: list[Relabeling] = []
-
-
-class ServiceMonitorSpec(Strict):
-    selector: Selector
-    endpoints: list[Endpoint]
-
-
-class PodMonitorSpec(Strict):
-    selector: Selector
-    pod_metrics_endpoints: list[Endpoint]
-
-
-class ServiceMonitor(Strict):
-    api_version: Literal["monitoring.coreos.com/v1"]
-    kind: Literal["ServiceMonitor"]
-    metadata: Metadata
-    spec: ServiceMonitorSpec
-
-
-class PodMonitor(Strict):
-    api_version: Literal["monitoring.coreos.com/v1"]
-    kind: Literal["PodMonitor"]
-    metadata: Metadata
-    spec: PodMonitorSpec
-
-
-SHAPES: dict[str, type[msgspec.Struct]] = {
-    "SparkApplication": SparkApplication,
-    "ServiceMonitor": ServiceMonitor,
-    "PodMonitor": PodMonitor,
+SHAPES: dict[str, type[Struct]] = {
+    "SparkApplication": resource("SparkApplication", "sparkoperator.k8s.io/v1beta2", SPARK_APPLICATION),
+    "ServiceMonitor": resource("ServiceMonitor", "monitoring.coreos.com/v1", SERVICE_MONITOR),
+    "PodMonitor": resource("PodMonitor", "monitoring.coreos.com/v1", POD_MONITOR),
 }

@@ -2,23 +2,18 @@
 
 :class:`Log` writes the events of one group. :class:`Group` is a group whose members come and go, with the diffs
 that the monitor gives for it. :func:`membership_log` interleaves many groups of every kind, the same for the same
-seed. :func:`run` is the stream without Spark.
+seed.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
-from zlib import crc32
 
 import msgspec
 
 from assignors.partitioner import partition_for_key
-from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Record, Sinks, Write
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
 from streaming.monitor.state import GroupState
@@ -42,7 +37,6 @@ FLAVOURS: tuple[dict[str, Any], ...] = (
 #: No session ends while a test runs: what is fenced stands in the log.
 SESSION_TIMEOUT_MS = 3_600_000
 TOPICS = ("orders", "payments", "audit")
-SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
 
 
 class Log:
@@ -400,32 +394,3 @@ def as_topic(log: Iterable[Event], partitions: int) -> Topic:
         key, value, headers = codec.encode_event(event)
         topic[partition_for_key(key, partitions)].append((key, value, headers))
     return topic
-
-
-def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Write]:
-    """All writes, in order of their batches and buckets. ``batch``: records of each partition a batch."""
-    blobs: dict[int, bytes] = {}
-    writes: list[Write] = []
-    for start in range(0, max(map(len, topic)), batch):
-        parts: dict[int, list[Record]] = defaultdict(list)
-        for partition, rows in enumerate(topic):
-            for offset, (key, value, headers) in enumerate(rows[start : start + batch], start):
-                record = Record.of(partition, offset, key, value, headers)
-                parts[crc32(record.key or b"") % buckets].append(record)
-        for number, part in sorted(parts.items()):
-            bucket = Bucket(blobs.get(number))
-            writes += process(bucket, part, start, sinks)
-            if bucket.changed:
-                blobs[number] = bucket.pack()
-    return writes
-
-
-def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
-    """The records of each topic and key in order, of the compacted topic the last: what Kafka promises a reader."""
-    found: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
-    for write in writes:
-        rows = found[write.topic, write.key]
-        if dict(write.headers).get("ce_type") == b"rebalance.assignment":
-            rows.clear()
-        rows.append((write.value, write.headers))
-    return found

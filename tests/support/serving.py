@@ -52,15 +52,20 @@ class Serve(Running):
 
         eventually(answers, timeout=seconds)
 
-    def ask(self, path: str) -> tuple[int, Any]:
-        """Status and JSON of an answer."""
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of an answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+            return answer.status, answer.read()
         finally:
             connection.close()
+
+    def ask(self, path: str) -> tuple[int, Any]:
+        """Status and JSON of an answer."""
+        status, body = self.get(path)
+        return status, json.loads(body)
 
     def ids(self, limit: int = 2000) -> list[str]:
         """Ids of all stored rounds, oldest first."""

@@ -20,8 +20,9 @@ from streaming.monitor.envelope import Sinks
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.command import command
-from tests.support.histories import Topic, by_key, run
+from tests.support.histories import Topic
 from tests.support.kafka import Kafka, eventually, read, unique
+from tests.support.pure_stream import by_key, run
 
 #: What a reader sees of a record: value and headers.
 Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]

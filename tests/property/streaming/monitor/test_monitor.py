@@ -13,7 +13,8 @@ from streaming.monitor.group import apply
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.state import GroupState
 from streaming.wire.events import Event, EventData, MemberJoined, Partitions
-from tests.support.histories import as_topic, by_key, check_algebra, holds, membership_log, run
+from tests.support.histories import as_topic, check_algebra, holds, membership_log
+from tests.support.pure_stream import by_key, run
 
 #: What each member holds.
 Shares = dict[str, Partitions]

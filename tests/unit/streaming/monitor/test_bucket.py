@@ -15,7 +15,8 @@ from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.wire import codec
 from streaming.wire.codec import ce_attributes, decode_event
 from streaming.wire.events import MAX_TIMESTAMP, Event, MemberFenced
-from tests.support.histories import Log, by_key
+from tests.support.histories import Log
+from tests.support.pure_stream import by_key
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
 

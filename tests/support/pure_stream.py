@@ -1,0 +1,42 @@
+"""The stream without Spark: the pure functions over a topic in memory, bucket by bucket, batch by batch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from zlib import crc32
+
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import Record, Sinks, Write
+from tests.support.histories import Topic
+
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
+
+
+def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Write]:
+    """All writes, in order of their batches and buckets. ``batch``: records of each partition a batch."""
+    blobs: dict[int, bytes] = {}
+    writes: list[Write] = []
+    for start in range(0, max(map(len, topic)), batch):
+        parts: dict[int, list[Record]] = defaultdict(list)
+        for partition, rows in enumerate(topic):
+            for offset, (key, value, headers) in enumerate(rows[start : start + batch], start):
+                record = Record.of(partition, offset, key, value, headers)
+                parts[crc32(record.key or b"") % buckets].append(record)
+        for number, part in sorted(parts.items()):
+            bucket = Bucket(blobs.get(number))
+            writes += process(bucket, part, start, sinks)
+            if bucket.changed:
+                blobs[number] = bucket.pack()
+    return writes
+
+
+def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
+    """The records of each topic and key in order, of the compacted topic the last: what Kafka promises a reader."""
+    found: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
+    for write in writes:
+        rows = found[write.topic, write.key]
+        if dict(write.headers).get("ce_type") == b"rebalance.assignment":
+            rows.clear()
+        rows.append((write.value, write.headers))
+    return found
