@@ -34,7 +34,7 @@ from streaming.spark.checkpoint import Card
 from streaming.spark.failures import StreamFailed, cluster_is_away, errors, of_checkpoint, reason
 from streaming.spark.listener import Progress, listener
 from streaming.spark.options import StreamOptions
-from streaming.spark.progress import BatchMetrics, BatchReport, log_batch, report
+from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
 from streaming.spark.pyspark import require_fit
 from streaming.spark.session import session
 from streaming.spark.supervisor import Do, Supervisor
@@ -228,8 +228,7 @@ class _Job:
         if topics is not None:
             supervisor.topics_seen(topics, now)
         if supervisor.wants_count(now):
-            last = query.lastProgress
-            supervisor.counted(-1 if last is None else last["batchId"], now)
+            supervisor.counted(finished(query.lastProgress), now)
         do = supervisor.next(now)
         for note in supervisor.take_notes():
             log.warning("%s", note)

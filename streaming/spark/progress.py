@@ -102,6 +102,17 @@ def report(progress: Mapping[str, Any], told: Iterable[Told] = ()) -> BatchRepor
     )
 
 
+def finished(progress: Mapping[str, Any] | None) -> int:
+    """The number of the batch that this progress tells of; -1 for none, or for a look that found nothing new.
+
+    While nothing is new, Spark's ``lastProgress`` is such a look every ten seconds. It has the number of the batch
+    to come (``ProgressReporter.updateIdleness``), which nobody has heard of.
+    """
+    if progress is None or "addBatch" not in progress.get("durationMs", {}):
+        return -1
+    return int(progress["batchId"])
+
+
 def log_batch(done: BatchReport) -> None:
     """One line a batch that read something, its figures as fields of their own; without text for people to skip."""
     if done.number is None or not done.events:

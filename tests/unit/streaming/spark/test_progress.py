@@ -7,7 +7,7 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry
 
-from streaming.spark.progress import BatchMetrics, BatchReport, Told, log_batch, report
+from streaming.spark.progress import BatchMetrics, BatchReport, Told, finished, log_batch, report
 
 PROGRESS = {
     "timestamp": "2026-01-02T03:04:05.000Z",
@@ -29,6 +29,12 @@ PROGRESS = {
     ],
 }
 TOLD = [Told(0, diffs=3, oldest=1767323044900), Told(7, 1, 1, 1767323044750), Told(0)]
+
+
+def test_a_look_that_found_nothing_is_no_finished_batch() -> None:
+    """Spark counts it as the batch to come: a quiet stream ended after a minute, for nobody had heard of that."""
+    quiet = PROGRESS | {"batchId": 8, "durationMs": {"latestOffset": 2, "triggerExecution": 3}}
+    assert [finished(one) for one in (PROGRESS, quiet, None)] == [7, -1, -1]
 
 
 def samples(registry: CollectorRegistry) -> dict[str, float]:
