@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from assignors.model import Topic
+from streaming.kafka.identity import identify
 from streaming.protocols.vocabulary import Setup, Timing
+from streaming.settings.connection import KafkaSettings
 from streaming.simulate.parse import scenario as parse
 from streaming.simulate.run import forecast
 from streaming.simulate.scenario import Happening, Scenario
@@ -62,26 +64,22 @@ class Play:
         )
         for future in created.values():
             future.result(30)
-        self.topic_names: dict[str, str] = {}
-        known = {}
-        for name, topic in scenario.topics.items():
-            described = self._described(name)
-            self.topic_names[described] = name
-            known[name] = Topic(name, topic.partitions, None, described)
-        return replace(scenario, topics=known)
+        settings = KafkaSettings(bootstrap_servers=self.kafka.bootstrap_servers)
 
-    def _described(self, name: str) -> str:
-        def described() -> str:
-            try:
-                return str(self.admin.describe_topics(TopicCollection([name]))[name].result(30).topic_id)
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    return ""  # the broker has not heard of it yet
-                raise
+        def identified() -> dict[str, str]:
+            found = {name: one.topic_id for name, one in identify(settings, scenario.topics).items() if one}
+            return found if found.keys() == scenario.topics.keys() else {}  # a broker may not know of one yet
 
-        return (
-            str(eventually(described)).rstrip("=").replace("+", "-").replace("/", "_")
-        )  # as Kafka prints it
+        given: Any = eventually(identified)
+        # As the coordinator's records have them: base64 for addresses, unpadded.
+        ids = {name: one.rstrip("=").replace("+", "-").replace("/", "_") for name, one in given.items()}
+        self.topic_names: dict[str, str] = {ids[name]: name for name in ids}
+        return replace(
+            scenario,
+            topics={
+                name: Topic(name, one.partitions, None, ids[name]) for name, one in scenario.topics.items()
+            },
+        )
 
     def _reader(self, **more: str) -> Consumer:
         return Consumer(
@@ -225,15 +223,11 @@ class Play:
         if any(len(self.log.ids.get(name, ())) < self.starts[name] for name in self.live):
             return False  # a static member that is back may change nothing but its member id
         if any(self.speaks[name] == "consumer" for name in self.live):
-            now = self.log.targets_by_name()
-            if now != self.log.generations.get(self.log.target_epoch, {}) and self.log.target_epoch:
-                self.log.generations[self.log.target_epoch] = now
-            if self.live and not self.log.reconciled():
+            self.log.complete()
+            seen = self.log.seen
+            if seen is None or seen.state != "Stable" or len(seen.members) != len(self.live):
                 return False
-            if len(self.log.current) != len(self.live):
-                return False
-        else:
-            now = self.log.generations[max(self.log.generations)] if self.log.generations else {}
+        now = self.log.newest
         wanted = sorted(
             (t, p) for t in {t for one in self.live.values() for t in one} for p in range(self.counts[t])
         )
@@ -252,9 +246,8 @@ class Play:
         return {name: dict(sorted(share.items())) for name, share in found.items() if share}
 
     def _state(self) -> str:
-        newest = self.log.generations[max(self.log.generations)] if self.log.generations else None
         return (
-            f"log {newest}, said {self.log.said}, clients {self.owned()}, live {self.live}, "
+            f"log {self.log.newest}, said {self.log.said}, clients {self.owned()}, live {self.live}, "
             f"failures {self.java.failures}"
         )
 
