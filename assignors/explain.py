@@ -106,7 +106,7 @@ class _Reasons:
         return None
 
     def lost(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
-        """Why the member holds it no more."""
+        """Why the member no longer holds it."""
         found = self.found
         if topic not in found.wants[member.member_id]:
             return "unsubscribed", f"the member no longer subscribes to {topic}"

@@ -152,7 +152,7 @@ def group(
 
 
 def _threads(members: Sequence[Member]) -> list[Member]:
-    """Consumers of the zookeeper era as one member a thread, ``consumerId-n``."""
+    """Consumers of the ZooKeeper era with one member for each thread, ``consumerId-n``."""
     threads = []
     for member in members:
         streams = member.streams or {}
@@ -369,7 +369,7 @@ def check(
     *,
     rules: Sequence[str] | None = None,
 ) -> list[Violation]:
-    """Every violation of ``rules`` (None: of those the assignor promises)."""
+    """Every violation of ``rules``; when None, of the rules that the assignor promises."""
     found = group(protocol, assignor, topics, members, assignment)
     asked = rules_for(protocol, assignor, found) if rules is None else rules
     return [violation for rule in asked for violation in RULES[rule](found)]

@@ -126,7 +126,7 @@ def hash_order(
     """The order in which a HashMap iterates keys with these hash codes, put in this order; O(n log n).
 
     Args:
-        hashes: one hash code a distinct key, in order of insertion.
+        hashes: one hash code for each distinct key, in order of insertion.
         capacity: what the map was allocated with (``table_size_for`` of the constructor's argument).
         keys: the keys when they are strings: where more than eight fall into one bin of a large table, Java
             orders those with equal hash codes by ``compareTo``. Without it they keep the order of insertion.

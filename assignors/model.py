@@ -39,7 +39,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member as the JoinGroup response shows it (zookeeper: a consumer with its ``streams`` a topic).
+    """A member as the JoinGroup response shows it (zookeeper: a consumer, with its ``streams`` for each topic).
 
     ``owned`` and ``generation`` are the member's claim (ConsumerProtocolSubscription v2, or the sticky
     assignor's user data); under the consumer protocol ``owned`` is the previous target assignment.

@@ -46,7 +46,7 @@ class Dealer:
                 share[name] = sorted({*share[name], partition}) if name in share else (partition,)
 
     def give(self, pairs: Iterable[tuple[int, int]], name: str) -> None:
-        """Partitions of a topic, ascending, each to the member (place) behind it."""
+        """A topic's ascending partitions, each to the next member (by place)."""
         lost = self._lost.get(name, {})
         doubly = self._doubly.get(name, ())
         given: dict[int, list[int]] = {}

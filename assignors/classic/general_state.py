@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from assignors.classic.group import Group, id_keys
+from assignors.classic.group import ClientGroup, id_keys
 from assignors.classic.owned import Owned
 from assignors.classic.racks import Racks
 from assignors.classic.subscribers import Subscribers
@@ -31,7 +31,7 @@ class State:
         stuck: of each topic, partitions that stay with a member whatever else becomes of them, and its rank.
     """
 
-    group: Group
+    group: ClientGroup
     places: list[int]
     loads: list[int]
     owners: dict[str, list[int]]
@@ -97,7 +97,7 @@ class State:
         return skip
 
 
-def read_state(group: Group, members: Sequence[Member], owned: Owned, racks: Racks | None) -> State:
+def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> State:
     """What everyone keeps: owned partitions of topics still subscribed to, in matching racks."""
     keys = id_keys(members)
     places = sorted(range(len(members)), key=keys.__getitem__)

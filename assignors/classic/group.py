@@ -11,7 +11,7 @@ from assignors.model import Member, Topic
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ClientGroup:
     """``members`` as given; ``counts[topic]`` of each topic that is subscribed to and has metadata."""
 
     members: Sequence[Member]
@@ -26,7 +26,7 @@ class Group:
         )
 
 
-def checked(topics: Mapping[str, Topic], members: Sequence[Member]) -> Group:
+def checked(topics: Mapping[str, Topic], members: Sequence[Member]) -> ClientGroup:
     """The group, once it is known not to contradict itself (``owned`` is checked where it is read).
 
     Raises:
@@ -45,14 +45,14 @@ def checked(topics: Mapping[str, Topic], members: Sequence[Member]) -> Group:
         if topic.racks is not None and len(topic.racks) != topic.partitions:
             raise InvalidGroup(
                 f"topics.{name}.racks: {len(topic.racks)} entries for {topic.partitions} partitions; "
-                "give one list of racks a partition, [] where unknown"
+                "give one list of racks for each partition, [] where unknown"
             )
     counts: dict[str, int] = {}
     for subscription in distinct_subscriptions(members):
         for name in subscription:
             if name not in counts and name in topics and topics[name].partitions:
                 counts[name] = topics[name].partitions
-    return Group(members, topics, counts)
+    return ClientGroup(members, topics, counts)
 
 
 def distinct_subscriptions(members: Iterable[Member]) -> Collection[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import lt
 
-from assignors.classic.group import Group
+from assignors.classic.group import ClientGroup
 from assignors.classic.user_data import NO_GENERATION
 from assignors.errors import InvalidGroup
 from assignors.model import Member, Share
@@ -51,7 +51,7 @@ class Owned:
         self.sizes[place] -= len(had) - len(left)
 
 
-def read_owned(group: Group, members: Sequence[Member]) -> Owned:
+def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
     """The claims of ``members`` (in map order), settled; O(owned).
 
     Raises:
@@ -100,7 +100,7 @@ def _cleaned(owned: Share, known: Mapping[str, object]) -> Share:
     return {name: sorted(claimed) for name, claimed in owned.items() if claimed and name in known}
 
 
-def _negative(group: Group, name: str) -> InvalidGroup:
+def _negative(group: ClientGroup, name: str) -> InvalidGroup:
     member, partition = next(
         (member.member_id, partition)
         for member in group.members

@@ -1,4 +1,4 @@
-"""How many partitions each member may have when all subscribe alike, and who may still receive."""
+"""How many partitions each member may have when all have the same subscription, and who may still receive some."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Quotas:
         return cls(floor, floor + (extra > 0), extra)
 
     def keep(self, place: int, size: int) -> int:
-        """How many of ``size`` owned partitions a member keeps; called once a member, in map order."""
+        """How many of ``size`` owned partitions a member keeps; called once for each member, in map order."""
         if size < self.floor:
             self.under.append(place)
             return size
@@ -53,7 +53,7 @@ class Quotas:
         self.exact.sort(key=keys.__getitem__)
 
     def receivers(self, sizes: Sequence[int], count: int) -> list[int]:
-        """Who gets each of the ``count`` free partitions, in order.
+        """Who gets each of the ``count`` free partitions, in their order.
 
         Round-robin over ``under``: who reaches the floor leaves the circle and queues up behind ``exact``; then one
         each from the front of that queue. Fewer than ``count`` when there is no more room.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from assignors.classic.group import Group
+from assignors.classic.group import ClientGroup
 from assignors.classic.range_racks import uses_racks
 from assignors.model import Member
 
@@ -18,7 +18,7 @@ class Racks:
         of_member: rack by place, None when it has none.
     """
 
-    def __init__(self, group: Group, members: Sequence[Member]) -> None:
+    def __init__(self, group: ClientGroup, members: Sequence[Member]) -> None:
         self.of_member = [member.rack_id or None for member in members]
         self._members_in = Counter(rack for rack in self.of_member if rack is not None)
         self._of_topic = {
@@ -40,7 +40,7 @@ class Racks:
         return sum(self._members_in[rack] for rack in set(racks))
 
 
-def racks_matter(group: Group) -> bool:
+def racks_matter(group: ClientGroup) -> bool:
     """Whether some member is in a rack of some partition, and not every partition in all racks."""
     if not group.rack_aware:
         return False

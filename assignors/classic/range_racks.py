@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from assignors.classic.group import Group
+from assignors.classic.group import ClientGroup
 from assignors.classic.subscribers import Subscribers
 from assignors.model import Member
 
@@ -22,12 +22,12 @@ def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[
     return not everywhere.isdisjoint(consumer_racks) and distinct != {everywhere}
 
 
-def needs_racks(group: Group, ordered: Sequence[Member], subscribers: Subscribers) -> bool:
+def needs_racks(group: ClientGroup, ordered: Sequence[Member], subscribers: Subscribers) -> bool:
     """Whether any topic of the group needs rack matching."""
     return any(_needs_racks(group, name, ordered, subscribers) for name in group.counts)
 
 
-def _needs_racks(group: Group, name: str, ordered: Sequence[Member], subscribers: Subscribers) -> bool:
+def _needs_racks(group: ClientGroup, name: str, ordered: Sequence[Member], subscribers: Subscribers) -> bool:
     racks = group.topics[name].racks
     if racks is None:
         return False
@@ -35,7 +35,7 @@ def _needs_racks(group: Group, name: str, ordered: Sequence[Member], subscribers
 
 
 def assign_with_racks(
-    group: Group,
+    group: ClientGroup,
     ordered: Sequence[Member],
     subscribers: Subscribers,
     alike: Iterable[Sequence[str]],
@@ -132,7 +132,7 @@ class _Division:
         self._free = dict.fromkeys(rest)
 
     def match_alone(self, racks: Sequence[Collection[str]]) -> None:
-        """Each member, in order, as many partitions in its rack as it has room for."""
+        """Gives each member, in their order, as many partitions in its rack as it has room for."""
         held: Mapping[str | None, list[int]] = {rack: [] for rack in self._by_rack}
         for partition, at in enumerate(racks):
             for rack in {*at, None}:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from assignors.classic.free_general import assign_free
 from assignors.classic.general_state import read_state
-from assignors.classic.group import Group
+from assignors.classic.group import ClientGroup
 from assignors.classic.owned import Owned
 from assignors.classic.racks import Racks
 from assignors.classic.rebalance_general import Rebalancer
@@ -23,7 +23,7 @@ from assignors.model import Member
 
 
 def build(
-    group: Group, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
+    group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
 ) -> list[dict[str, Sequence[int]]]:
     """The shares by place; ``members`` in map order.
 

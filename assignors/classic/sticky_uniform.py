@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assignors.classic.dealer import Dealer
-from assignors.classic.group import Group, id_keys, map_order
+from assignors.classic.group import ClientGroup, id_keys, map_order
 from assignors.classic.owned import Owned
 from assignors.classic.quotas import Quotas
 from assignors.classic.racks import Racks
@@ -27,7 +27,7 @@ Lost = dict[str, dict[int, int]]
 
 
 def build(
-    group: Group, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
+    group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
 ) -> list[dict[str, Sequence[int]]]:
     """The shares by place; ``members`` in map order.
 
@@ -88,7 +88,7 @@ def _keep(members: Sequence[Member], owned: Owned, quotas: Quotas, ranks: dict[s
 
 
 def _surplus(share: Share, keep: int, ranks: dict[str, int]) -> dict[str, set[int]]:
-    """What a share loses when cut to its ``keep`` first, in order of (partition, topic)."""
+    """What a share loses when it is cut to its first ``keep`` partitions by (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
     keys = [p * topics + rank for name, parts in share.items() for rank in (ranks[name],) for p in parts]
@@ -100,7 +100,7 @@ def _surplus(share: Share, keep: int, ranks: dict[str, int]) -> dict[str, set[in
     return surplus
 
 
-def _no_room(group: Group, owned: Owned) -> InvalidGroup:
+def _no_room(group: ClientGroup, owned: Owned) -> InvalidGroup:
     told = ", ".join(
         f"{name} has {group.counts[name]}, {max(owned.partitions[name])} is owned"
         for name in sorted(owned.beyond)
@@ -112,7 +112,7 @@ def _no_room(group: Group, owned: Owned) -> InvalidGroup:
 
 
 def _free_partitions(
-    group: Group, names: Sequence[str], owned: Owned, lost: Lost
+    group: ClientGroup, names: Sequence[str], owned: Owned, lost: Lost
 ) -> list[tuple[str, Sequence[int]]]:
     """The partitions of each topic that are given out.
 

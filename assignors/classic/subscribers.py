@@ -1,4 +1,4 @@
-"""Who subscribes to a topic, worked out once a distinct set of subscriptions."""
+"""Who subscribes to a topic, worked out once for each distinct set of subscriptions."""
 
 from __future__ import annotations
 

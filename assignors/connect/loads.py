@@ -1,7 +1,7 @@
 """The loads of workers: what balancing takes away and what filling adds (KIP-415, KAFKA-12495).
 
 Dense and mutable inside one call of ``incremental.assign``. Connectors and tasks are balanced apart, by the same
-rules, each as one :class:`Shelf` a worker.
+rules, each as one :class:`Shelf` for each worker.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def revocations(shelves: Sequence[Shelf[Item]], configured: int) -> dict[str, li
 
 
 def fill(shelves: Sequence[Shelf[Item]], items: Iterable[Item]) -> None:
-    """Adds ``items``, in order, to the workers that have least, level by level, by (load, id).
+    """Adds ``items`` in their order to the workers that have least, level by level, by (load, id).
 
     O(workers log workers + items).
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from assignors.consumer.group import Group
+from assignors.consumer.group import ServerGroup
 from assignors.model import Member
 
 
@@ -33,7 +33,7 @@ class Subscriptions:
     of_member: list[dict[str, None]]
 
 
-def subscriptions(group: Group, members: Sequence[Member]) -> Subscriptions:
+def subscriptions(group: ServerGroup, members: Sequence[Member]) -> Subscriptions:
     """The audiences among ``members``; O(members + distinct subscriptions), audiences in no promised order."""
     buckets: list[list[int]] = []
     names: list[dict[str, None]] = []

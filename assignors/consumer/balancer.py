@@ -37,7 +37,7 @@ class Load:
         return max(sizes) - min(sizes)
 
     def deal(self, name: str, audience: Audience, partitions: Sequence[int]) -> None:
-        """Gives a topic's partitions to its least loaded subscribers, in order, level by level."""
+        """Gives a topic's partitions in their order to its least loaded subscribers, level by level."""
         one_more = len(self.shares)
         ranks = self._ranks.get(id(audience))
         if ranks is None:

@@ -11,7 +11,7 @@ from assignors.model import Assignment, Member, Topic
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ServerGroup:
     """What the builders see.
 
     ``members`` iterate as ``TargetAssignmentBuilder``'s HashMap of members does; ``topics`` are those with
@@ -38,7 +38,7 @@ class Group:
         return [names[at] for at in hash_order(hashes, capacity=capacity)]
 
 
-def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> Group:
+def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGroup:
     """The group, checked.
 
     Raises:
@@ -69,10 +69,10 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> Group:
                 raise InvalidGroup(f"members[{position}].memberId: {member.member_id!r} is listed twice")
             seen.add(member.member_id)
     known = {name: topic for name, topic in topics.items() if topic.partitions}
-    return Group([by_id[name] for name in in_hash_order(list(by_id))], known, ids)
+    return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], known, ids)
 
 
-def taken(group: Group, subscribed: Sequence[Container[str]]) -> dict[str, bytearray]:
+def taken(group: ServerGroup, subscribed: Sequence[Container[str]]) -> dict[str, bytearray]:
     """Every topic's partitions that someone owns: 1 at their place. Topics that nobody owns are left out.
 
     ``subscribed`` are the topics of each of ``group.members``: what a member owns of others may go beyond a topic's

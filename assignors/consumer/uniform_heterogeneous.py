@@ -18,11 +18,11 @@ from itertools import chain
 
 from assignors.consumer.audience import Audience, subscriptions
 from assignors.consumer.balancer import Load, balance
-from assignors.consumer.group import Group, empty, free, taken
+from assignors.consumer.group import ServerGroup, empty, free, taken
 from assignors.model import Assignment, Member
 
 
-def assign(group: Group, members: Sequence[Member]) -> Assignment:
+def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
     """The new target; ``members`` give the order of the answer.
 
     Raises:
@@ -48,7 +48,7 @@ def assign(group: Group, members: Sequence[Member]) -> Assignment:
 
 
 def _keep(
-    group: Group, load: Load, index: int, subscribed: dict[str, None], owned: dict[str, bytearray]
+    group: ServerGroup, load: Load, index: int, subscribed: dict[str, None], owned: dict[str, bytearray]
 ) -> None:
     """What a member owns and still subscribes to stays; the rest is free again."""
     share = load.shares[index]
@@ -64,6 +64,6 @@ def _keep(
                     mark[partition] = 0
 
 
-def _order(group: Group, name: str, audience: Audience) -> tuple[float, int, tuple[int, int]]:
+def _order(group: ServerGroup, name: str, audience: Audience) -> tuple[float, int, tuple[int, int]]:
     subscribers = len(audience.members)
     return -(group.topics[name].partitions / subscribers), subscribers, group.ids[name]

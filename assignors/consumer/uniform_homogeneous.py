@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assignors.consumer.group import Group, empty, free, taken
+from assignors.consumer.group import ServerGroup, empty, free, taken
 from assignors.java import hash_order, hash_set_copy_capacity
 from assignors.model import Assignment, Member
 
@@ -23,7 +23,7 @@ _Share = dict[str, Sequence[int]]
 _Run = tuple[str, Sequence[int]]
 
 
-def assign(group: Group, members: Sequence[Member]) -> Assignment:
+def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
     """The new target; ``members`` give the order of the answer.
 
     Raises:
@@ -68,7 +68,7 @@ def _kept(member: Member, subscribed: dict[str, None]) -> _Share:
     }
 
 
-def _cut(group: Group, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
+def _cut(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
     """The first ``quota`` partitions in Java's order, and the rest in that order.
 
     The topics are keys of a HashMap that was filled in the order of ``owned``, each with a HashSet of Integers.

@@ -184,7 +184,7 @@ def _block(np: Any, data: Any, places: Any, lengths: Any) -> Any:
 
 
 def _columns(np: Any, keys: Any) -> Iterator[Any]:
-    """The column as uint8 matrices and :class:`KeySpans`, in order."""
+    """The column in its order, as uint8 matrices and :class:`KeySpans`."""
     if isinstance(keys, KeySpans):
         yield keys
     elif hasattr(keys, "chunks") and hasattr(keys, "type"):

@@ -34,7 +34,7 @@ Draw = Callable[[], int]
 class TopicView:
     """A topic as the producer's metadata shows it.
 
-    ``partitions`` counts all; ``available`` are those with a leader, ascending (None: all of them).
+    ``partitions`` counts all; ``available`` are those with a leader, ascending; None means all of them.
     """
 
     partitions: int

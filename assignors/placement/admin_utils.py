@@ -31,10 +31,11 @@ def assign_replicas(
     """Brokers of the partitions ``start_partition`` … ``start_partition + partitions − 1``.
 
     Args:
-        brokers: in the order to go round in when none has a rack; with racks they are alternated.
+        brokers: when none has a rack, in the order in which they take turns; with racks their order does not
+            matter.
         partitions: how many to place; those of an existing topic are extended with its own ``start_index``
             (``recovered_start``) and its partition count as ``start_partition``.
-        replication_factor: replicas a partition.
+        replication_factor: replicas of each partition.
         start_index: where partition 0's leader stands in the list.
         shift: of the first followers; the start index when that is given, as in Kafka.
         start_partition: id of the first new partition.

@@ -33,7 +33,7 @@ def place_striped(
     Args:
         brokers: as the controller lists them; racks may be partial: brokers without one are a rack of their own.
         partitions: how many to place.
-        replication_factor: replicas a partition.
+        replication_factor: replicas of each partition.
         random: draws offsets and shuffles; ``JavaRandom(seed)`` answers as the placer with ``new Random(seed)``.
         start_partition: the first partition's id; it changes nothing else.
 

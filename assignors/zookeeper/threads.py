@@ -61,7 +61,8 @@ def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> 
         seen.add(member.member_id)
         if member.streams is None:
             raise InvalidGroup(
-                f"members[{position}].streams: missing; an old consumer subscribes with a number of threads a topic"
+                f"members[{position}].streams: missing; an old consumer subscribes with a number of threads for "
+                "each topic"
             )
         for name, streams in member.streams.items():
             if not isinstance(streams, int) or isinstance(streams, bool) or streams < 1:

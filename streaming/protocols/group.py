@@ -30,7 +30,7 @@ LIVE = (Stage.STARTING, Stage.JOINING, Stage.SYNCING, Stage.STABLE)
 GONE = (Stage.CRASHED, Stage.AWAY, Stage.LEAVING)
 
 
-class Member(Struct, frozen=True, gc=False):
+class MachineMember(Struct, frozen=True, gc=False):
     """A member: what its process does, and what the group knows of it.
 
     A run makes millions, and no reference cycle goes through them: without garbage collection of them it takes a
@@ -56,7 +56,7 @@ class Member(Struct, frozen=True, gc=False):
         return self.known
 
 
-class CoordinatedMember(Member, frozen=True, gc=False):
+class CoordinatedMember(MachineMember, frozen=True, gc=False):
     """A member of a group with a coordinator, to which it sends heartbeats."""
 
     member_id: str = ""
@@ -68,7 +68,7 @@ class CoordinatedMember(Member, frozen=True, gc=False):
     place: int = 0
 
 
-class Group(Struct, frozen=True):
+class MachineState(Struct, frozen=True):
     """A group. ``members`` go by name; those that the group does not know (yet, or any more) are among them."""
 
     members: Mapping[str, Any] = {}
@@ -79,7 +79,7 @@ class Group(Struct, frozen=True):
     wanted: frozenset[str] = frozenset()
 
 
-class CoordinatedGroup(Group, frozen=True):
+class CoordinatedState(MachineState, frozen=True):
     """A group with a coordinator, whose table of members is one of Java's."""
 
     #: How many times each process has begun to become a member.
@@ -91,7 +91,7 @@ class CoordinatedGroup(Group, frozen=True):
     attempt: int = 0
 
 
-M = TypeVar("M", bound=Member)
-G = TypeVar("G", bound=Group)
+M = TypeVar("M", bound=MachineMember)
+S = TypeVar("S", bound=MachineState)
 CM = TypeVar("CM", bound=CoordinatedMember)
-CG = TypeVar("CG", bound=CoordinatedGroup)
+CS = TypeVar("CS", bound=CoordinatedState)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Generic
 
 from assignors.model import Share, Topic
-from streaming.protocols.group import G, M, Stage
+from streaming.protocols.group import M, S, Stage
 from streaming.protocols.life import HANDLERS, LIFE
 from streaming.protocols.step import Step
 from streaming.protocols.table import Table, look_up
@@ -27,11 +27,11 @@ from streaming.protocols.vocabulary import (
 )
 
 
-class Machine(ABC, Generic[G, M]):
+class Machine(ABC, Generic[S, M]):
     """One protocol."""
 
     #: The type of its groups.
-    group: type[G]
+    group: type[S]
 
     def __init__(self, name: str, setup: Setup, table: Table) -> None:
         self.name = name
@@ -39,19 +39,19 @@ class Machine(ABC, Generic[G, M]):
         #: The group's transitions by its phase.
         self.table = table
 
-    def initial(self, topics: Mapping[str, Topic]) -> G:
+    def initial(self, topics: Mapping[str, Topic]) -> S:
         """A group that nobody has joined yet."""
         return self.group(topics=topics)
 
     @abstractmethod
-    def phase_of(self, group: G) -> StrEnum:
+    def phase_of(self, group: S) -> StrEnum:
         """Where the group stands."""
 
     @abstractmethod
-    def step(self, group: G, at: int) -> Step[G, M]:
+    def step(self, group: S, at: int) -> Step[S, M]:
         """A step that begins with this group."""
 
-    def apply(self, group: G, event: MachineEvent) -> tuple[G, tuple[Output, ...]]:
+    def apply(self, group: S, event: MachineEvent) -> tuple[S, tuple[Output, ...]]:
         """The group after ``event``, and what follows from it.
 
         Raises:
@@ -71,7 +71,7 @@ class Machine(ABC, Generic[G, M]):
             raise AssertionError(f"{self.name}: {event} led from {phase} to {self.phase_of(after)}")
         return after, outputs
 
-    def _process(self, group: G, event: MemberEvent | Start) -> tuple[G, tuple[Output, ...]]:
+    def _process(self, group: S, event: MemberEvent | Start) -> tuple[S, tuple[Output, ...]]:
         """The same for processes. Each must be in a stage that defines the event; one may start unknown."""
         names = event.names if isinstance(event, MemberEvent) else [one.name for one in event.clients]
         allowed = {}
@@ -92,10 +92,10 @@ class Machine(ABC, Generic[G, M]):
         return step.done()
 
     @abstractmethod
-    def stable(self, group: G) -> bool:
+    def stable(self, group: S) -> bool:
         """Whether nothing is under way."""
 
-    def owned(self, group: G) -> dict[str, Share]:
+    def owned(self, group: S) -> dict[str, Share]:
         """What each process consumes now."""
         return {
             name: member.owned
@@ -103,7 +103,7 @@ class Machine(ABC, Generic[G, M]):
             if member.owned and member.stage is not Stage.FROZEN
         }
 
-    def heartbeats(self, group: G, until: int) -> list[Sent]:
+    def heartbeats(self, group: S, until: int) -> list[Sent]:
         """Heartbeats that members have sent until ``until``: those that no step has counted yet."""
         step = self.step(group, until)
         step.quiet(step.members)

@@ -16,7 +16,7 @@ from msgspec import structs
 from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Share
-from streaming.protocols.group import CG, CM, LIVE, G, M, Stage
+from streaming.protocols.group import CM, CS, LIVE, M, S, Stage
 from streaming.protocols.vocabulary import (
     After,
     Calls,
@@ -33,10 +33,10 @@ from streaming.protocols.vocabulary import (
 )
 
 
-class Step(ABC, Generic[G, M]):
+class Step(ABC, Generic[S, M]):
     """A group while one event is applied, and the outputs so far."""
 
-    def __init__(self, group: G, at: int, setup: Setup) -> None:
+    def __init__(self, group: S, at: int, setup: Setup) -> None:
         self.at = at
         self.setup = setup
         self.timing = setup.timing
@@ -57,7 +57,7 @@ class Step(ABC, Generic[G, M]):
         self.members[name] = member
         return member
 
-    def done(self) -> tuple[G, tuple[Output, ...]]:
+    def done(self) -> tuple[S, tuple[Output, ...]]:
         """The new group, and what the step answers."""
         return structs.replace(self.group, members=self.members), tuple(self.out)
 
@@ -130,7 +130,7 @@ class Step(ABC, Generic[G, M]):
 
     @abstractmethod
     def incarnation(self, name: str, before: M | None) -> int:
-        """The number of a process that begins (again) to become a member; ``before``: what it was until now."""
+        """How many times a process has begun to become a member, now that it does; ``before`` is what it was."""
 
     @abstractmethod
     def knock(self, names: Collection[str]) -> None:
@@ -172,7 +172,7 @@ class Step(ABC, Generic[G, M]):
         """Announces the round that is complete now that members have fallen silent, if there is one."""
 
 
-class CoordinatedStep(Step[CG, CM]):
+class CoordinatedStep(Step[CS, CM]):
     """A step of a group with a coordinator, to which members send heartbeats."""
 
     hello = "FindCoordinator"
@@ -182,7 +182,7 @@ class CoordinatedStep(Step[CG, CM]):
         """The request that a member's heartbeat is, and how often it sends one (ms)."""
 
     def incarnation(self, name: str, before: CM | None = None) -> int:
-        """The number of a process that begins (again) to become a member."""
+        """How many times a process has begun to become a member, now that it does."""
         del before
         number = self.group.incarnations.get(name, 0) + 1
         self.set(incarnations={**self.group.incarnations, name: number})

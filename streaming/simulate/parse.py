@@ -18,7 +18,7 @@ _KINDS: tuple[Kind, ...] = get_args(Kind)
 _TIMES = ("session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms", "metadata_max_age_ms")
 _MAY_BE_ZERO = ("scheduled_rebalance_delay_ms", "metadata_max_age_ms")
 _JOIN = ("topics", "instance_id", "rack_id", "assignors", "group_protocol")
-#: What an event may say beside ``at`` and its own word.
+#: What an event may say besides ``at`` and its own word.
 _FIELDS: dict[Kind, tuple[str, ...]] = {
     "join": _JOIN,
     "bounce": ("down_ms", *_JOIN),
@@ -116,7 +116,9 @@ def _racks(value: Any, where: str) -> tuple[tuple[str, ...], ...] | None:
     if not isinstance(value, list) or not all(
         isinstance(racks, list) and all(isinstance(rack, str) for rack in racks) for racks in value
     ):
-        raise InvalidScenario(f"{where}: racks: a list with a list of racks a partition is needed")
+        raise InvalidScenario(
+            f"{where}: racks: a list is needed that holds a list of racks for each partition"
+        )
     return tuple(tuple(racks) for racks in value)
 
 

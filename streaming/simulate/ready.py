@@ -118,13 +118,13 @@ READY: dict[str, Ready] = {
     "deploy-static": Ready("the same deploy with group.instance.id", 4, 12, _deploy_static),
     "scale-out": Ready("a quarter more members, one every ten seconds", 4, 12, _scale_out),
     "scale-in": Ready("a quarter of the members leaves, one every ten seconds", 4, 12, _scale_in),
-    "crash": Ready("one member is gone without a word", 3, 9, _crash),
+    "crash": Ready("one member crashes without leaving the group", 3, 9, _crash),
     "long-gc": Ready("one member pauses for longer than its session timeout", 3, 9, _long_pause),
     "flapping": Ready("one member restarts every fifteen seconds", 3, 9, _flapping),
     "partition-growth": Ready("the topic gets half as many partitions more", 3, 8, _growth),
     "two-bounces": Ready("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces),
     "classic-to-consumer": Ready(
-        "from the classic to the consumer protocol, one member a bounce", 3, 9, _to_consumer
+        "from the classic to the consumer protocol, one member at each bounce", 3, 9, _to_consumer
     ),
 }
 

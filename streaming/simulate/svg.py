@@ -19,9 +19,9 @@ _MOST_ROWS = 120
 
 
 def picture(forecasts: Sequence[Forecast], title: str) -> str:
-    """An SVG document of at least one forecast: a panel a protocol, a row a partition, a colour a member.
+    """At least one forecast as an SVG document: a panel for each protocol, in it a row for each partition.
 
-    What nobody consumes stays grey; a dashed line is a round that became known.
+    Each member has a colour, and what nobody consumes is grey. A dashed line marks a round becoming known.
     """
     names = members(forecasts)
     colours = {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(names)}

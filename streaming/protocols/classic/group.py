@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from assignors.model import Share, Topic
-from streaming.protocols.group import CoordinatedGroup, CoordinatedMember
+from streaming.protocols.group import CoordinatedMember, CoordinatedState
 from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, Reason
 
 
@@ -54,7 +54,7 @@ class ClassicMember(CoordinatedMember, frozen=True, gc=False):
         return self.known or self.pending
 
 
-class ClassicGroup(CoordinatedGroup, frozen=True):
+class ClassicState(CoordinatedState, frozen=True):
     """A group in its coordinator's eyes, with what its leader and its members know."""
 
     members: Mapping[str, ClassicMember] = {}
@@ -65,7 +65,7 @@ class ClassicGroup(CoordinatedGroup, frozen=True):
     assignor: str = ""
     #: The topics that the last assignment was computed with.
     assigned_with: Mapping[str, Topic] = {}
-    #: The topics in the leader's metadata when it assigned, and whose metadata these are; None: fresh ones.
+    #: The topics in the leader's metadata when it assigned; None once they have been refreshed. And whose they are.
     snapshot: frozenset[str] | None = None
     snapshot_of: tuple[str, int, tuple[str, ...]] = ("", 0, ())
     #: In the initial delay of a group that was empty, how much of it is left, and whether anyone has come since.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from streaming.protocols.classic import coordinator, members
 from streaming.protocols.classic.group import (
     Assigned,
-    ClassicGroup,
     ClassicMember,
     ClassicPhase,
+    ClassicState,
     DelayOver,
     InitialDelayOver,
     JoinGroup,
@@ -96,24 +96,24 @@ PROCESS_ANSWERS: Table = {
 }
 
 
-class Classic(Machine[ClassicGroup, ClassicMember]):
+class Classic(Machine[ClassicState, ClassicMember]):
     """One of the JoinGroup protocols, which its rules make it."""
 
-    group = ClassicGroup
+    group = ClassicState
 
     def __init__(self, name: str, setup: Setup, rules: Rules) -> None:
         super().__init__(name, setup, COORDINATOR_V1 if rules.coordinator_assigns else COORDINATOR)
         self.rules = rules
 
-    def phase_of(self, group: ClassicGroup) -> ClassicPhase:
+    def phase_of(self, group: ClassicState) -> ClassicPhase:
         """``ClassicGroup.currentState``."""
         return group.phase
 
-    def step(self, group: ClassicGroup, at: int) -> ClassicStep:
+    def step(self, group: ClassicState, at: int) -> ClassicStep:
         """A step under the protocol's rules."""
         return ClassicStep(group, at, self.setup, self.rules)
 
-    def stable(self, group: ClassicGroup) -> bool:
+    def stable(self, group: ClassicState) -> bool:
         """Whether every live member consumes what the coordinator stored for it."""
         return group.phase in (_STABLE, _EMPTY) and all(
             member.stage not in (Stage.STARTING, Stage.JOINING, Stage.SYNCING)

@@ -11,9 +11,9 @@ from assignors.java import DEFAULT_CAPACITY, in_hash_order
 from assignors.model import Share
 from streaming.protocols.classic.group import (
     Assigned,
-    ClassicGroup,
     ClassicMember,
     ClassicPhase,
+    ClassicState,
     JoinGroup,
     LeaveGroup,
     MetadataSeen,
@@ -53,13 +53,13 @@ class Rules(Protocol):
         ...
 
 
-class ClassicStep(CoordinatedStep[ClassicGroup, ClassicMember]):
+class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
     """A group of a JoinGroup protocol while one event is applied, and the outputs so far."""
 
     member = ClassicMember
     farewell = "LeaveGroup"
 
-    def __init__(self, group: ClassicGroup, at: int, setup: Setup, rules: Rules) -> None:
+    def __init__(self, group: ClassicState, at: int, setup: Setup, rules: Rules) -> None:
         super().__init__(group, at, setup)
         self.rules = rules
 

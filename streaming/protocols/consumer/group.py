@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from assignors.model import Share
-from streaming.protocols.classic.group import ClassicGroup
+from streaming.protocols.classic.group import ClassicState
 from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
-from streaming.protocols.group import CoordinatedGroup, CoordinatedMember
+from streaming.protocols.group import CoordinatedMember, CoordinatedState
 from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, Reason
 
 #: ``LEAVE_GROUP_STATIC_MEMBER_EPOCH``: a static member is away and will be back.
@@ -47,7 +47,7 @@ class ConsumerMember(CoordinatedMember, frozen=True, gc=False):
         return self.client.group_protocol == "classic"
 
 
-class ConsumerGroup(CoordinatedGroup, frozen=True):
+class ConsumerState(CoordinatedState, frozen=True):
     """A group: epochs, the target of each member, and the members."""
 
     members: Mapping[str, ConsumerMember] = {}
@@ -66,7 +66,7 @@ class ConsumerGroup(CoordinatedGroup, frozen=True):
     first: Mapping[str, Share] | None = None
     second: bool = False
     #: The group while all its members are classic.
-    classic: ClassicGroup | None = None
+    classic: ClassicState | None = None
 
 
 class Heartbeat(MemberCalls, frozen=True):

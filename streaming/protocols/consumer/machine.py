@@ -9,9 +9,9 @@ from __future__ import annotations
 from assignors.model import Share
 from streaming.protocols.consumer import coordinator, members, migration
 from streaming.protocols.consumer.group import (
-    ConsumerGroup,
     ConsumerMember,
     ConsumerPhase,
+    ConsumerState,
     Expired,
     Goodbye,
     Heartbeat,
@@ -62,16 +62,16 @@ RECONCILIATION: Table = {
 }
 
 
-class Consumer(Machine[ConsumerGroup, ConsumerMember]):
+class Consumer(Machine[ConsumerState, ConsumerMember]):
     """KIP-848."""
 
-    group = ConsumerGroup
+    group = ConsumerState
 
     def __init__(self, setup: Setup) -> None:
         super().__init__("consumer", setup, COORDINATOR)
         self.inner = migration.classic_machine(setup)
 
-    def phase_of(self, group: ConsumerGroup) -> ConsumerPhase:
+    def phase_of(self, group: ConsumerState) -> ConsumerPhase:
         """``ConsumerGroup.maybeUpdateGroupState``."""
         known = [member.current for member in group.members.values() if member.known]
         epoch = group.target_epoch
@@ -82,11 +82,11 @@ class Consumer(Machine[ConsumerGroup, ConsumerMember]):
         reached = all(current.epoch == epoch and current.state is _S for current in known)
         return _STABLE if reached else _RECONCILING
 
-    def step(self, group: ConsumerGroup, at: int) -> ConsumerStep:
+    def step(self, group: ConsumerState, at: int) -> ConsumerStep:
         """A step of the group, apart from the classic group inside."""
         return ConsumerStep(group, at, self.setup)
 
-    def apply(self, group: ConsumerGroup, event: MachineEvent) -> tuple[ConsumerGroup, tuple[Output, ...]]:
+    def apply(self, group: ConsumerState, event: MachineEvent) -> tuple[ConsumerState, tuple[Output, ...]]:
         """As every machine does; what is the classic group's goes there."""
         both = migration.split(group, event)
         if both is not None:
@@ -96,7 +96,7 @@ class Consumer(Machine[ConsumerGroup, ConsumerMember]):
         routed = migration.route(self.inner, group, event)
         return super().apply(group, event) if routed is None else routed
 
-    def stable(self, group: ConsumerGroup) -> bool:
+    def stable(self, group: ConsumerState) -> bool:
         """Whether every known member has reached the newest target."""
         if group.classic is not None and not self.inner.stable(group.classic):
             return False
@@ -110,12 +110,12 @@ class Consumer(Machine[ConsumerGroup, ConsumerMember]):
             )
         )
 
-    def owned(self, group: ConsumerGroup) -> dict[str, Share]:
+    def owned(self, group: ConsumerState) -> dict[str, Share]:
         """What each process consumes now."""
         owned = {} if group.classic is None else self.inner.owned(group.classic)
         return owned | super().owned(group)
 
-    def heartbeats(self, group: ConsumerGroup, until: int) -> list[Sent]:
+    def heartbeats(self, group: ConsumerState, until: int) -> list[Sent]:
         """Heartbeats that no step has counted yet."""
         sent = [] if group.classic is None else self.inner.heartbeats(group.classic, until)
         return sent + super().heartbeats(group, until)

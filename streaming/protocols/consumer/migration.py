@@ -18,13 +18,13 @@ from msgspec import structs
 from assignors.model import Share
 from streaming.protocols.classic import cooperative
 from streaming.protocols.classic.coordinator import prepare
-from streaming.protocols.classic.group import ClassicGroup, ClassicMember, ClassicPhase, JoinGroup
+from streaming.protocols.classic.group import ClassicMember, ClassicPhase, ClassicState, JoinGroup
 from streaming.protocols.classic.machine import COORDINATOR, Classic
 from streaming.protocols.classic.step import in_table
 from streaming.protocols.consumer.group import (
     NEW_EPOCH,
-    ConsumerGroup,
     ConsumerMember,
+    ConsumerState,
     Expired,
     Goodbye,
     Heartbeat,
@@ -57,8 +57,8 @@ def classic_machine(setup: Setup) -> Classic:
 
 
 def route(
-    inner: Classic, group: ConsumerGroup, event: MachineEvent
-) -> tuple[ConsumerGroup, tuple[Output, ...]] | None:
+    inner: Classic, group: ConsumerState, event: MachineEvent
+) -> tuple[ConsumerState, tuple[Output, ...]] | None:
     """What the classic group, while it still is one, makes of an event; None for an event of the consumer group."""
     if _is_classic(group, event):
         if isinstance(event, TopicsChanged):
@@ -68,7 +68,7 @@ def route(
     return (group, ()) if type(event) in _CLASSIC else None
 
 
-def split(group: ConsumerGroup, event: MachineEvent) -> tuple[MachineEvent, MachineEvent] | None:
+def split(group: ConsumerState, event: MachineEvent) -> tuple[MachineEvent, MachineEvent] | None:
     """An event about members of the classic group and about others as two events; None for any other event."""
     if group.classic is None or not isinstance(event, MemberEvent):
         return None
@@ -79,7 +79,7 @@ def split(group: ConsumerGroup, event: MachineEvent) -> tuple[MachineEvent, Mach
     return structs.replace(event, names=mine), structs.replace(event, names=others)
 
 
-def _is_classic(group: ConsumerGroup, event: MachineEvent) -> bool:
+def _is_classic(group: ConsumerState, event: MachineEvent) -> bool:
     """Whether an event happens to the classic group."""
     if isinstance(event, Start):
         classic = [client for client in event.clients if client.group_protocol == "classic"]
@@ -180,7 +180,7 @@ def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
         if member.classic and (member.known or member.stage is not Stage.CRASHED)
     }
     topics = step.group.topics
-    before = ClassicGroup(
+    before = ClassicState(
         phase=ClassicPhase.STABLE,
         generation=epoch,
         members=members,

@@ -10,8 +10,8 @@ from assignors.model import Share
 from assignors.shares import tidy
 from streaming.protocols.consumer.group import (
     AWAY_EPOCH,
-    ConsumerGroup,
     ConsumerMember,
+    ConsumerState,
     Expired,
     Goodbye,
     Heartbeat,
@@ -25,14 +25,14 @@ from streaming.protocols.vocabulary import NOTHING, Announced, Reason, Setup, to
 HEARTBEAT = "ConsumerGroupHeartbeat"
 
 
-class ConsumerStep(CoordinatedStep[ConsumerGroup, ConsumerMember]):
+class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
     """A group of the consumer protocol while one event is applied, and the outputs so far."""
 
     member = ConsumerMember
     farewell = HEARTBEAT
     says_back_soon = True
 
-    def __init__(self, group: ConsumerGroup, at: int, setup: Setup) -> None:
+    def __init__(self, group: ConsumerState, at: int, setup: Setup) -> None:
         super().__init__(group, at, setup)
         self._holders: dict[str, dict[int, str]] | None = None
 

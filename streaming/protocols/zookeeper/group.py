@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assignors.model import Share, Topic
-from streaming.protocols.group import Group, Member
+from streaming.protocols.group import MachineMember, MachineState
 from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, Reason
 
 
@@ -32,7 +32,7 @@ class ZooKeeperView(NamedTuple):
     topics: Mapping[str, Topic]
 
 
-class ZooKeeperMember(Member, frozen=True, gc=False):
+class ZooKeeperMember(MachineMember, frozen=True, gc=False):
     """A consumer: its process, its nodes, and its view."""
 
     #: Its nodes under ``owners``: what it consumes, and, once it has crashed, what its session still holds.
@@ -44,7 +44,7 @@ class ZooKeeperMember(Member, frozen=True, gc=False):
     notified: int = 0
 
 
-class ZooKeeperGroup(Group, frozen=True):
+class ZooKeeperState(MachineState, frozen=True):
     """A group as its ZooKeeper paths show it."""
 
     members: Mapping[str, ZooKeeperMember] = {}

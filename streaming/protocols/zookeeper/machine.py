@@ -21,9 +21,9 @@ from streaming.protocols.zookeeper.group import (
     Registered,
     SessionGone,
     Watched,
-    ZooKeeperGroup,
     ZooKeeperMember,
     ZooKeeperPhase,
+    ZooKeeperState,
 )
 from streaming.protocols.zookeeper.step import ZooKeeperStep
 
@@ -49,15 +49,15 @@ GROUP: Table = {
 }
 
 
-class ZooKeeper(Machine[ZooKeeperGroup, ZooKeeperMember]):
+class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
     """The high-level consumer of 0.8."""
 
-    group = ZooKeeperGroup
+    group = ZooKeeperState
 
     def __init__(self, setup: Setup) -> None:
         super().__init__("zookeeper", setup, GROUP)
 
-    def phase_of(self, group: ZooKeeperGroup) -> ZooKeeperPhase:
+    def phase_of(self, group: ZooKeeperState) -> ZooKeeperPhase:
         """Rebalancing while anybody is busy, or has not seen the newest change."""
         there = [member for member in group.members.values() if member.known]
         if not there:
@@ -66,11 +66,11 @@ class ZooKeeper(Machine[ZooKeeperGroup, ZooKeeperMember]):
         settled = all(not member.busy and member.seen == newest for member in there if member.stage in LIVE)
         return _STABLE if settled else _REBALANCING
 
-    def step(self, group: ZooKeeperGroup, at: int) -> ZooKeeperStep:
+    def step(self, group: ZooKeeperState, at: int) -> ZooKeeperStep:
         """A step of the group."""
         return ZooKeeperStep(group, at, self.setup)
 
-    def stable(self, group: ZooKeeperGroup) -> bool:
+    def stable(self, group: ZooKeeperState) -> bool:
         """Whether everyone has seen the newest change and claimed its share of it."""
         return self.phase_of(group) in (_EMPTY, _STABLE) and all(
             member.stage is not Stage.STARTING for member in group.members.values()

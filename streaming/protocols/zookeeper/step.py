@@ -17,20 +17,20 @@ from streaming.protocols.zookeeper.group import (
     Registered,
     SessionGone,
     Watched,
-    ZooKeeperGroup,
     ZooKeeperMember,
+    ZooKeeperState,
     ZooKeeperView,
 )
 
 
-class ZooKeeperStep(Step[ZooKeeperGroup, ZooKeeperMember]):
+class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
     """A group of ZooKeeper consumers while one event is applied, and the outputs so far."""
 
     member = ZooKeeperMember
     hello = "Connect"
     farewell = "CloseSession"
 
-    def __init__(self, group: ZooKeeperGroup, at: int, setup: Setup) -> None:
+    def __init__(self, group: ZooKeeperState, at: int, setup: Setup) -> None:
         super().__init__(group, at, setup)
         self._shares: dict[int, dict[str, Share]] = {}
 
