@@ -62,9 +62,10 @@ def test_a_topic_that_is_written_is_deleted(foreign: Kafka, tmp_path: Path) -> N
 
     job.drain()  # makes the topic
     assert identify(job.settings.kafka, [diffs])[diffs].partitions == 4  # type: ignore[union-attr]
-    written = once(job.rows(diffs))
-    found = {key: [*gone.get(key, []), *written.get(key, [])] for key in gone.keys() | written.keys()}
-    assert found == expected(job, log)[diffs]
+    written = job.rows(diffs)
+    # The last batch may have been written and not committed: then it is written again, with the same ids.
+    both = {key: [*gone.get(key, []), *written.get(key, [])] for key in gone.keys() | written.keys()}
+    assert once(both) == expected(job, log)[diffs]
 
 
 def test_a_topic_is_deleted_while_it_is_written(foreign: Kafka, tmp_path: Path) -> None:
