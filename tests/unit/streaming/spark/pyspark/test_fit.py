@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ def test_other_releases_are_refused(version: str) -> None:
 def test_this_one_and_its_corrections_fit() -> None:
     assert require_fit() == importlib.metadata.version("pyspark")
     assert require_fit("4.0.7") == "4.0.7"
+
+
+def test_the_wheel_asks_for_what_fits() -> None:
+    least, beyond = (".".join(map(str, bound)) for bound in pyspark.BOUNDS)
+    project = tomllib.loads((Path(__file__).parents[5] / "pyproject.toml").read_text())["project"]
+    assert f"pyspark>={least},<{beyond}" in project["dependencies"]
 
 
 @pytest.fixture
