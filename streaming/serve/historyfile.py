@@ -183,16 +183,18 @@ class HistoryFile:
                 self._logs = {log: _identity(log) for log in (_beside(self.path, one) for one in _COMPANIONS)}
 
     def check(self) -> None:
-        """Make sure that the path still names the file that is written.
+        """Make sure that the paths still name the file that is written, and its log.
 
         Raises:
             HistoryGone: it was removed, moved or replaced.
             HistoryFailure: its folder can't be read.
         """
         with schema.plainly(self.path):
-            if _identity(self.path) != self._identity:
+            found = {self.path: self._identity, **self._logs}
+            gone = [path for path, identity in found.items() if _identity(path) != identity]
+            if gone:
                 raise HistoryGone(
-                    f"history {self.path}: was removed or replaced while in use; "
+                    f"history {gone[0]}: was removed or replaced while in use; "
                     "the next start builds it anew from the topics, or goes on with what stands there"
                 )
 

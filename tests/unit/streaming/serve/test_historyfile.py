@@ -295,6 +295,17 @@ def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: boo
             history.check()
 
 
+def test_a_log_that_is_removed_is_noticed_and_its_rounds_are_kept(path: Path) -> None:
+    """Readers that open the file from then on would see another log than the writer's."""
+    with closing(opened(path)) as history:
+        history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
+        path.with_name(f"{path.name}-wal").unlink()
+        with pytest.raises(HistoryGone, match="sqlite-wal: was removed or replaced"):
+            history.check()
+    with closing(opened(path)) as history:
+        assert history.place.last == 3
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HistoryFailure, match="--database"):
