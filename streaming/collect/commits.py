@@ -82,7 +82,7 @@ class Holdings:
         self._held = held
 
     def last_commit(self, member: ObservedMember) -> int | None:
-        """When the member last committed anything that it holds, in ms; None: never since it holds it."""
+        """When the member last committed anything that it holds, in ms; None if it has not since it holds it."""
         holds = (
             self._held.get((topic, partition))
             for topic, partitions in member.assigned.items()
@@ -107,7 +107,8 @@ def infer(
         before: the view before.
         now: the view in which they are gone.
         holdings: as it was with ``before``.
-        surely_alive_ms: how long no session of a KIP-848 member can run out after a sign of life; None: not known.
+        surely_alive_ms: how long no session of a KIP-848 member can run out after a sign of life; None if
+            that is not known.
     """
     if now.generation is not None and now.generation > (before.generation or 0) + 1:
         return []  # a generation was not read: it may have gone then
@@ -120,7 +121,7 @@ def infer(
 def _ended(
     member: ObservedMember, now: GroupObserved, last: int | None, surely_alive_ms: int | None
 ) -> Evidence | None:
-    """What its last commit (ms) says of a member that is gone; None: nothing."""
+    """What its last commit (ms) says of a member that is gone; None if nothing."""
     if last is None:
         return None
     silence = max(0, now.timestamp - last)

@@ -4,6 +4,9 @@ Reasons come first, the generation (or epoch) they lead to afterwards: ``Prepari
 S with old generation N (reason: R)`` … ``Stabilized group G generation N+1``; for consumer groups ``[GroupId G]
 Member M left the consumer group`` … ``[GroupId G] Bumped group epoch to N``. Lines as in 4.3.1
 (GroupMetadataManager); those of the Scala coordinator before 4.0 differ by a partition in brackets only.
+
+Clients choose what stands in these lines. Ids of more than 500 characters are not looked for: patterns without a
+bound would take half a minute for one line of 32 kB that was made for it.
 """
 
 from __future__ import annotations
@@ -25,61 +28,58 @@ _PARTITIONS_CHANGED = "topic.partitions_changed"
 #: Kafka's usual log layout ends with the logger's name.
 _LOGGER = re.compile(r" \([\w.$]+\)$")
 _PREPARING = re.compile(
-    r"Preparing to rebalance group (?P<group>.+) in state \w+ with old generation (?P<old>-?\d+)"
+    r"Preparing to rebalance group (?P<group>.{1,500}) in state \w+ with old generation (?P<old>-?\d+)"
     r"(?: \([^()]*\))? \(reason: (?P<reason>.*)\)\.?$"
 )
 #: The generation, or epoch, that the lines before it led to.
 _NUMBERED = (
-    re.compile(r"Stabilized group (?P<group>.+) generation (?P<number>\d+)(?: \([^()]*\))? with \d+ members"),
-    re.compile(r"Group (?P<group>.+) with generation (?P<number>\d+)(?: \([^()]*\))? is now empty"),
-    re.compile(r"\[GroupId (?P<group>.+?)\] Bumped group epoch to (?P<number>\d+)"),
+    re.compile(
+        r"Stabilized group (?P<group>.{1,500}) generation (?P<number>\d+)(?: \([^()]*\))? with \d+ members"
+    ),
+    re.compile(r"Group (?P<group>.{1,500}) with generation (?P<number>\d+)(?: \([^()]*\))? is now empty"),
+    re.compile(r"\[GroupId (?P<group>.{1,500}?)\] Bumped group epoch to (?P<number>\d+)"),
 )
 
+#: How lines about members of consumer groups begin.
+_MEMBER_OF = (
+    r"\[GroupId (?P<group>.{1,500}?)\] (?:Static m|M)ember (?P<member>\S{1,500})"
+    r"(?: with instance id \S{1,500})? "
+)
 #: Lines without a generation → the kind they stand for. Groups: group, member (one id or several), why.
 _LINES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"Member (?P<member>\S+) in group (?P<group>.+) (?P<why>has failed, .*)"), _FENCED),
+    (
+        re.compile(r"Member (?P<member>\S{1,500}) in group (?P<group>.{1,500}) (?P<why>has failed, .*)"),
+        _FENCED,
+    ),
     (
         re.compile(
-            r"\[Group (?P<group>.+?)\] (?:Static m|M)ember (?P<member>\S+) .*?"
+            r"\[Group (?P<group>.{1,500}?)\] (?:Static m|M)ember (?P<member>\S{1,500}) .{,1000}?"
             r"left group through (?P<why>explicit `LeaveGroup` request.*)"
         ),
         _LEFT,
     ),
     (
         re.compile(
-            r"Group (?P<group>.+) removed dynamic members who haven't joined: (?:Set)?[\[(](?P<member>.*?)[\])]"
+            r"Group (?P<group>.{1,500}) removed dynamic members who haven't joined: "
+            r"(?:Set)?[\[(](?P<member>.*?)[\])]"
         ),
         _FENCED,
     ),
-    (
-        re.compile(
-            r"\[GroupId (?P<group>.+?)\] (?:Static m|M)ember (?P<member>\S+)(?: with instance id \S+)? "
-            r"(?P<why>joins the consumer group.*)"
-        ),
-        _JOINED,
-    ),
-    (
-        re.compile(
-            r"\[GroupId (?P<group>.+?)\] Member (?P<member>\S+) (?P<why>fenced from the group because.*)"
-        ),
-        _FENCED,
-    ),
-    (
-        re.compile(
-            r"\[GroupId (?P<group>.+?)\] (?:Static m|M)ember (?P<member>\S+)(?: with instance id \S+)? "
-            r"(?P<why>(?:has )?left the (?:consumer )?group.*)"
-        ),
-        _LEFT,
-    ),
+    (re.compile(_MEMBER_OF + r"(?P<why>joins the consumer group.*)"), _JOINED),
+    (re.compile(_MEMBER_OF + r"(?P<why>fenced from the group because.*)"), _FENCED),
+    (re.compile(_MEMBER_OF + r"(?P<why>(?:has )?left the (?:consumer )?group.*)"), _LEFT),
 )
 
 #: A reason of a classic rebalance → kind, and where the member ids stand in it.
 _REASONS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"Adding new member (?P<member>\S+) with group instance id"), _JOINED),
-    (re.compile(r"removing member (?P<member>\S+) on heartbeat expiration"), _FENCED),
+    (re.compile(r"Adding new member (?P<member>\S{1,500}) with group instance id"), _JOINED),
+    (re.compile(r"removing member (?P<member>\S{1,500}) on heartbeat expiration"), _FENCED),
     (re.compile(r"explicit `LeaveGroup` request for \((?P<member>.*)\) members"), _LEFT),
-    (re.compile(r"Removing .*?[\[(](?P<member>.*?)[\])] on pending sync request expiration"), _FENCED),
-    (re.compile(r"Leader (?P<member>\S+) re-joining .*cached metadata has changed"), _PARTITIONS_CHANGED),
+    (re.compile(r"Removing .{,100}?[\[(](?P<member>.*?)[\])] on pending sync request expiration"), _FENCED),
+    (
+        re.compile(r"Leader (?P<member>\S{1,500}) re-joining .*cached metadata has changed"),
+        _PARTITIONS_CHANGED,
+    ),
 )
 _MEMBER = re.compile(r"(?:Updating metadata for (?:static )?member|Leader) (\S+)")
 

@@ -86,14 +86,14 @@ class Reader:
         raise MalformedRecord(f"{what}: a length of more than {_VARINT_BYTES} bytes")
 
     def _length(self, what: str, *, wide: bool) -> int:
-        """A length; −1 is null. Flexible versions store it plus one."""
+        """A length; below 0 is null, as Kafka reads it. Flexible versions store it plus one."""
         if self.flexible:
             return self.varint(what) - 1
         return self.int32(what) if wide else self.int16(what)
 
     def _take(self, size: int, what: str) -> bytes:
         taken = self._data[self._at : self._at + size]
-        if len(taken) < size or size < 0:
+        if len(taken) < size:
             raise MalformedRecord(f"{what}: {size} bytes announced, {len(taken)} there")
         self._at += size
         return taken
@@ -101,7 +101,7 @@ class Reader:
     def nullable_string(self, what: str) -> str | None:
         """Text, or None."""
         size = self._length(what, wide=False)
-        if size == -1:
+        if size < 0:
             return None
         if size > _STRING_BYTES:
             raise MalformedRecord(f"{what}: {size} bytes announced, a string has {_STRING_BYTES} at most")
@@ -120,7 +120,7 @@ class Reader:
     def nullable_bytes(self, what: str) -> bytes | None:
         """Bytes, or None."""
         size = self._length(what, wide=True)
-        return None if size == -1 else self._take(size, what)
+        return None if size < 0 else self._take(size, what)
 
     def uuid(self, what: str) -> str:
         """An id as Kafka prints it: base64 url-safe, no padding."""
@@ -129,9 +129,9 @@ class Reader:
     def nullable_array(self, what: str, element: Callable[[], T]) -> list[T] | None:
         """Elements, each read by ``element``; or None."""
         size = self._length(what, wide=True)
-        if size == -1:
+        if size < 0:
             return None
-        if not 0 <= size <= self.left:  # every element takes a byte at least
+        if size > self.left:  # every element takes a byte at least
             raise MalformedRecord(f"{what}: {size} elements announced, {self.left} bytes left")
         return [element() for _ in range(size)]
 

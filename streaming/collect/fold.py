@@ -96,7 +96,7 @@ class Fold:
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
         self._out: list[Outcome] = []
-        #: Offset of the first record whose outcome is not handed out yet; None: there is none.
+        #: Offset of the first record whose outcome has not been handed out; None if there is none.
         self.open_offset: int | None = None
 
     def add(self, row: Row) -> list[Outcome]:

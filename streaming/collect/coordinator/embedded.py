@@ -3,8 +3,8 @@
 The layouts are those of ``ConsumerProtocolSubscription.json`` (v0 to v3) and ``ConsumerProtocolAssignment.json``.
 What is refused is what Kafka's own ``ConsumerProtocol`` refuses: a negative version, null in place of topics, names
 or partitions, counts that the bytes can't hold. As there, a version above the highest known reads as the highest
-known, and bytes behind the last field are passed over. Beyond Kafka, partitions below 0 and names that are not
-UTF-8 are refused: no such partition or topic exists.
+known, an empty rack is none, and bytes behind the last field are passed over. Beyond Kafka, partitions below 0 and
+names that are not UTF-8 are refused: no such partition or topic exists.
 
 The user data of ``sticky`` says what a member owned (StickyAssignor: topics with partitions, and from v1 the
 generation), because an eager member owns nothing while it joins.
@@ -56,7 +56,7 @@ def read_subscription(data: bytes, protocol: str | None) -> Said:
     if version >= 1 and reader.left:
         owned = _partitions(reader, "ownedPartitions")
         generation = reader.int32("generationId") if version >= _WITH_GENERATION else -1
-        rack = reader.nullable_string("rackId") if version >= _WITH_RACK else None
+        rack = (reader.nullable_string("rackId") or None) if version >= _WITH_RACK else None
     if protocol == "sticky" and user_data:
         owned, generation = _sticky(user_data)
     return Said(topics, owned, generation, rack)

@@ -191,6 +191,38 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
     assert causes(inferred, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
 
 
+def test_a_leave_under_kip_848_is_proven_where_the_brokers_bound_sessions() -> None:
+    group = unique("group")
+    # No session can be set to less than 3 s, no heartbeats to more than 500 ms apart.
+    bounds = {
+        "group.consumer.min.session.timeout.ms": "3000",
+        "group.consumer.max.heartbeat.interval.ms": "500",
+    }
+    with ExitStack() as stack:
+        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | bounds)).bootstrap_servers
+        topic = stack.enter_context(written_topic(servers))
+        collecting = stack.enter_context(Collecting(servers, group))
+        stay = stack.enter_context(Member(servers, group, "stay", [topic], **CONSUMER))
+        eventually(lambda: spread([stay], 6))
+        leave = Member(servers, group, "leave", [topic], **CONSUMER)
+        eventually(lambda: spread([stay, leave], 6))
+        eventually(lambda: len(collecting.members(group) or ()) == 2)
+        threading.Event().wait(1)  # some commits of its own
+        leave.close()
+        eventually(lambda: spread([stay], 6))
+        crash = Member(servers, group, "crash", [topic], **CONSUMER)
+        eventually(lambda: spread([stay, crash], 6))
+        threading.Event().wait(1)
+        crash.crash()
+        eventually(lambda: spread([stay], 6))
+        eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])
+        assert collecting.stop() == 0
+        ends = [item for view in collecting.views(group) for item in view.evidence]
+
+    assert [item.kind for item in ends] == ["member.left", "group.observed"]
+    assert "can't have run out within 2500 ms" in ends[0].reason
+
+
 def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(
     broker: Kafka, topic: str, tmp_path: Path
 ) -> None:

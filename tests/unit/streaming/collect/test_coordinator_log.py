@@ -120,3 +120,14 @@ def test_other_lines_are_passed_over() -> None:
     log = read("INFO Loading group metadata", "", "Group of something else", "[GroupId g] something new")
 
     assert log.evidence("g", 1) == []
+
+
+@pytest.mark.parametrize(("length", "kinds"), [(500, ["member.joined"]), (501, [])])
+def test_ids_that_only_an_attacker_chooses_are_not_looked_for(length: int, kinds: list[str]) -> None:
+    group = "g" * length
+    log = read(
+        f"[GroupId {group}] Member m joins the consumer group using the consumer protocol.",
+        f"[GroupId {group}] Bumped group epoch to 2 with metadata hash 1.",
+    )
+
+    assert [item.kind for item in log.evidence(group, 2)] == kinds

@@ -1,0 +1,111 @@
+"""What is read of a member's bytes, and what is refused, is what Kafka's own ConsumerProtocol reads and refuses."""
+
+from __future__ import annotations
+
+import random
+from base64 import b64encode
+from collections.abc import Callable
+from struct import pack
+from typing import Any
+
+import pytest
+
+from streaming.collect.coordinator.embedded import read_assignment, read_subscription
+from streaming.collect.encoding import MalformedRecord
+from tests.oracle.driver import Oracle
+from tests.support.offsets_topic import assignment, string, subscription
+
+EDGES = (-1, -2, 0, 1, 2, 3, 127, 32_767, 2**31 - 1, -(2**31))
+
+
+def partitions(rng: random.Random) -> dict[str, list[int]]:
+    return {
+        rng.choice("tuvä"): [rng.randrange(5) for _ in range(rng.randrange(4))]
+        for _ in range(rng.randrange(3))
+    }
+
+
+def whole(rng: random.Random, what: str) -> bytes:
+    if what == "assignment":
+        return assignment(partitions(rng))
+    return subscription(
+        rng.choices("tuv", k=rng.randrange(4)),
+        partitions(rng),
+        generation=rng.choice((-1, 0, 7)),
+        rack=rng.choice((None, "", "r")),
+        user_data=rng.choice((None, b"", b"\x00\x01")),
+    )
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    """Another version, a cut, bytes behind the end, or a number where another one stood."""
+    data = pack(">h", rng.choice((-1, 0, 1, 2, 3, 4, 32_767))) + data[2:] if rng.random() < 0.5 else data
+    for _ in range(rng.randrange(3)):
+        at = rng.randrange(len(data) + 1)
+        number = pack(rng.choice((">i", ">h")), rng.choice([e for e in EDGES if -32_768 <= e < 32_768]))
+        put = rng.choice((b"", number, pack(">i", rng.choice(EDGES)), string("t"), string(None)))
+        data = data[:at] + put + data[at + rng.choice((0, 0, 2, 4)) :]
+    return data[: rng.randrange(2, len(data) + 1)] if len(data) > 2 and rng.random() < 0.1 else data
+
+
+def ours(what: str, data: bytes) -> dict[str, Any] | str:
+    try:
+        if what == "assignment":
+            return {"assigned": read_assignment(data)}
+        said = read_subscription(data, "range")
+    except MalformedRecord as error:
+        return str(error)
+    generation = max(said.owned_generation, -1)
+    return {
+        "topics": list(said.topics),
+        "owned": said.owned,
+        "generation": generation,
+        "rack": said.rack_id,
+    }
+
+
+def merged(pairs: list[tuple[str, int]]) -> dict[str, list[int]]:
+    """As it is published: each partition once, ascending."""
+    found: dict[str, set[int]] = {}
+    for topic, partition in pairs:
+        found.setdefault(topic, set()).add(partition)
+    return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
+
+
+@pytest.mark.parametrize("what", ["subscription", "assignment"])
+def test_the_same_bytes_are_read_the_same_and_refused_the_same(
+    oracle: Callable[[str], Oracle], oracle_cases: int, what: str
+) -> None:
+    rng = random.Random(848)
+    cases = [damaged(rng, whole(rng, what)) for _ in range(oracle_cases * 10)]
+    answers = oracle("current").ask(
+        {"family": "embedded", "what": what, "data": b64encode(data).decode()} for data in cases
+    )
+
+    read = 0
+    for data, java in zip(cases, answers, strict=True):
+        found = ours(what, data)
+        if isinstance(found, str):
+            # Beyond Kafka: no such partition or topic exists.
+            assert "error" in java or "is no partition" in found or "not UTF-8" in found, (data.hex(), found)
+        elif "error" in java:
+            # A client that writes version 1 without its field: a Java leader fails there.
+            assert (what, found["owned"]) == ("subscription", {}), (data.hex(), java)
+            assert ours(what, pack(">h", 0) + data[2:]) == found
+            assert (
+                "error"
+                not in oracle("current").ask(
+                    [
+                        {
+                            "family": "embedded",
+                            "what": what,
+                            "data": b64encode(pack(">h", 0) + data[2:]).decode(),
+                        }
+                    ]
+                )[0]
+            )
+        else:
+            read += 1
+            pairs = "assigned" if what == "assignment" else "owned"
+            assert found == java | {pairs: merged(java[pairs])}, data.hex()
+    assert oracle_cases < read < 9 * oracle_cases  # both outcomes are tried
