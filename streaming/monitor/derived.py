@@ -21,8 +21,8 @@ from msgspec import structs
 from assignors.shares import minus
 from streaming.monitor import asking
 from streaming.monitor.asking import COOPERATIVE, Claim
-from streaming.monitor.rounds import Round, changes, following, ownership
-from streaming.monitor.state import GroupState, MemberState, Ownership
+from streaming.monitor.rounds import Round, changes
+from streaming.monitor.state import GroupState, MemberState, Ownership, following, ownership
 from streaming.wire.events import Cause
 
 #: Cooperative rebalances settle in two or three rounds; this ends one that never would.

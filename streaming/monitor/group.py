@@ -39,8 +39,16 @@ from streaming.monitor import applied, liveness, observed
 from streaming.monitor.asking import Claim
 from streaming.monitor.derived import Occasion, rebalance
 from streaming.monitor.rendering import AssignmentOutput, Output, diff_output
-from streaming.monitor.rounds import Round, changes, following, ownership, prune, subscribed
-from streaming.monitor.state import GroupState, MemberState, TopicState
+from streaming.monitor.rounds import Round, changes
+from streaming.monitor.state import (
+    GroupState,
+    MemberState,
+    TopicState,
+    following,
+    ownership,
+    prune,
+    subscribed,
+)
 from streaming.monitor.tracked import Heard
 from streaming.wire.events import (
     MAX_PARTITIONS,

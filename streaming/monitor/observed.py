@@ -17,8 +17,8 @@ from msgspec import structs
 
 from assignors.errors import BadInput
 from assignors.shares import minus_others
-from streaming.monitor.rounds import Round, ownership
-from streaming.monitor.state import GroupState, MemberState
+from streaming.monitor.rounds import Round
+from streaming.monitor.state import GroupState, MemberState, ownership
 from streaming.wire.events import (
     Cause,
     Event,

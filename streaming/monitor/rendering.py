@@ -7,8 +7,8 @@ from hashlib import blake2b
 import msgspec
 from msgspec import Struct
 
-from streaming.monitor.rounds import Changes, Round, ownership
-from streaming.monitor.state import GroupState
+from streaming.monitor.rounds import Changes, Round
+from streaming.monitor.state import GroupState, ownership
 from streaming.wire.codec import encode
 from streaming.wire.events import Diff, Event, LatestAssignment
 

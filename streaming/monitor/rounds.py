@@ -6,7 +6,7 @@ after = kept + assigned. An eager member stops everything in between; what it ge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -14,8 +14,16 @@ from msgspec import Raw
 from assignors.diff import diff
 from assignors.shares import held, unassigned
 from streaming.monitor import violations
-from streaming.monitor.state import NOTHING, GroupState, LastOwners, MemberState, Ownership, TopicState
-from streaming.wire.events import MAX_INT32, Cause, MemberDiff, Partitions
+from streaming.monitor.state import (
+    NOTHING,
+    GroupState,
+    LastOwners,
+    MemberState,
+    Ownership,
+    ownership,
+    subscribed,
+)
+from streaming.wire.events import Cause, MemberDiff, Partitions
 
 
 class Changes(NamedTuple):
@@ -57,16 +65,6 @@ class Round(NamedTuple):
     members: tuple[MemberState, ...]
     before: Ownership
     changes: Changes | None = None
-
-
-def following(generation: int) -> int:
-    """The generation after this one; past Kafka's INT32, which a member may claim to be at, they start over."""
-    return generation + 1 if generation < MAX_INT32 else 1
-
-
-def ownership(members: Iterable[MemberState]) -> dict[str, Partitions]:
-    """What each member owns."""
-    return {member.member_id: member.owned for member in members}
 
 
 def changes(state: GroupState, before: Ownership) -> Changes:
@@ -119,25 +117,3 @@ def _moves(last_owners: LastOwners, members: Mapping[str, MemberDiff]) -> tuple[
                 # A partition that two members own stands in `members` only; violations name it.
                 moved += free.pop(partition, member_id) != member_id
     return {topic: owners for topic, owners in freed.items() if owners}, moved
-
-
-def subscribed(members: Iterable[MemberState]) -> set[str]:
-    """The topics that some member subscribes to."""
-    found: set[str] = set()
-    listed: list[str] | None = None
-    for member in members:
-        if member.topics != listed:  # mostly all subscribe alike
-            listed = member.topics
-            found.update(listed)
-    return found
-
-
-def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
-    """Last owners without partitions that their topic does not have any more."""
-    kept: LastOwners = {}
-    for topic, owners in last_owners.items():
-        count = topics[topic].partitions if topic in topics else None
-        left = {p: owner for p, owner in owners.items() if count is None or p < count}
-        if left:
-            kept[topic] = left
-    return kept

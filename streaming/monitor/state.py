@@ -6,11 +6,11 @@ the end and with a default; any other change is a new version of the blob.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
-from streaming.wire.events import Cause, Evidence, Partitions
+from streaming.wire.events import MAX_INT32, Cause, Evidence, Partitions
 
 NOTHING: Partitions = {}
 #: ``{member: what it owns}``.
@@ -99,3 +99,35 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             for topic, owners in self.last_owners.items()
         }
         return structs.replace(self, members=members, last_owners=last_owners)
+
+
+def following(generation: int) -> int:
+    """The generation after this one; past Kafka's INT32, which a member may claim to be at, they start over."""
+    return generation + 1 if generation < MAX_INT32 else 1
+
+
+def ownership(members: Iterable[MemberState]) -> dict[str, Partitions]:
+    """What each member owns."""
+    return {member.member_id: member.owned for member in members}
+
+
+def subscribed(members: Iterable[MemberState]) -> set[str]:
+    """The topics that some member subscribes to."""
+    found: set[str] = set()
+    listed: list[str] | None = None
+    for member in members:
+        if member.topics != listed:  # mostly all subscribe alike
+            listed = member.topics
+            found.update(listed)
+    return found
+
+
+def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
+    """Last owners without partitions that their topic does not have any more."""
+    kept: LastOwners = {}
+    for topic, owners in last_owners.items():
+        count = topics[topic].partitions if topic in topics else None
+        left = {p: owner for p, owner in owners.items() if count is None or p < count}
+        if left:
+            kept[topic] = left
+    return kept

@@ -1,0 +1,131 @@
+"""Writes the picture and the walk of docs/design/architecture.md from the code, or checks them with ``--check``.
+
+``python scripts/architecture.py`` after a change of who imports whom, or of an event's way; a test runs
+``--check``. The words around are the page's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import grimp
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "design" / "architecture.md"
+#: Where an event is on its way, in order. `derived` computes what `observed` reads.
+STATIONS = (
+    "streaming.monitor.bucket",
+    "streaming.monitor.envelope",
+    "streaming.wire.codec",
+    "streaming.monitor.group",
+    "streaming.monitor.derived",
+    "streaming.monitor.asking",
+    "assignors.classic.range",
+    "streaming.monitor.rounds",
+    "streaming.monitor.rendering",
+)
+
+
+def rooms() -> dict[str, set[str]]:
+    """Who imports whom directly, room by room: ``assignors`` is one, each package of ``streaming`` another."""
+    graph = grimp.build_graph("assignors", "streaming", cache_dir=None)
+    found: dict[str, set[str]] = {}
+    for module in graph.modules:
+        room = _room(module)
+        if room is not None:
+            others = {_room(other) for other in graph.find_modules_directly_imported_by(module)}
+            found.setdefault(room, set()).update(other for other in others - {room} if other is not None)
+    return found
+
+
+def _room(module: str) -> str | None:
+    parts = module.split(".")
+    if parts[0] == "assignors":
+        return "assignors"
+    return None if len(parts) == 1 or parts[1] == "__main__" else parts[1]
+
+
+def picture() -> str:
+    """The rooms as a Mermaid flowchart; an arrow that others imply is left out."""
+    imports = rooms()
+
+    def reach(room: str) -> set[str]:
+        return imports[room].union(*map(reach, imports[room]))
+
+    lines = ["```mermaid", "flowchart TD"]
+    for room in sorted(imports):
+        implied = set[str]().union(*map(reach, imports[room]))
+        lines += [f"    {room} --> {other}" for other in sorted(imports[room] - implied)]
+    return "\n".join([*lines, "```"])
+
+
+def walked() -> list[str]:
+    """The modules that a joining member's record enters in the stream, in order of the first time."""
+    from streaming.monitor import asking
+    from streaming.monitor.blob import Bucket
+    from streaming.monitor.bucket import process
+    from streaming.monitor.envelope import Record, Sinks
+    from streaming.wire.codec import encode_event
+    from streaming.wire.events import Event, MemberJoined
+
+    data = MemberJoined(group_id="g", timestamp=1, member_id="c1", topics=["t"])
+    record = Record.of(0, 0, *encode_event(Event("s", "1", data)))
+    sinks = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 1) | {"dlt": 1})
+    entered: dict[str, None] = {}
+
+    def enter(frame: FrameType, kind: str, _: Any) -> None:
+        if kind == "call":
+            entered.setdefault(frame.f_globals.get("__name__", ""))
+
+    with mock.patch.object(asking, "play", None):
+        sys.setprofile(enter)
+        try:
+            process(Bucket(), [record], 0, sinks)
+        finally:
+            sys.setprofile(None)
+    return list(entered)
+
+
+def walk() -> str:
+    """The stations, each with the first sentence of what it says of itself."""
+    order = [module for module in walked() if module in STATIONS]
+    if order != list(STATIONS):
+        sys.exit(f"a record's way is {' → '.join(order)}: not that of STATIONS")
+    return "\n".join(_stations())
+
+
+def _stations() -> Iterator[str]:
+    yield "| | station | what it does |"
+    yield "|---:|---|---|"
+    for number, name in enumerate(STATIONS, 1):
+        said = inspect.getdoc(importlib.import_module(name)) or ""
+        first = " ".join(said.split("\n\n")[0].split()).replace("``", "`").replace("|", "\\|")
+        plain = re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", first)
+        yield f"| {number} | `{name.replace('.', '/')}` | {plain} |"
+
+
+def main() -> None:
+    """Write, or with ``--check`` exit 1 when the page is not what the code says."""
+    text = PAGE.read_text()
+    for name, part in (("picture", picture()), ("walk", walk())):
+        mark = f"<!-- {name}: scripts/architecture.py -->"
+        pattern = rf"{re.escape(mark)}\n.*?\n<!-- /{name} -->"
+        text = re.sub(
+            pattern, lambda _, m=mark, p=part, n=name: f"{m}\n{p}\n<!-- /{n} -->", text, flags=re.DOTALL
+        )
+    if "--check" not in sys.argv:
+        PAGE.write_text(text)
+    elif PAGE.read_text() != text:
+        sys.exit("docs/design/architecture.md: not what the code says; run python scripts/architecture.py")
+
+
+if __name__ == "__main__":
+    main()
