@@ -19,7 +19,7 @@ Lists = dict[str, list[int]]
 _SET_FROM = 8
 
 
-class Diff(NamedTuple):
+class ShareDiff(NamedTuple):
     """One member's change. Lists may be the very objects that were handed in: treat them as frozen."""
 
     revoked: Lists
@@ -55,10 +55,10 @@ def size(share: Share) -> int:
     return sum(map(len, share.values()))
 
 
-def diff(owned: Share, after: Share) -> Diff:
+def diff(owned: Share, after: Share) -> ShareDiff:
     """One member's change from ``owned`` to ``after``. Both hold ascending partitions, in ranges or lists."""
     if owned == after:
-        return Diff({}, {}, as_lists(owned))
+        return ShareDiff({}, {}, as_lists(owned))
     revoked: Lists = {}
     assigned: Lists = {}
     kept: Lists = {}
@@ -78,7 +78,7 @@ def diff(owned: Share, after: Share) -> Diff:
     for topic, now in after.items():
         if now and topic not in owned:
             assigned[topic] = as_list(now)
-    return Diff(revoked, assigned, kept)
+    return ShareDiff(revoked, assigned, kept)
 
 
 def _split(before: Sequence[int], now: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
@@ -104,7 +104,7 @@ def _lookup(partitions: Sequence[int]) -> Container[int]:
     )
 
 
-def diff_members(before: Mapping[str, Share], after: Mapping[str, Share]) -> dict[str, Diff]:
+def diff_members(before: Mapping[str, Share], after: Mapping[str, Share]) -> dict[str, ShareDiff]:
     """Every member's change; one that is on one side only owned, or has, nothing on the other."""
     nothing: Share = {}
     members = dict.fromkeys([*before, *after])

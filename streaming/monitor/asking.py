@@ -48,7 +48,7 @@ class Claim(NamedTuple):
     generation: int
 
 
-class Answer(NamedTuple):
+class Synced(NamedTuple):
     """The members with their new shares, and what that changes where native code has counted it."""
 
     members: tuple[MemberState, ...]
@@ -97,7 +97,7 @@ def sync(
     claims: Mapping[str, Claim],
     *,
     generation: int,
-) -> Answer:
+) -> Synced:
     """What the leader of a classic group assigns.
 
     Args:
@@ -119,7 +119,7 @@ def sync(
             return answer
     joining = _joining(state, members, before, claims, generation, cooperative=assignor == COOPERATIVE)
     shares = registry.find("classic", assignor).assign(_topics(state), joining)
-    return Answer(_owning(members, shares))
+    return Synced(_owning(members, shares))
 
 
 def target(
@@ -140,7 +140,7 @@ def _alike(members: Sequence[MemberState]) -> bool:
 
 def _counted(
     state: GroupState, assignor: str, members: tuple[MemberState, ...], before: Ownership
-) -> Answer | None:
+) -> Synced | None:
     """Native code's answer; None where it has none."""
     # Under cooperative-sticky, what an eager client had is given up when it joins.
     brings = assignor != COOPERATIVE or keeps(members[0])
@@ -150,7 +150,7 @@ def _counted(
     if counted is None:
         return None
     shares, text, unassigned, moved, last_owners, revoked = counted
-    return Answer(
+    return Synced(
         tuple(
             member if share is None else structs.replace(member, owned=share)
             for member, share in zip(members, shares, strict=True)

@@ -67,14 +67,14 @@ from streaming.wire.events import (
 )
 
 #: The group after an event (None: forgotten), and what to write, in order.
-Outcome = tuple[GroupState | None, tuple[Output, ...]]
+Applied = tuple[GroupState | None, tuple[Output, ...]]
 
 
 class ContradictoryTopic(BadInput):
     """topic.partitions_changed: what it says of a topic does not fit together."""
 
 
-def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | None = None) -> Outcome:
+def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | None = None) -> Applied:
     """The group after one event, and what to write.
 
     Args:
@@ -108,7 +108,7 @@ def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | N
     return after, outputs
 
 
-def _dispatch(state: GroupState, event: Event) -> Outcome:  # noqa: PLR0911 - one return an event type
+def _dispatch(state: GroupState, event: Event) -> Applied:  # noqa: PLR0911 - one return an event type
     match event.data:
         case GroupObserved():
             return _observed(state, event, event.data)
@@ -128,7 +128,7 @@ def _dispatch(state: GroupState, event: Event) -> Outcome:  # noqa: PLR0911 - on
             return state, ()
 
 
-def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> Outcome:
+def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> Applied:
     """The group after these rounds, their diffs and the latest assignment."""
     outputs: list[Output] = []
     for decided in rounds:
@@ -151,18 +151,18 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> Outcome:
     return state, (*outputs, AssignmentOutput(event, state))
 
 
-def _rebalance(state: GroupState, event: Event, occasion: Occasion) -> Outcome:
+def _rebalance(state: GroupState, event: Event, occasion: Occasion) -> Applied:
     return _play(state, event, rebalance(state, occasion))
 
 
-def _observed(state: GroupState, event: Event, data: GroupObserved) -> Outcome:
+def _observed(state: GroupState, event: Event, data: GroupObserved) -> Applied:
     seen = observed.observe(state, data)
     if seen.round is not None:
         return _play(seen.state, event, [seen.round])
     return seen.state, ((AssignmentOutput(event, seen.state),) if seen.renamed else ())
 
 
-def _joined(state: GroupState, event: Event, data: MemberJoined) -> Outcome:
+def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
     joining = MemberState(
         member_id=data.member_id,
         topics=data.topics,
@@ -210,7 +210,7 @@ def _same_metadata(known: MemberState, joining: MemberState) -> bool:
     )
 
 
-def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> Outcome:
+def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> Applied:
     known = state.member(data.member_id)
     if known is None or set(known.topics) == set(data.topics):
         return state, ()
@@ -219,7 +219,7 @@ def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> O
     return _rebalance(state, event, Occasion(members, ownership(state.members), cause))
 
 
-def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Outcome:
+def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Applied:
     known = state.member(data.member_id) or state.static_member(data.group_instance_id)
     if known is None:
         return state, ()
@@ -236,7 +236,7 @@ def _cause(event: Event, member_ids: list[str], reason: str | None, of: list[str
     return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 
 
-def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged) -> Outcome:
+def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged) -> Applied:
     old = state.topics
     announced = {
         name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()
@@ -287,7 +287,7 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
                 raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is that of {other}, too")
 
 
-def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Outcome:
+def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
     """What was held is revoked; the memory of applied events stays until the group is forgotten."""
     tombstone = AssignmentOutput(event, None)
     if data.forget:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assignors.diff import Diff, diff
+from assignors.diff import ShareDiff, diff
 from assignors.model import Share, Topic
 from assignors.shares import minus
 from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, Wants
@@ -23,9 +23,9 @@ class ForecastRound:
     reason: Reason
     before: Mapping[str, Share]
     after: Mapping[str, Share]
-    changed: Mapping[str, Diff]
+    changed: Mapping[str, ShareDiff]
 
-    def members(self) -> Iterator[tuple[str, Share, Diff | None]]:
+    def members(self) -> Iterator[tuple[str, Share, ShareDiff | None]]:
         """Everyone who was or is in the group: what it owned, and what changed; None when nothing did."""
         for name in self.after:
             yield name, self.before.get(name, NOTHING), self.changed.get(name)
@@ -161,7 +161,7 @@ class Ledger:
 
     def _record(self, told: Announced, at: int) -> None:
         before, after = self._held, told.after
-        changed: dict[str, Diff] = {}
+        changed: dict[str, ShareDiff] = {}
         for name, share in after.items():
             owned = before.get(name, NOTHING)
             if owned is not share and owned != share:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from assignors.diff import Diff, as_lists
+from assignors.diff import ShareDiff, as_lists
 from assignors.model import Share
 from streaming.simulate.ledger import ForecastRound
 from streaming.simulate.run import Forecast
@@ -44,7 +44,7 @@ def _round(record: ForecastRound, number: str, unchanged: dict[int, dict[str, An
     }
 
 
-def _member(owned: Share, change: Diff | None, unchanged: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _member(owned: Share, change: ShareDiff | None, unchanged: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """One member in one round: kept = owned − revoked, after = kept + assigned.
 
     Most shares stay as they are through most rounds: one value serves them all, by identity (the ledger keeps the

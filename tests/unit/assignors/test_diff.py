@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from assignors.diff import (
-    Diff,
+    ShareDiff,
     as_lists,
     compact,
     compact_share,
@@ -14,41 +14,41 @@ from assignors.diff import (
 
 
 def test_nothing_to_something() -> None:
-    assert diff({}, {"t": range(3)}) == Diff({}, {"t": [0, 1, 2]}, {})
+    assert diff({}, {"t": range(3)}) == ShareDiff({}, {"t": [0, 1, 2]}, {})
 
 
 def test_something_to_nothing() -> None:
-    assert diff({"t": [0, 2]}, {}) == Diff({"t": [0, 2]}, {}, {})
+    assert diff({"t": [0, 2]}, {}) == ShareDiff({"t": [0, 2]}, {}, {})
 
 
 def test_unchanged_keeps_the_same_lists() -> None:
     owned = {"t": [0, 1], "u": [4]}
     change = diff(owned, {"t": [0, 1], "u": [4]})
-    assert change == Diff({}, {}, owned)
+    assert change == ShareDiff({}, {}, owned)
     assert change.kept["t"] is owned["t"]
 
 
 def test_a_range_equals_the_list_of_the_same_partitions() -> None:
-    assert diff({"t": [0, 1, 2]}, {"t": range(3)}) == Diff({}, {}, {"t": [0, 1, 2]})
-    assert diff({"t": range(3)}, {"t": [0, 1, 2]}) == Diff({}, {}, {"t": [0, 1, 2]})
+    assert diff({"t": [0, 1, 2]}, {"t": range(3)}) == ShareDiff({}, {}, {"t": [0, 1, 2]})
+    assert diff({"t": range(3)}, {"t": [0, 1, 2]}) == ShareDiff({}, {}, {"t": [0, 1, 2]})
 
 
 def test_some_stay_some_go_some_come() -> None:
-    assert diff({"t": [0, 1, 4], "u": [0], "w": [7]}, {"t": [1, 2, 4], "v": [9], "w": [7]}) == Diff(
+    assert diff({"t": [0, 1, 4], "u": [0], "w": [7]}, {"t": [1, 2, 4], "v": [9], "w": [7]}) == ShareDiff(
         revoked={"t": [0], "u": [0]}, assigned={"t": [2], "v": [9]}, kept={"t": [1, 4], "w": [7]}
     )
 
 
 def test_empty_topics_are_left_out() -> None:
-    assert diff({"t": [], "u": [1]}, {"t": [2], "u": [], "v": []}) == Diff({"u": [1]}, {"t": [2]}, {})
-    assert diff({"t": []}, {"t": []}) == Diff({}, {}, {})
-    assert diff({"t": []}, {"t": range(0)}) == Diff({}, {}, {})
+    assert diff({"t": [], "u": [1]}, {"t": [2], "u": [], "v": []}) == ShareDiff({"u": [1]}, {"t": [2]}, {})
+    assert diff({"t": []}, {"t": []}) == ShareDiff({}, {}, {})
+    assert diff({"t": []}, {"t": range(0)}) == ShareDiff({}, {}, {})
 
 
 def test_members_on_one_side_only() -> None:
     assert diff_members({"a": {"t": [0]}}, {"b": {"t": [0]}}) == {
-        "a": Diff({"t": [0]}, {}, {}),
-        "b": Diff({}, {"t": [0]}, {}),
+        "a": ShareDiff({"t": [0]}, {}, {}),
+        "b": ShareDiff({}, {"t": [0]}, {}),
     }
 
 
