@@ -101,13 +101,10 @@ def _surplus(share: Share, keep: int, ranks: dict[str, int]) -> dict[str, set[in
 
 
 def _no_room(group: ClientGroup, owned: Owned) -> InvalidGroup:
-    told = ", ".join(
-        f"{name} has {group.counts[name]}, {max(owned.partitions[name])} is owned"
-        for name in sorted(owned.beyond)
-    )
+    told = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.beyond))
     return InvalidGroup(
-        f"members: they own partitions that do not exist ({told}, counted from 0) and keep so many of them that "
-        "others find no place; Kafka's assignor fails with IllegalStateException"
+        f"members: they own partitions that do not exist ({told}) and keep so many of them that others find no "
+        "place; Kafka's assignor fails with IllegalStateException"
     )
 
 

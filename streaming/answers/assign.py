@@ -13,13 +13,13 @@ from assignors.errors import MonitorError
 from assignors.explain import explain
 from assignors.model import Assignment, Share
 from streaming.answers.groups import Question, parse
-from streaming.answers.lines import Answer, error_answer
+from streaming.answers.lines import LineAnswer, error_answer
 
 #: Side by side in ``--compare``, in the order of Kafka's documentation.
 COMPARED = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
-def answering(*, compared: bool, explained: bool) -> Answer:
+def answering(*, compared: bool, explained: bool) -> LineAnswer:
     """What answers a line: :func:`compare`, or :func:`answer` with or without reasons."""
     return compare if compared else partial(answer, explained=explained)
 
@@ -33,7 +33,7 @@ def compute(question: Question, assignor: str) -> Assignment:
     chosen = registry.find(question.protocol, assignor)
     if question.protocol == "zookeeper" and question.kafka_version is not None:
         # Only the old consumer changed its rules from version to version.
-        return chosen.assign(question.topics, question.members, kafka_version=question.kafka_version)  # type: ignore[call-arg]
+        return chosen.assign(question.topics, question.members, kafka_version=question.kafka_version)  # type: ignore[call-arg] # theirs alone takes it
     return chosen.assign(question.topics, question.members)
 
 

@@ -38,7 +38,7 @@ def load(name: str, members: int | None, partitions: int | None) -> Scenario:
 
 
 def _text(name: str) -> str | None:
-    """What a file or standard input holds, a little more than the limit at most; None: there is no such file."""
+    """The text of a file or of standard input, cut just past the limit; None when there is no such file."""
     if not name:
         raise InvalidScenario("SCENARIO: missing; a file, - or a ready scenario (--list shows them)")
     try:

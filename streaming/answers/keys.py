@@ -193,7 +193,7 @@ def _base64(line: bytes) -> bytes:
 
 def _written(answers: Sequence[int | MonitorError], table: Sequence[bytes]) -> bytes:
     try:
-        return b"".join([table[partition] for partition in answers])  # type: ignore[index]
+        return b"".join([table[partition] for partition in answers])  # type: ignore[index] # errors: see below
     except (IndexError, TypeError):  # a large number, or an error: written one by one
         return b"".join(
             msgspec.json.encode(error_answer(answer)) + b"\n"

@@ -66,7 +66,7 @@ def read_lines(stream: BinaryIO, limit: int = MAX_LINE) -> Iterator[Line]:
         yield Line(number, None)
 
 
-class Answer(Protocol):
+class LineAnswer(Protocol):
     """Answers one line: an object for JSON. Raises :class:`MonitorError` for what it can't answer."""
 
     def __call__(self, data: bytes) -> Any:
@@ -80,7 +80,7 @@ def error_answer(error: MonitorError) -> dict[str, Any]:
 
 
 def answer_lines(
-    source: BinaryIO, answer: Answer, write: Callable[[Any], None], *, limit: int | None = None
+    source: BinaryIO, answer: LineAnswer, write: Callable[[Any], None], *, limit: int | None = None
 ) -> int:
     """Answer every line that is not blank, in order; 2 when one was answered with an error, else 0.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from assignors.java_random import JavaRandom
@@ -47,47 +49,38 @@ def place(
     Raises:
         MonitorError: the question contradicts itself.
     """
-    try:
-        return _placed(
-            parse_brokers(brokers),
+    with _named_as_options():
+        parsed = parse_brokers(brokers)
+        random = JavaRandom(secrets.randbits(48) if seed is None else seed)
+        if placer == "striped":
+            for name, given in (("start-index", start_index), ("shift", shift)):
+                if given is not None:
+                    raise InvalidPlacement(
+                        f"{name}: the striped placer has none; it draws offsets, see --seed"
+                    )
+            return place_striped(
+                parsed, partitions, replication_factor, random, start_partition=start_partition
+            )
+        if any(broker.fenced for broker in parsed):
+            raise InvalidPlacement(
+                "brokers: admin-utils knows no fenced brokers; leave them out, or use striped"
+            )
+        return assign_replicas(
+            parsed,
             partitions,
             replication_factor,
-            placer=placer,
             start_index=start_index,
             shift=shift,
             start_partition=start_partition,
-            seed=seed,
+            random=random,
         )
+
+
+@contextmanager
+def _named_as_options() -> Iterator[None]:
+    """A refusal names the field; a person typed an option."""
+    try:
+        yield
     except InvalidPlacement as error:
         field, colon, problem = str(error).partition(":")
         raise type(error)(f"--{field.removeprefix('--').replace('_', '-')}{colon}{problem}") from error
-
-
-def _placed(
-    parsed: list[Broker],
-    partitions: int,
-    replication_factor: int,
-    *,
-    placer: Placer,
-    start_index: int | None,
-    shift: int | None,
-    start_partition: int,
-    seed: int | None,
-) -> Placement:
-    random = JavaRandom(secrets.randbits(48) if seed is None else seed)
-    if placer == "striped":
-        for name, given in (("--start-index", start_index), ("--shift", shift)):
-            if given is not None:
-                raise InvalidPlacement(f"{name}: the striped placer has none; it draws offsets, see --seed")
-        return place_striped(parsed, partitions, replication_factor, random, start_partition=start_partition)
-    if any(broker.fenced for broker in parsed):
-        raise InvalidPlacement("brokers: admin-utils knows no fenced brokers; leave them out, or use striped")
-    return assign_replicas(
-        parsed,
-        partitions,
-        replication_factor,
-        start_index=start_index,
-        shift=shift,
-        start_partition=start_partition,
-        random=random,
-    )

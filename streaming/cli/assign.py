@@ -8,6 +8,16 @@ import typer
 
 from streaming.cli.options import Json, MaxLineBytes, Table, command, offline
 
+_Explain = Annotated[
+    bool, typer.Option("--explain", help="Add each member's owned, revoked, assigned, kept, and why.")
+]
+_Compare = Annotated[
+    bool,
+    typer.Option(
+        "--compare", help="Range, round robin, sticky and cooperative side by side, and what each moves."
+    ),
+]
+
 
 @command(
     """Example: echo '{"assignor": "range", "topics": {"t0": {"partitions": 3}}, "members": """
@@ -17,15 +27,8 @@ from streaming.cli.options import Json, MaxLineBytes, Table, command, offline
 @offline
 def assign(
     *,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Add each member's owned, revoked, assigned, kept, and why.")
-    ] = False,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare", help="Range, round robin, sticky and cooperative side by side, and what each moves."
-        ),
-    ] = False,
+    explain: _Explain = False,
+    compare: _Compare = False,
     as_json: Json = False,
     as_table: Table = False,
     max_line_bytes: MaxLineBytes = None,

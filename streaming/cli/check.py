@@ -8,6 +8,10 @@ import typer
 
 from streaming.cli.options import Json, MaxLineBytes, Table, command, offline
 
+_Exact = Annotated[
+    bool, typer.Option("--exact", help="It must also be the very assignment the assignor computes.")
+]
+
 
 @command(
     """Example: echo '{"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}' """
@@ -17,9 +21,7 @@ from streaming.cli.options import Json, MaxLineBytes, Table, command, offline
 @offline
 def check(
     *,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="It must also be the very assignment the assignor computes.")
-    ] = False,
+    exact: _Exact = False,
     as_json: Json = False,
     as_table: Table = False,
     max_line_bytes: MaxLineBytes = None,

@@ -38,7 +38,7 @@ CoordinatorLogs = Annotated[
     typer.Option("--coordinator-log", metavar="FILE", help="A broker's log: the reasons. Repeatable."),
 ]
 MetricsHost = Annotated[
-    str, typer.Option("--metrics-host", help="Address of the metrics; loopback unless told.")
+    str, typer.Option("--metrics-host", help="Address of the metrics; loopback by default.")
 ]
 MetricsPort = Annotated[
     int | None,

@@ -16,7 +16,7 @@ def serve(
     session: Session,
     *,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; loopback unless told otherwise.")
+        str, typer.Option("--host", help="Address to listen on; loopback by default.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one and prints it.")

@@ -33,6 +33,36 @@ class NoCheckpoint(BadInput):
     """`stream` was not told where its checkpoint is."""
 
 
+_AvailableNow = Annotated[bool, typer.Option("--available-now", help="Process what is there, then exit 0.")]
+_MaxOffsets = Annotated[
+    int,
+    typer.Option("--max-offsets-per-trigger", metavar="N", help="Events a batch at most: it bounds memory."),
+]
+_BatchSeconds = Annotated[
+    float,
+    typer.Option(
+        "--batch-seconds", metavar="S", help="Batches that take longer get fewer events, and more again."
+    ),
+]
+_TriggerInterval = Annotated[
+    str | None,
+    typer.Option(
+        "--trigger-interval",
+        metavar="TIME",
+        help="Time between batches, as '500ms'.",
+        show_default="none",
+    ),
+]
+_Buckets = Annotated[
+    int,
+    typer.Option("--buckets", metavar="N", help="State blobs that groups share; frozen in the checkpoint."),
+]
+_ForgetAfter = Annotated[
+    str,
+    typer.Option("--forget-after", help="State keeps a group that is empty this long: 12h, 7d, 8w."),
+]
+
+
 @command("Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
 @long_running
 def stream(
@@ -43,40 +73,12 @@ def stream(
         str | None,
         typer.Option("--checkpoint", metavar="DIR", help="Offsets and state: keep it across restarts."),
     ] = None,
-    available_now: Annotated[
-        bool, typer.Option("--available-now", help="Process what is there, then exit 0.")
-    ] = False,
-    max_offsets_per_trigger: Annotated[
-        int,
-        typer.Option(
-            "--max-offsets-per-trigger", metavar="N", help="Events a batch at most: it bounds memory."
-        ),
-    ] = 50_000,
-    batch_seconds: Annotated[
-        float,
-        typer.Option(
-            "--batch-seconds", metavar="S", help="Batches that take longer get fewer events, and more again."
-        ),
-    ] = 20.0,
-    trigger_interval: Annotated[
-        str | None,
-        typer.Option(
-            "--trigger-interval",
-            metavar="TIME",
-            help="Time between batches, as '500ms'.",
-            show_default="none",
-        ),
-    ] = None,
-    buckets: Annotated[
-        int,
-        typer.Option(
-            "--buckets", metavar="N", help="State blobs that groups share; frozen in the checkpoint."
-        ),
-    ] = 16,
-    forget_after: Annotated[
-        str,
-        typer.Option("--forget-after", help="State keeps a group that is empty this long: 12h, 7d, 8w."),
-    ] = "7d",
+    available_now: _AvailableNow = False,
+    max_offsets_per_trigger: _MaxOffsets = 50_000,
+    batch_seconds: _BatchSeconds = 20.0,
+    trigger_interval: _TriggerInterval = None,
+    buckets: _Buckets = 16,
+    forget_after: _ForgetAfter = "7d",
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
     on_data_loss: Annotated[
         OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")

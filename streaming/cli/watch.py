@@ -8,6 +8,9 @@ import typer
 
 from streaming.cli.options import Group, Json, Session, command, long_running
 
+_FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="Start at the oldest diff.")]
+_ExitAtEnd = Annotated[bool, typer.Option("--exit-at-end", help="Stop at what is there now.")]
+
 
 @command("Example: rebalance-monitor watch --group orders --from-beginning --json | jq .moved")
 @long_running
@@ -15,10 +18,8 @@ def watch(
     session: Session,
     *,
     group: Group = None,
-    from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Start at the oldest diff.")
-    ] = False,
-    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", help="Stop at what is there now.")] = False,
+    from_beginning: _FromBeginning = False,
+    exit_at_end: _ExitAtEnd = False,
     as_json: Json = False,
 ) -> None:
     """Show diffs as they land: who caused each round and what moved, each diff once."""

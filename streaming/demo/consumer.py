@@ -160,7 +160,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         metadata = consumer.group_metadata()
         report.write(event, partitions, metadata.member_id, metadata.generation_id, whole=whole)
 
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             write("assigned", assigned)
 

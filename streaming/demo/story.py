@@ -21,7 +21,7 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Scene:
     """One thing that happens, ``at`` seconds after the first consumers start."""
 
     at: float
@@ -56,36 +56,36 @@ def cast(prefix: str = "") -> dict[str, Actor]:
 SESSION_TIMEOUT_MS = 6000
 
 #: One round of the story: scale out, a graceful leave, a crash, and everybody comes back.
-_ROUND: tuple[Step, ...] = (
-    Step(0, "start", "orders-1"),
-    Step(0, "start", "orders-2"),
-    Step(0, "start", "payments-1"),
-    Step(0, "start", "payments-2"),
-    Step(8, "start", "payments-3"),
-    Step(11, "start", "orders-3"),
-    Step(16, "leave", "orders-2"),
-    Step(20, "leave", "payments-2"),
-    Step(25, "crash", "payments-3"),
-    Step(27, "crash", "orders-1"),
-    Step(39, "start", "payments-2"),
-    Step(42, "start", "orders-1"),
-    Step(47, "start", "payments-3"),
-    Step(50, "start", "orders-2"),
+_ROUND: tuple[Scene, ...] = (
+    Scene(0, "start", "orders-1"),
+    Scene(0, "start", "orders-2"),
+    Scene(0, "start", "payments-1"),
+    Scene(0, "start", "payments-2"),
+    Scene(8, "start", "payments-3"),
+    Scene(11, "start", "orders-3"),
+    Scene(16, "leave", "orders-2"),
+    Scene(20, "leave", "payments-2"),
+    Scene(25, "crash", "payments-3"),
+    Scene(27, "crash", "orders-1"),
+    Scene(39, "start", "payments-2"),
+    Scene(42, "start", "orders-1"),
+    Scene(47, "start", "payments-3"),
+    Scene(50, "start", "orders-2"),
 )
 #: Later rounds begin with everybody there: those of the first round who were absent at first leave again.
-_AGAIN: tuple[Step, ...] = (
-    Step(0, "leave", "payments-3"),
-    Step(3, "leave", "orders-3"),
+_AGAIN: tuple[Scene, ...] = (
+    Scene(0, "leave", "payments-3"),
+    Scene(3, "leave", "orders-3"),
     *(step for step in _ROUND if step.at > 0),
 )
 ROUND_SECONDS = 60.0
 
 
-def steps(duration: float) -> Iterator[Step]:
+def steps(duration: float) -> Iterator[Scene]:
     """The steps of a demo of ``duration`` seconds, in order of time; the story repeats every minute."""
     start = 0.0
     while start < duration:
         for step in _ROUND if start == 0 else _AGAIN:
             if start + step.at < duration:
-                yield Step(start + step.at, step.action, step.name)
+                yield Scene(start + step.at, step.action, step.name)
         start += ROUND_SECONDS

@@ -50,8 +50,8 @@ class Child:
     Args:
         name: what errors call it.
         module_arguments: what follows ``python -m``.
-        log: takes standard error; None: it goes where ours goes.
-        output: takes standard output; None: it goes to ``log``.
+        log: the file for standard error; without one the child shares ours.
+        output: the file for standard output; without one it goes to ``log``.
     """
 
     def __init__(
