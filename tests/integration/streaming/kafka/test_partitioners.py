@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 
 from assignors.partitioner import partition_for_key
 from streaming.kafka.partitioners import JavaPartitionedProducer, JavaPartitioner
-from tests.support.kafka import Kafka, unique
+from tests.support.kafka import Kafka, eventually, unique
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
@@ -27,6 +27,8 @@ def topic(broker: Kafka) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for done in admin.create_topics([NewTopic(name, PARTITIONS, 1)]).values():
         done.result(30)
+    # A broker takes a moment to tell clients of a topic that it has made.
+    eventually(lambda: len(admin.list_topics(name, timeout=10).topics[name].partitions) == PARTITIONS)
     return name
 
 
