@@ -12,12 +12,10 @@ to nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
+from assignors.lazy import lazy
 
 TYPE_CHECKING = False  # type checkers take it for true; loading typing would cost more than all the rest
 if TYPE_CHECKING:
-    from typing import Any
-
     from assignors.errors import BadInput, MonitorError
     from assignors.invariants import check
     from assignors.java_random import JavaRandom
@@ -61,15 +59,5 @@ _HOMES = {
     "assignors.placement": ("Broker", "assign_replicas", "check_placement", "place_striped"),
     "assignors.registry": ("find", "names", "protocols"),
 }
-_HOME = {name: module for module, held in _HOMES.items() for name in held}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(globals(), _HOMES)

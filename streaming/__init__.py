@@ -14,8 +14,9 @@ For programs that read the diffs; each name loads its module on first use::
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from assignors.lazy import lazy
 
 if TYPE_CHECKING:
     from streaming.kafka.producer import EventProducer
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     )
 
 #: What other programs use; where each stands may change.
-_ROOMS = {
+_HOMES = {
     "streaming.kafka.producer": ("EventProducer",),
     "streaming.kafka.reader": ("DiffReader", "DiffRecord", "read_diffs"),
     "streaming.settings.config": ("Settings", "load"),
@@ -48,7 +49,6 @@ _ROOMS = {
         "TopicMetadata",
     ),
 }
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "Diff",
@@ -67,13 +67,4 @@ __all__ = [
     "read_diffs",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(globals(), _HOMES)

@@ -71,18 +71,14 @@ def _tail(text: str) -> str:
     return text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]
 
 
-def _not_encrypted(_: str, settings: KafkaSettings) -> str:
-    return (
-        f"the listener is not encrypted; kafka.security_protocol is {settings.security_protocol}, set PLAINTEXT "
-        "or SASL_PLAINTEXT, or name the port of a TLS listener"
-    )
+def _protocol(seen: str, remedy: str) -> Callable[[str, KafkaSettings], str]:
+    return lambda _, settings: f"{seen}; kafka.security_protocol is {settings.security_protocol}, {remedy}"
 
 
-def _hangs_up(_: str, settings: KafkaSettings) -> str:
-    return (
-        f"hangs up on the first request; kafka.security_protocol is {settings.security_protocol}, the listener "
-        "probably wants SSL or SASL_SSL"
-    )
+_not_encrypted = _protocol(
+    "the listener is not encrypted", "set PLAINTEXT or SASL_PLAINTEXT, or name the port of a TLS listener"
+)
+_hangs_up = _protocol("hangs up on the first request", "the listener probably wants SSL or SASL_SSL")
 
 
 def _mechanism(text: str, settings: KafkaSettings) -> str:

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from assignors.errors import BadInput
+from streaming.kafka.closing import Closing
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
@@ -46,7 +47,7 @@ class DiffRecord:
     offset: int
 
 
-class DiffReader:
+class DiffReader(Closing):
     """Follows the diff topic without a consumer group.
 
     Args:
@@ -59,9 +60,7 @@ class DiffReader:
             again, which is logged; otherwise that is an error.
 
     Raises:
-        TopicUnreadable: there is no such topic.
-        NotAllowed: this user may not read it.
-        ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
+        TopicUnreadable, NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
 
     def __init__(
@@ -134,12 +133,6 @@ class DiffReader:
     def close(self) -> None:
         """Give the connections back."""
         self._reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def read_diffs(

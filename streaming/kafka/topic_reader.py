@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.access import NotAllowed, denied
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
+from streaming.kafka.closing import Closing
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import Place, bounds
 
@@ -36,7 +37,7 @@ class TopicUnreadable(OutsideFailure):
     """The topic can't be read."""
 
 
-class TopicReader:
+class TopicReader(Closing):
     """All partitions of some topics, each in order; no offsets are committed anywhere.
 
     Args:
@@ -285,12 +286,6 @@ class TopicReader:
     def close(self) -> None:
         """Give the connections back."""
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def read_to_end(

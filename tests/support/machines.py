@@ -16,6 +16,17 @@ from streaming.simulate.run import forecast
 Rounds = list[dict[str, Any]]
 
 
+def scenario(topics: str, *events: str, **settings: int) -> str:
+    """A scenario in YAML: ``scenario("p: 4", "at: 0, join: a", session_timeout_ms=10_000)``."""
+    lines = [
+        f"topics: {{{topics}}}",
+        *(f"{name}: {value}" for name, value in settings.items()),
+        "events:",
+        *(f"  - {{{event}}}" for event in events),
+    ]
+    return "\n".join([*lines, ""])
+
+
 def played(text: str, protocol: str, assignor: str | None = None, **more: Any) -> dict[str, Any]:
     """The JSON answer of one protocol for a scenario in YAML."""
     return as_json(forecast(loads(text), protocol, assignor, **more))

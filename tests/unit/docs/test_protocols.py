@@ -1,22 +1,10 @@
 import ast
-import os
-import subprocess
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.scripts import ROOT, check
 
 
 def test_the_diagrams_are_what_the_tables_say() -> None:
-    answer = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "protocols.py"), "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert (answer.returncode, answer.stderr) == (0, "")
+    assert check("protocols.py") == (0, "")
 
 
 def test_the_monitor_takes_the_vote_from_the_machines_and_nothing_else() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -16,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.broker import BrokerDied, DataDirUnusable, EmbeddedBroker, PortInUse
 from streaming.kafka.jars import DownloadFailed, fetch
+from tests.support.processes import alive
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker
@@ -33,15 +33,6 @@ def produce(broker: EmbeddedBroker, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, b"v")
     assert producer.flush(20) == 0
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def test_data_port_and_cluster_survive_stop_crash_and_a_new_object(tmp_path: Path) -> None:
@@ -67,7 +58,7 @@ def test_it_is_ready_in_seconds_and_leaves_nothing() -> None:
         folder, pid = broker.data_dir, broker.pid
     assert seconds < 15, f"{seconds:.1f} s"
     assert pid is not None
-    assert gone(pid)
+    assert not alive(pid)
     assert not folder.exists()
 
 
@@ -120,7 +111,7 @@ def test_the_broker_ends_with_a_command_that_is_killed() -> None:
         said = process.stdout.readline()
         pid = int(re.search(r'"pid":(\d+)', said)[1])  # type: ignore[index]
         process.kill()
-        eventually(lambda: gone(pid), timeout=15)
+        eventually(lambda: not alive(pid), timeout=15)
     shutil.rmtree(Path(re.search(r'"log":"([^"]+)"', said)[1]).parent)  # type: ignore[index]
 
 

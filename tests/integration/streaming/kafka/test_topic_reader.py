@@ -199,21 +199,24 @@ def test_positions_beyond_the_end_are_told_and_not_waited_at(
     assert "ends at 1, before 7" in caplog.text
 
 
-def test_diffs_have_the_id_of_their_topic(topic: Topic) -> None:
+def diffs_topic(topic: Topic) -> Settings:
+    """Make it the diffs' topic of these settings."""
     settings = Settings(kafka=topic.settings)
     settings.topics.prefix = f"{topic.name}."
     topic.name = settings.topics.diffs
     topic.make(1)
+    return settings
+
+
+def test_diffs_have_the_id_of_their_topic(topic: Topic) -> None:
+    settings = diffs_topic(topic)
     with DiffReader(settings, from_beginning=True) as reader:
         assert reader.topic_id is not None
         assert reader.positions == {0: 0}
 
 
 def test_a_reader_to_the_end_is_told_and_one_that_is_stopped_stops(topic: Topic) -> None:
-    settings = Settings(kafka=topic.settings)
-    settings.topics.prefix = f"{topic.name}."
-    topic.name = settings.topics.diffs
-    topic.make(1)
+    settings = diffs_topic(topic)
     with DiffReader(settings, follow=False) as reader:
         topic.delete()
         with pytest.raises(TopicUnreadable, match="was deleted while"):

@@ -12,18 +12,9 @@ from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Fold, Found, Row, Unusable
 from streaming.wire import codec
-from tests.support.offsets_topic import (
-    assignment,
-    captured,
-    commit_key,
-    commit_value,
-    group_key,
-    group_value,
-    string,
-    subscription,
-)
+from tests.support import offsets_topic
 
-ROWS = [row for rows in captured().values() for row in rows]
+ROWS = [row for rows in offsets_topic.captured().values() for row in rows]
 #: Numbers that lengths, counts, versions and partitions go wrong with.
 EDGES = [-1, -2, 0, 1, 3, 4, 127, 128, 255, 32_767, -32_768, 2**31 - 1, -(2**31)]
 TYPES = st.integers(-1, 26)
@@ -32,14 +23,16 @@ embedded = st.one_of(
     st.binary(max_size=60),
     st.builds(
         lambda version, counts, tail: (
-            pack(">h", version) + b"".join(pack(">i", count) + string("t") for count in counts) + tail
+            pack(">h", version)
+            + b"".join(pack(">i", count) + offsets_topic.string("t") for count in counts)
+            + tail
         ),
         st.sampled_from([version for version in EDGES if -32_768 <= version < 32_768]),
         st.lists(st.sampled_from(EDGES), max_size=4),
         st.binary(max_size=12),
     ),
     st.builds(
-        subscription,
+        offsets_topic.subscription,
         st.lists(st.text(max_size=5), max_size=3),
         st.dictionaries(
             st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=3
@@ -48,7 +41,7 @@ embedded = st.one_of(
         user_data=st.none() | st.binary(max_size=30),
     ),
     st.builds(
-        assignment,
+        offsets_topic.assignment,
         st.dictionaries(
             st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=3
         ),
@@ -66,14 +59,16 @@ def rows(draw: st.DrawFn) -> Row:
             key, value = draw(mutated(key)), None if value is None else draw(mutated(value))
         case "client":
             members = draw(st.dictionaries(st.text(max_size=4), st.tuples(embedded, embedded), max_size=3))
-            key = group_key(draw(st.sampled_from(["g-classic", "g", "\n"])))
+            key = offsets_topic.group_key(draw(st.sampled_from(["g-classic", "g", "\n"])))
             protocol = draw(st.sampled_from(["range", "sticky", None]))
-            value = group_value(
+            value = offsets_topic.group_value(
                 draw(st.integers(-1, 9)), members, version=draw(st.integers(0, 4)), protocol=protocol
             )
         case "commit":
-            key = commit_key("g-classic", "t", draw(st.sampled_from(EDGES)))
-            value = commit_value(draw(st.integers(-(2**63), 2**63 - 2)), draw(st.integers(0, 4)))
+            key = offsets_topic.commit_key("g-classic", "t", draw(st.sampled_from(EDGES)))
+            value = offsets_topic.commit_value(
+                draw(st.integers(-(2**63), 2**63 - 2)), draw(st.integers(0, 4))
+            )
         case "noise":
             key = pack(">h", draw(TYPES)) + draw(st.binary(max_size=30))
             value = draw(st.none() | st.binary(max_size=60))

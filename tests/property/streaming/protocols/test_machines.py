@@ -19,24 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from streaming.protocols import vocabulary
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.group import LIVE, Stage
-from streaming.protocols.vocabulary import (
-    Announced,
-    Client,
-    CoordinatorFails,
-    Crash,
-    Freeze,
-    Leave,
-    MachineEvent,
-    MemberEvent,
-    Start,
-    Stop,
-    Subscribe,
-    Thaw,
-    TopicsChanged,
-    UndefinedTransition,
-)
 from tests.support.machines import Driver, topics
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -85,20 +70,24 @@ class Lives(RuleBasedStateMachine):
         member = self.member(name)
         return None if member is None else member.stage
 
-    def tell(self, event: MachineEvent) -> None:
+    def tell(self, event: vocabulary.MachineEvent) -> None:
         """An event that may be undefined: then it raises, and nothing has changed."""
         before = self.driver.state
         try:
             self.driver.tell(event)
-        except UndefinedTransition:
+        except vocabulary.UndefinedTransition:
             assert self.driver.state is before
-            assert isinstance(event, MemberEvent | Start)
+            assert isinstance(event, vocabulary.MemberEvent | vocabulary.Start)
             live = (*LIVE, Stage.FROZEN)
-            names = event.names if isinstance(event, MemberEvent) else [one.name for one in event.clients]
+            names = (
+                event.names
+                if isinstance(event, vocabulary.MemberEvent)
+                else [one.name for one in event.clients]
+            )
             stages = [self.stage(name) for name in names]
-            if isinstance(event, Start):
+            if isinstance(event, vocabulary.Start):
                 assert any(stage in live for stage in stages)
-            elif isinstance(event, Thaw):
+            elif isinstance(event, vocabulary.Thaw):
                 assert any(stage is not Stage.FROZEN for stage in stages)
             else:
                 assert any(stage not in LIVE for stage in stages)
@@ -115,8 +104,8 @@ class Lives(RuleBasedStateMachine):
             assignors = ("cooperative-sticky", "range")
         instance = f"i-{name}" if static else None
         speaks = data.draw(st.sampled_from(["classic", "consumer"])) if self.mixed else None
-        client = Client(name, chosen, instance, None, self.common(assignors), speaks)
-        self.tell(Start(self.driver.now, (client,)))
+        client = vocabulary.Client(name, chosen, instance, None, self.common(assignors), speaks)
+        self.tell(vocabulary.Start(self.driver.now, (client,)))
 
     def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
         """A list that has something in common with every other member's; what has not is refused by Kafka."""
@@ -125,23 +114,25 @@ class Lives(RuleBasedStateMachine):
 
     @rule(
         names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True),
-        kind=st.sampled_from([Leave, Stop, Crash, Freeze, Thaw]),
+        kind=st.sampled_from(
+            [vocabulary.Leave, vocabulary.Stop, vocabulary.Crash, vocabulary.Freeze, vocabulary.Thaw]
+        ),
     )
     def happen(self, names: list[str], kind: Any) -> None:
         self.tell(kind(self.driver.now, tuple(names)))
 
     @rule(name=st.sampled_from(NAMES), chosen=subscriptions)
     def subscribe(self, name: str, chosen: tuple[str, ...]) -> None:
-        self.tell(Subscribe(self.driver.now, (name,), chosen))
+        self.tell(vocabulary.Subscribe(self.driver.now, (name,), chosen))
 
     @rule(topic=st.sampled_from(TOPICS), more=st.integers(1, 2))
     def grow(self, topic: str, more: int) -> None:
         self.counts[topic] = min(self.counts[topic] + more, 8)
-        self.tell(TopicsChanged(self.driver.now, topics(**{topic: self.counts[topic]})))
+        self.tell(vocabulary.TopicsChanged(self.driver.now, topics(**{topic: self.counts[topic]})))
 
     @rule()
     def coordinator_fails(self) -> None:
-        self.tell(CoordinatorFails(self.driver.now))
+        self.tell(vocabulary.CoordinatorFails(self.driver.now))
 
     @rule(ms=st.sampled_from([1, 2, 5, 500, 3000, 7000, 12_000, 30_000]))
     def wait(self, ms: int) -> None:
@@ -168,7 +159,7 @@ class Lives(RuleBasedStateMachine):
         )
         assert not {one: count for one, count in owned.items() if count > 1}
         for output in self.driver.outputs:
-            if isinstance(output, Announced):
+            if isinstance(output, vocabulary.Announced):
                 assert output.number >= self.number
                 # An empty group of the other protocol is deleted, and a new one begins.
                 self.number = 0 if self.mixed and not output.after else output.number
@@ -187,7 +178,7 @@ class Lives(RuleBasedStateMachine):
             return
         frozen = tuple(name for name in NAMES if self.stage(name) is Stage.FROZEN)
         if frozen:
-            self.tell(Thaw(self.driver.now, frozen))
+            self.tell(vocabulary.Thaw(self.driver.now, frozen))
         most = 2000
         while self.driver.queue:
             most -= 1

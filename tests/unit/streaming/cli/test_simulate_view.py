@@ -7,14 +7,9 @@ import pytest
 from streaming.cli.simulate_view import show_forecasts
 from streaming.simulate.parse import loads
 from streaming.simulate.run import forecast
+from tests.support.machines import scenario
 
-TEXT = """
-topics: {t: 2}
-events:
-  - {at: 0, join: a}
-  - {at: 60000, crash: a}
-  - {at: 61000, join: b}
-"""
+TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
 
 
 def test_figures_then_timelines_with_events_and_rounds(

@@ -7,15 +7,7 @@ import pytest
 
 from streaming.collect.fold import Fold, Found, Outcome, Row, Unusable
 from streaming.wire.events import MAX_TIMESTAMP, Event, Evidence, GroupDeleted, GroupObserved, ObservedMember
-from tests.support.offsets_topic import (
-    assignment,
-    captured,
-    commit_key,
-    commit_value,
-    group_key,
-    group_value,
-    subscription,
-)
+from tests.support import offsets_topic as log
 
 NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 
@@ -25,11 +17,23 @@ def fold(rows: list[Row], partition: int = 4) -> list[Outcome]:
     return [item for row in rows for item in one.add(row)] + one.settle()
 
 
+def stopped(rows: list[Row], stop: int) -> tuple[Fold, list[Outcome]]:
+    """A reader that stopped there, and what it had found."""
+    one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
+    return one, [item for row in rows[:stop] for item in one.add(row)]
+
+
 def generation(
     offset: int, number: int, assigned: dict[str, dict[str, list[int]]], at: int | None = None
 ) -> Row:
-    members = {member: (subscription(["t"]), assignment(given)) for member, given in assigned.items()}
-    return Row(4, offset, at or offset * 1000, group_key("g"), group_value(number, members))
+    members = {member: (log.subscription(["t"]), log.assignment(given)) for member, given in assigned.items()}
+    return Row(
+        4,
+        offset,
+        at or offset * 1000,
+        log.group_key("g"),
+        log.group_value(number, members),
+    )
 
 
 def events(items: list[Outcome]) -> list[Event]:
@@ -48,10 +52,15 @@ def test_one_classic_generation_as_a_whole() -> None:
         4,
         8,
         5000,
-        group_key("g"),
-        group_value(
+        log.group_key("g"),
+        log.group_value(
             3,
-            {"m1": (subscription(["t"], {"t": [1]}, generation=2, rack="r"), assignment({"t": [1, 0]}))},
+            {
+                "m1": (
+                    log.subscription(["t"], {"t": [1]}, generation=2, rack="r"),
+                    log.assignment({"t": [1, 0]}),
+                )
+            },
             instances={"m1": "i-1"},
         ),
     )
@@ -88,7 +97,7 @@ def test_one_classic_generation_as_a_whole() -> None:
 
 
 def test_captured_classic_group_generations_are_published_once_each() -> None:
-    views = [event.data for event in events(fold(captured()[4])) if event.data.group_id == "g-classic"]
+    views = [event.data for event in events(fold(log.captured()[4])) if event.data.group_id == "g-classic"]
 
     assert [view.generation for view in views if isinstance(view, GroupObserved)] == [
         *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
@@ -101,7 +110,7 @@ def test_captured_classic_group_generations_are_published_once_each() -> None:
 def test_captured_consumer_group_step_by_step() -> None:
     views = [
         event.data
-        for event in events(fold(captured()[4]))
+        for event in events(fold(log.captured()[4]))
         if event.data.group_id == "g-consumer" and isinstance(event.data, GroupObserved)
     ]
 
@@ -129,36 +138,34 @@ def test_captured_consumer_group_step_by_step() -> None:
 
 
 def test_the_log_alone_decides_wherever_reading_stops() -> None:
-    rows = captured()[4]
+    rows = log.captured()[4]
     whole = fold(rows)
     for stop in range(0, len(rows), 7):
-        one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
-        before = [item for row in rows[:stop] for item in one.add(row)]
+        one, before = stopped(rows, stop)
         after = [item for row in rows[stop:] for item in one.add(row)] + one.settle()
         assert before + after == whole
         assert before == whole[: len(before)]
 
 
 def test_going_on_at_the_open_offset_repeats_nothing_and_loses_nothing() -> None:
-    rows = captured()[4]
+    rows = log.captured()[4]
     whole = fold(rows)
     for stop in range(1, len(rows), 5):
-        first = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
-        published = [item for row in rows[:stop] for item in first.add(row)]
+        first, published = stopped(rows, stop)
         place = rows[stop].offset if first.open_offset is None else first.open_offset
         later = [item for item in fold(rows) if item.row.offset >= place]
         assert published + later == whole
 
 
 def test_a_new_group_and_a_group_of_offsets_are_no_generation() -> None:
-    created = Row(4, 0, 1, group_key("g"), group_value(0, {}))
-    commit = Row(4, 1, 2, commit_key("simple", "t", 0), commit_value(2))
+    created = Row(4, 0, 1, log.group_key("g"), log.group_value(0, {}))
+    commit = Row(4, 1, 2, log.commit_key("simple", "t", 0), log.commit_value(2))
 
     assert fold([created, commit]) == []
 
 
 def test_a_deleted_group() -> None:
-    rows = [generation(1, 1, {"m": {"t": [0]}}), Row(4, 2, 2000, group_key("g"), None)]
+    rows = [generation(1, 1, {"m": {"t": [0]}}), Row(4, 2, 2000, log.group_key("g"), None)]
 
     assert events(fold(rows))[1:] == [
         Event(
@@ -201,18 +208,22 @@ def refused_assignment(offset: int, number: int) -> Row:
     """A leader that sends null in place of partitions."""
     null = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
     return Row(
-        4, offset, offset * 1000, group_key("g"), group_value(number, {"m": (subscription(["t"]), null)})
+        4,
+        offset,
+        offset * 1000,
+        log.group_key("g"),
+        log.group_value(number, {"m": (log.subscription(["t"]), null)}),
     )
 
 
 def test_what_a_leader_may_send_costs_its_own_record_alone() -> None:
-    other = replace(generation(2, 1, {"x": {"t": [0]}}), key=group_key("other"))
+    other = replace(generation(2, 1, {"x": {"t": [0]}}), key=log.group_key("other"))
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
         other,
-        Row(4, 3, 3000, commit_key("g", "t", 1), commit_value(3000)),
+        Row(4, 3, 3000, log.commit_key("g", "t", 1), log.commit_value(3000)),
         refused_assignment(4, 2),
-        replace(generation(5, 2, {"x": {"t": [0]}}), key=group_key("other")),
+        replace(generation(5, 2, {"x": {"t": [0]}}), key=log.group_key("other")),
         generation(6, 3, {"a": {"t": [0, 1]}}),
         generation(7, 4, {"a": {"t": [0]}, "c": {"t": [1]}}),
         generation(9, 5, {"a": {"t": [0, 1]}}),
@@ -241,8 +252,8 @@ def test_what_a_leader_may_send_costs_its_own_record_alone() -> None:
 def test_of_a_group_that_is_not_wanted_nothing_is_decoded_kept_or_dead_lettered() -> None:
     rows = [
         refused_assignment(1, 1),
-        Row(4, 2, 2000, commit_key("g", "t", 1), b"\x00"),
-        replace(generation(3, 1, {"m": {"t": [0]}}), key=group_key("other")),
+        Row(4, 2, 2000, log.commit_key("g", "t", 1), b"\x00"),
+        replace(generation(3, 1, {"m": {"t": [0]}}), key=log.group_key("other")),
     ]
     one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__, lambda group_id: group_id != "g")
 
@@ -265,7 +276,7 @@ def test_a_time_that_no_event_can_carry_is_refused(timestamp: int) -> None:
 def test_commits_tell_what_became_of_a_member_that_is_gone() -> None:
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
-        Row(4, 2, 11_500, commit_key("g", "t", 1), commit_value(11_500)),
+        Row(4, 2, 11_500, log.commit_key("g", "t", 1), log.commit_value(11_500)),
         generation(3, 2, {"a": {"t": [0, 1]}}, at=12_000),
     ]
 

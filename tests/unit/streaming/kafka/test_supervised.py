@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.supervised import ProcessNotStarted, SupervisedProcess
+from tests.support.processes import alive
 from tests.support.wait import eventually
 
 SLEEPER = ["sleep", "100"]
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_stop_and_status(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.protocols.classic.group import SessionExpired
 from streaming.protocols.vocabulary import After, Client, Crash, Freeze, Start, Subscribe, Thaw
-from tests.support.machines import Driver, after, played, told, topics
+from tests.support.machines import Driver, after, played, scenario, told, topics
 
 
 @pytest.mark.parametrize(("instance", "joins"), [("", 2), (", instance_id: i", 1)])
@@ -18,16 +18,15 @@ def test_a_dynamic_member_is_told_its_id_first(instance: str, joins: int) -> Non
 
 
 def test_a_member_that_does_not_rejoin_is_out_with_its_session_and_comes_back_with_nothing() -> None:
-    text = """
-topics: {p: 4}
-session_timeout_ms: 10000
-rebalance_timeout_ms: 20000
-events:
-  - {at: 0, join: a}
-  - {at: 0, join: b}
-  - {at: 60000, pause: b, down_ms: 100000}
-  - {at: 61000, join: c}
-"""
+    text = scenario(
+        "p: 4",
+        "at: 0, join: a",
+        "at: 0, join: b",
+        "at: 60000, pause: b, down_ms: 100000",
+        "at: 61000, join: c",
+        session_timeout_ms=10000,
+        rebalance_timeout_ms=20000,
+    )
     rounds = played(text, "cooperative")["rounds"]
     assert [(told(one), after(one)) for one in rounds] == [
         ((1, 1, "member.joined", ["a", "b"]), {"a": {"p": [0, 2]}, "b": {"p": [1, 3]}}),
@@ -40,13 +39,7 @@ events:
 
 
 def test_only_the_first_version_loses_the_group_with_its_coordinator() -> None:
-    text = """
-topics: {p: 4}
-events:
-  - {at: 0, join: a}
-  - {at: 0, join: b}
-  - {at: 60000, coordinator_fails: true}
-"""
+    text = scenario("p: 4", "at: 0, join: a", "at: 0, join: b", "at: 60000, coordinator_fails: true")
     answers = {
         protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")
     }
@@ -63,12 +56,7 @@ events:
 
 
 def test_stop_the_world_is_counted_per_partition() -> None:
-    text = """
-topics: {p: 4}
-events:
-  - {at: 0, join: a}
-  - {at: 60000, join: b}
-"""
+    text = scenario("p: 4", "at: 0, join: a", "at: 60000, join: b")
     eager, cooperative = (
         played(text, protocol)["unavailableMs"]["p"] for protocol in ("eager", "cooperative")
     )

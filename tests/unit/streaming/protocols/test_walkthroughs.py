@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.machines import after, played, told
+from tests.support.machines import after, played, scenario, told
 
-TWO_THEN_THREE = """
-topics: {p: 6}
-events:
-  - {at: 0, join: consumer1, topics: [p]}
-  - {at: 0, join: consumer2, topics: [p]}
-  - {at: 60000, join: consumer3, topics: [p]}
-"""
+TWO_THEN_THREE = scenario(
+    "p: 6",
+    "at: 0, join: consumer1, topics: [p]",
+    "at: 0, join: consumer2, topics: [p]",
+    "at: 60000, join: consumer3, topics: [p]",
+)
 
 
 def owns(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
@@ -103,14 +102,13 @@ def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
     ]
 
 
-WORKERS = """
-topics: {p: 6}
-scheduled_rebalance_delay_ms: 300000
-events:
-  - {at: 0, join: c1, topics: [p]}
-  - {at: 0, join: c2, topics: [p]}
-  - {at: 0, join: c3, topics: [p]}
-"""
+WORKERS = scenario(
+    "p: 6",
+    "at: 0, join: c1, topics: [p]",
+    "at: 0, join: c2, topics: [p]",
+    "at: 0, join: c3, topics: [p]",
+    scheduled_rebalance_delay_ms=300000,
+)
 
 
 def test_a_worker_that_bounces_inside_the_delay_gets_its_tasks_back() -> None:
@@ -141,14 +139,13 @@ def test_a_worker_that_leaves_for_good_has_its_tasks_spread_after_the_delay() ->
 
 
 def test_a_static_restart_is_no_rebalance() -> None:
-    text = """
-topics: {p: 4}
-session_timeout_ms: 45000
-events:
-  - {at: 0, join: c1, topics: [p], instance_id: i-1}
-  - {at: 0, join: c2, topics: [p], instance_id: i-2}
-  - {at: 60000, bounce: c1, down_ms: 40000}
-"""
+    text = scenario(
+        "p: 4",
+        "at: 0, join: c1, topics: [p], instance_id: i-1",
+        "at: 0, join: c2, topics: [p], instance_id: i-2",
+        "at: 60000, bounce: c1, down_ms: 40000",
+        session_timeout_ms=45000,
+    )
     for protocol, loud in (("eager", False), ("cooperative", False), ("eager-v1", True), ("connect", True)):
         answer = played(text, protocol)
         later = [one for one in answer["rounds"] if one["at"] > 60_000]
@@ -164,28 +161,26 @@ events:
 
 
 def test_a_static_member_that_leaves_and_a_leader_that_rejoins_do_rebalance() -> None:
-    text = """
-topics: {p: 4}
-events:
-  - {at: 0, join: c1, topics: [p], instance_id: i-1}
-  - {at: 0, join: c2, topics: [p], instance_id: i-2}
-  - {at: 60000, partitions: {p: 6}}
-  - {at: 90000, leave: c2}
-"""
+    text = scenario(
+        "p: 4",
+        "at: 0, join: c1, topics: [p], instance_id: i-1",
+        "at: 0, join: c2, topics: [p], instance_id: i-2",
+        "at: 60000, partitions: {p: 6}",
+        "at: 90000, leave: c2",
+    )
     kinds = [told(one)[2] for one in played(text, "eager")["rounds"]]
     # New partitions: the leader sees them and rejoins.
     assert kinds == ["member.joined", "topic.partitions_changed", "member.left"]
 
 
 def test_a_crash_is_found_after_the_session_timeout() -> None:
-    text = """
-topics: {p: 4}
-session_timeout_ms: 10000
-events:
-  - {at: 0, join: c1, topics: [p]}
-  - {at: 0, join: c2, topics: [p]}
-  - {at: 60000, crash: c2}
-"""
+    text = scenario(
+        "p: 4",
+        "at: 0, join: c1, topics: [p]",
+        "at: 0, join: c2, topics: [p]",
+        "at: 60000, crash: c2",
+        session_timeout_ms=10000,
+    )
     for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "consumer"):
         answer = played(text, protocol)
         found = answer["rounds"][-1]

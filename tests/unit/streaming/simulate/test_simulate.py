@@ -14,22 +14,21 @@ from streaming.simulate.results import document
 from streaming.simulate.results import protocol as as_json
 from streaming.simulate.run import forecast
 from streaming.simulate.scenario import InvalidScenario
-from tests.support.machines import after, told
+from tests.support.machines import after, scenario, told
 
-CONTRACT = """
-topics: {t0: 6, t1: 3}
-session_timeout_ms: 45000
-rebalance_timeout_ms: 60000
-scheduled_rebalance_delay_ms: 300000
-events:
-  - {at: 0, join: c1, topics: [t0, t1]}
-  - {at: 0, join: c2, topics: [t0, t1], instance_id: i-2, rack_id: r1}
-  - {at: 10000, bounce: c1, down_ms: 4000}
-  - {at: 20000, crash: c2}
-  - {at: 30000, leave: c1}
-  - {at: 40000, subscribe: c1, topics: [t1]}
-  - {at: 50000, partitions: {t0: 8}}
-"""
+CONTRACT = scenario(
+    "t0: 6, t1: 3",
+    "at: 0, join: c1, topics: [t0, t1]",
+    "at: 0, join: c2, topics: [t0, t1], instance_id: i-2, rack_id: r1",
+    "at: 10000, bounce: c1, down_ms: 4000",
+    "at: 20000, crash: c2",
+    "at: 30000, leave: c1",
+    "at: 40000, subscribe: c1, topics: [t1]",
+    "at: 50000, partitions: {t0: 8}",
+    session_timeout_ms=45000,
+    rebalance_timeout_ms=60000,
+    scheduled_rebalance_delay_ms=300000,
+)
 CAUSES = {
     "member.joined",
     "member.left",
@@ -132,14 +131,13 @@ def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
 
 
 def test_a_duplicate_instance_id_fences_the_one_before() -> None:
-    text = """
-topics: {t: 4}
-events:
-  - {at: 0, join: c1, topics: [t], instance_id: i-1}
-  - {at: 0, join: c2, topics: [t], instance_id: i-2}
-  - {at: 60000, join: c9, topics: [t], instance_id: i-2}
-  - {at: 90000, join: c4, topics: [t]}
-"""
+    text = scenario(
+        "t: 4",
+        "at: 0, join: c1, topics: [t], instance_id: i-1",
+        "at: 0, join: c2, topics: [t], instance_id: i-2",
+        "at: 60000, join: c9, topics: [t], instance_id: i-2",
+        "at: 90000, join: c4, topics: [t]",
+    )
     answer = as_json(forecast(loads(text), "eager"))
     # No rebalance for the replacement; the next round finds the share with the new process.
     assert [told(one)[2:] for one in answer["rounds"]] == [
@@ -183,12 +181,7 @@ def test_members_without_topics_are_members_all_the_same() -> None:
 
 
 def test_nothing_in_common_names_the_event() -> None:
-    text = """
-topics: {t: 4}
-events:
-  - {at: 0, join: a, assignors: [range]}
-  - {at: 9000, join: b, assignors: [sticky]}
-"""
+    text = scenario("t: 4", "at: 0, join: a, assignors: [range]", "at: 9000, join: b, assignors: [sticky]")
     with pytest.raises(
         InvalidScenario, match=r"^event 2 \(join b\): assignors: the members have none in common"
     ):
@@ -197,14 +190,13 @@ events:
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_a_process_that_a_duplicate_instance_id_ended_can_do_no_more(protocol: str) -> None:
-    text = """
-topics: {t: 4}
-events:
-  - {at: 0, join: a, instance_id: i}
-  - {at: 60000, join: b, instance_id: i}
-  - {at: 90000, subscribe: a, topics: [t]}
-  - {at: 91000, leave: b}
-  - {at: 99000, leave: a}
-"""
+    text = scenario(
+        "t: 4",
+        "at: 0, join: a, instance_id: i",
+        "at: 60000, join: b, instance_id: i",
+        "at: 90000, subscribe: a, topics: [t]",
+        "at: 91000, leave: b",
+        "at: 99000, leave: a",
+    )
     last = as_json(forecast(loads(text), protocol))["rounds"][-1]
     assert {share for one in after(last).values() for share in one} == set()

@@ -8,14 +8,9 @@ from streaming.simulate.parse import loads
 from streaming.simulate.run import forecast
 from streaming.simulate.svg import picture
 from streaming.simulate.timeline import Cell, draw, members, tick_ms
+from tests.support.machines import scenario
 
-TEXT = """
-topics: {t: 2}
-events:
-  - {at: 0, join: a}
-  - {at: 60000, leave: a}
-  - {at: 80000, join: b}
-"""
+TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, leave: a", "at: 80000, join: b")
 
 
 def test_a_row_shows_owners_and_gaps_up_to_the_common_end() -> None:

@@ -1,0 +1,28 @@
+"""Packages whose names load their module on first use (PEP 562)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # type checkers take it for true; loading typing would cost more than all the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+
+def lazy(
+    namespace: dict[str, Any], homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of the package with this ``namespace``; ``homes``: module → its names."""
+    home = {name: module for module, names in homes.items() for name in names}
+
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        value = namespace[name] = getattr(import_module(home[name]), name)
+        return value
+
+    def listed() -> list[str]:
+        return sorted({*namespace, *home})
+
+    return load, listed

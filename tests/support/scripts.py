@@ -1,0 +1,21 @@
+"""Scripts that write pages of the documentation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def check(script: str) -> tuple[int, str]:
+    """Exit status and complaints of a script's ``--check``: ``(0, "")`` when its pages are what it would write."""
+    answer = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / script), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    return answer.returncode, answer.stderr
