@@ -32,7 +32,7 @@ def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
     def event(group: int, data: object) -> Event:
         nonlocal sent
         sent += 1
-        return Event(f"/app/{group}", str(sent), data)  # type: ignore[arg-type]
+        return Event(f"/app/{group}", str(sent), data)
 
     def join(group: int, member: int) -> Event:
         return event(

@@ -85,10 +85,9 @@ def _starts(count: int, start: int | None, shift: int | None, random: JavaRandom
     for name, given in (("start_index", start), ("shift", shift)):
         if given is not None and not 0 <= given <= _MAX_INT:
             raise InvalidPlacement(f"{name}: {given}; must be between 0 and {_MAX_INT}")
-    if random is None and start is None:
-        raise InvalidPlacement("start_index: missing, and no random numbers to draw it from")
     if start is None:
-        assert random is not None  # noqa: S101 - narrowed above, for the type checker
+        if random is None:
+            raise InvalidPlacement("start_index: missing, and no random numbers to draw it from")
         drawn = random.next_int(count)
         return drawn, random.next_int(count) if shift is None else shift
     return start, start if shift is None else shift

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, MaxLineBytes, Table, command, offline
+from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, offline
 
 _Explain = Annotated[
     bool, typer.Option("--explain", help="Add each member's owned, revoked, assigned, kept, and why.")
@@ -29,8 +29,8 @@ def assign(
     *,
     explain: _Explain = False,
     compare: _Compare = False,
-    as_json: Json = False,
-    as_table: Table = False,
+    as_json: AsJson = False,
+    as_table: AsTable = False,
     max_line_bytes: MaxLineBytes = None,
 ) -> None:
     """Read groups as JSON Lines from standard input; answer each with the assignment Kafka would compute.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, command, offline
+from streaming.cli.options import AsJson, command, offline
 
 
 @command(
@@ -28,7 +28,7 @@ def broker(
         list[str] | None,
         typer.Option("--property", metavar="NAME=VALUE", help="Broker property. Repeatable."),
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a one-node Kafka cluster on 127.0.0.1 until Ctrl-C or SIGTERM."""
     from assignors.errors import BadInput

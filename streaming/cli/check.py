@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Json, MaxLineBytes, Table, command, offline
+from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, offline
 
 _Exact = Annotated[
     bool, typer.Option("--exact", help="It must also be the very assignment the assignor computes.")
@@ -22,8 +22,8 @@ _Exact = Annotated[
 def check(
     *,
     exact: _Exact = False,
-    as_json: Json = False,
-    as_table: Table = False,
+    as_json: AsJson = False,
+    as_table: AsTable = False,
     max_line_bytes: MaxLineBytes = None,
 ) -> None:
     """Read JSON Lines from standard input: groups as `assign` takes them plus "assignment", what was observed;

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from streaming.cli.options import Json, connected
+from streaming.cli.options import AsJson, connected
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -18,7 +18,7 @@ config = typer.Typer(
 
 @config.command(epilog="Example: rebalance-monitor config show --config monitor.toml")
 @connected
-def show(settings: Settings, *, as_json: Json = False) -> None:
+def show(settings: Settings, *, as_json: AsJson = False) -> None:
     """Print every setting as it is in force, as TOML; secrets are masked."""
     from streaming.answers.output import json_lines
     from streaming.process.plain import say

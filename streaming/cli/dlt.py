@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import Json, connected
+from streaming.cli.options import AsJson, connected
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -21,7 +21,7 @@ class NothingToResubmit(BadInput):
 
 @dlt.command("list", epilog="Example: rebalance-monitor dlt list --bootstrap-servers kafka:9092")
 @connected
-def list_(settings: Settings, *, as_json: Json = False) -> None:
+def list_(settings: Settings, *, as_json: AsJson = False) -> None:
     """What could not be used, and why."""
     from streaming.answers.output import json_lines
     from streaming.cli.render import dead_letters

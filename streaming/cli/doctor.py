@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli.options import Json, command, connected
+from streaming.cli.options import AsJson, command, connected
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -21,7 +21,7 @@ def doctor(
     checkpoint: Annotated[
         Path | None, typer.Option("--checkpoint", metavar="DIR", help="Look at this checkpoint, too.")
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check Java, jars, broker, permissions, topics and checkpoint; exit 3 when something is missing."""
     from streaming.answers.output import json_lines

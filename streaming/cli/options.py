@@ -31,8 +31,8 @@ TopicPrefix = Annotated[
 ]
 LogFormat = Annotated[str, typer.Option("--log-format", metavar="text|json", help="Format of log lines.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log more, and show tracebacks.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON Lines for programs.")]
-Group = Annotated[str | None, typer.Option("--group", help="Only this group.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON Lines for programs.")]
+OnlyGroup = Annotated[str | None, typer.Option("--group", help="Only this group.")]
 CoordinatorLogs = Annotated[
     list[Path] | None,
     typer.Option("--coordinator-log", metavar="FILE", help="A broker's log: the reasons. Repeatable."),
@@ -46,7 +46,7 @@ MetricsPort = Annotated[
         "--metrics-port", min=0, max=65535, help="Serve Prometheus metrics there.", show_default="none"
     ),
 ]
-Table = Annotated[bool, typer.Option("--table", help="A table, also where output is no terminal.")]
+AsTable = Annotated[bool, typer.Option("--table", help="A table, also where output is no terminal.")]
 MaxLineBytes = Annotated[
     int | None,
     typer.Option(

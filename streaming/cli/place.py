@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from streaming.cli.options import Json, Table, command, offline
+from streaming.cli.options import AsJson, AsTable, command, offline
 
 
 @command(
@@ -45,8 +45,8 @@ def place(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Draw what is random as new java.util.Random(SEED) does.")
     ] = None,
-    as_json: Json = False,
-    as_table: Table = False,
+    as_json: AsJson = False,
+    as_table: AsTable = False,
 ) -> None:
     """Write the brokers of every new partition as one JSON object, the preferred leader first."""
     from streaming.answers import place as ask

@@ -18,7 +18,7 @@ from streaming.wire.events import Diff, MemberDiff
 
 if TYPE_CHECKING:
     from streaming.kafka.dlt import DeadLetter
-    from streaming.kafka.topics import TopicState
+    from streaming.kafka.topics import MonitorTopic
     from streaming.spark.inspection import Inspected
 
 _UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
@@ -129,7 +129,7 @@ def dead_letters(letters: Iterable[DeadLetter]) -> Table:
     return table
 
 
-def topic_states(states: Iterable[TopicState]) -> Table:
+def topic_states(states: Iterable[MonitorTopic]) -> Table:
     """A row a topic of the monitor."""
     table = Table(Column("topic", no_wrap=True), "cleanup", "partitions", "replicas", "state")
     for state in states:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Group, Json, Session, command, long_running
+from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
 
 
 @command("Example: rebalance-monitor replay --group orders --check")
@@ -14,11 +14,11 @@ from streaming.cli.options import Group, Json, Session, command, long_running
 def replay(
     session: Session,
     *,
-    group: Group = None,
+    group: OnlyGroup = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the diff topic; exit 1 when they differ.")
     ] = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compute the diffs of the membership topic again, without Spark, and show or compare them."""
     from streaming.checks.replay import differences

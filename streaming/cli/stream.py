@@ -10,10 +10,10 @@ import typer
 
 from assignors.errors import BadInput
 from streaming.cli.options import (
-    Group,
-    Json,
+    AsJson,
     MetricsHost,
     MetricsPort,
+    OnlyGroup,
     Session,
     command,
     long_running,
@@ -125,8 +125,8 @@ def inspect_state(
     checkpoint: Annotated[
         str, typer.Option("--checkpoint", metavar="DIR", help="Of a job that is stopped, or a copy.")
     ],
-    group: Group = None,
-    as_json: Json = False,
+    group: OnlyGroup = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a checkpoint knows of its groups. No cluster is needed."""
     import msgspec

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli.options import Json, command, connected
+from streaming.cli.options import AsJson, command, connected
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -18,7 +18,7 @@ def topics(
     settings: Settings,
     *,
     create: Annotated[bool, typer.Option("--create", help="Make what is missing.")] = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the monitor's topics; with --create, make those that are missing."""
     from streaming.answers.output import camel_case, json_lines

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import Group, Json, Session, command, long_running
+from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
 
 _FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="Start at the oldest diff.")]
 _ExitAtEnd = Annotated[bool, typer.Option("--exit-at-end", help="Stop at what is there now.")]
@@ -17,10 +17,10 @@ _ExitAtEnd = Annotated[bool, typer.Option("--exit-at-end", help="Stop at what is
 def watch(
     session: Session,
     *,
-    group: Group = None,
+    group: OnlyGroup = None,
     from_beginning: _FromBeginning = False,
     exit_at_end: _ExitAtEnd = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show diffs as they land: who caused each round and what moved, each diff once."""
     stop, settings = session.stop, session.settings

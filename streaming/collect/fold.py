@@ -16,7 +16,7 @@ from msgspec import structs
 from assignors.errors import MonitorError
 from streaming.collect.commits import Holdings, infer
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.consumer import Names
+from streaming.collect.coordinator.consumer import TopicNames
 from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
 from streaming.collect.counts import subscribed
@@ -83,7 +83,7 @@ class Fold:
         self,
         source: str,
         partition: int,
-        names: Names,
+        names: TopicNames,
         wanted: Callable[[str], bool] = lambda _: True,
         surely_alive_ms: int | None = None,
     ) -> None:

@@ -23,7 +23,7 @@ from streaming.wire.events import Event
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
 
-    from streaming.collect.source import Place
+    from streaming.collect.source import ResumePoint
     from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Publisher:
         self._retry(lambda: producer.client.init_transactions(_TIMEOUT))
         return producer
 
-    def publish(self, items: Iterable[Outcome | Event], place: Place) -> list[Outgoing]:
+    def publish(self, items: Iterable[Outcome | Event], place: ResumePoint) -> list[Outgoing]:
         """Write a batch and the place behind it; returns what was written.
 
         Args:
@@ -119,7 +119,7 @@ class Publisher:
         changed, self._limits = limits != self._limits, limits
         return changed
 
-    def _once(self, batch: list[Outgoing], place: Place) -> bool:
+    def _once(self, batch: list[Outgoing], place: ResumePoint) -> bool:
         """One try; False when the transaction was aborted and can be repeated."""
         from confluent_kafka import KafkaException, TopicPartition
 

@@ -32,7 +32,7 @@ _LOADING = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINAT
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResumePoint:
     """Where a source goes on: partition → next offset of ``topic``, to be kept for its consumer ``group``."""
 
     topic: str
@@ -53,7 +53,7 @@ class Batch:
     """
 
     outcomes: list[Outcome]
-    place: Place
+    place: ResumePoint
     records: int
     lag: int
     behind: int
@@ -159,13 +159,13 @@ class OffsetsTopic:
         """Give the connections back."""
         self._consumer.close()
 
-    def _place(self) -> Place:
+    def _place(self) -> ResumePoint:
         offsets = {
             number: partition.place
             for number, partition in self._partitions.items()
             if partition.following is not None
         }
-        return Place(OFFSETS_TOPIC, offsets, self._consumer.consumer_group_metadata())
+        return ResumePoint(OFFSETS_TOPIC, offsets, self._consumer.consumer_group_metadata())
 
     def _lag(self) -> int:
         """By what librdkafka has seen: no request."""

@@ -160,7 +160,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         metadata = consumer.group_metadata()
         report.write(event, partitions, metadata.member_id, metadata.generation_id, whole=whole)
 
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
+    class Reporting(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             write("assigned", assigned)
 
@@ -173,7 +173,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
     # A leader without metadata of its topic gives out nothing, and may not see later that there is some.
     for topic in args.topics.split(","):
         consumer.partitions_for_topic(topic)
-    consumer.subscribe(args.topics.split(","), listener=Listener())
+    consumer.subscribe(args.topics.split(","), listener=Reporting())
     try:
         while not stop.is_set():
             consumer.poll(timeout_ms=100)

@@ -19,7 +19,7 @@ from typing import Self
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.clients import confluent_config
-from streaming.kafka.jars import Progress, say
+from streaming.kafka.jars import Tell, say
 from streaming.kafka.runtime import (
     DEFAULT_VERSION,
     Runtime,
@@ -72,7 +72,7 @@ class EmbeddedBroker:
         version: str = DEFAULT_VERSION,
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
-        progress: Progress | None = say,
+        progress: Tell | None = say,
     ) -> None:
         self._wanted_port = port
         self._own_dir = data_dir is None

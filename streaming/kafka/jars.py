@@ -30,7 +30,7 @@ JARS_VARIABLE = "KAFKA_JARS"
 #: Replaces Maven Central, as in Spark.
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 
-Progress = Callable[[str], None]
+Tell = Callable[[str], None]
 
 _PARTS = re.compile(r"(?P<group>[\w.-]+):(?P<name>[\w.-]+):(?P<version>[\w.-]+)(:(?P<classifier>[\w.-]+))?")
 
@@ -92,9 +92,7 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
-def fetch(
-    coordinates: Sequence[str], *, transitive: bool = True, progress: Progress | None = say
-) -> list[Path]:
+def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell | None = say) -> list[Path]:
     """The jars of these artifacts and of all they depend on at run time, sorted by name.
 
     Safe to call from several processes at once: one downloads, the others wait and then find the set.
@@ -134,7 +132,7 @@ def _from_folder(folder: Path, wanted: Sequence[Coordinate]) -> list[Path]:
     )
 
 
-def _download(wanted: Sequence[Coordinate], done: Path, *, transitive: bool, progress: Progress) -> None:
+def _download(wanted: Sequence[Coordinate], done: Path, *, transitive: bool, progress: Tell) -> None:
     names = ", ".join(f"{coordinate.name} {coordinate.version}" for coordinate in wanted)
     progress(f"fetching {names} (once, into {done.parent})")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=done.parent) as scratch:
@@ -190,7 +188,7 @@ def _ivy() -> Path:
     )
 
 
-def _run_ivy(work: Path, names: str, progress: Progress) -> None:
+def _run_ivy(work: Path, names: str, progress: Tell) -> None:
     command = [
         *(str(java()[0]), "-XX:TieredStopAtLevel=1", "-jar", str(_ivy())),
         *("-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),

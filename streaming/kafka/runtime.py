@@ -22,7 +22,7 @@ from pathlib import Path
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.cache import cache_dir, locked
-from streaming.kafka.jars import Progress, fetch, kafka_coordinates, say
+from streaming.kafka.jars import Tell, fetch, kafka_coordinates, say
 from streaming.kafka.java import java
 from streaming.process.private import make_private, open_private
 
@@ -68,7 +68,7 @@ class Runtime:
         ]
 
 
-def prepare(version: str = DEFAULT_VERSION, *, progress: Progress | None = say) -> Runtime:
+def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> Runtime:
     """The runtime of a Kafka version; downloads, formats and archives when that was never done.
 
     Raises:
@@ -162,7 +162,7 @@ def write_properties(file: Path, properties: Mapping[str, str]) -> None:
         text.write("\n".join(lines) + "\n")
 
 
-def _make(jars: tuple[Path, ...], home: Path, progress: Progress) -> None:
+def _make(jars: tuple[Path, ...], home: Path, progress: Tell) -> None:
     progress("preparing the broker (once)")
     with tempfile.TemporaryDirectory(prefix=".make-", dir=home.parent) as scratch:
         work = Path(scratch) / "home"

@@ -34,7 +34,7 @@ class TopicsNotCreated(OutsideFailure):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicState:
+class MonitorTopic:
     """One of the monitor's topics as it should be and as the cluster has it.
 
     ``partitions``, ``replication_factor``, ``cleanup_policy`` and ``max_message_bytes`` are None while it does not
@@ -66,17 +66,17 @@ class TopicState:
         )
 
 
-def wanted_topics(settings: TopicSettings) -> list[TopicState]:
+def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
     """The four topics with the cleanup policies they need."""
     return [
-        TopicState(settings.membership, "membership-change events", "delete"),
-        TopicState(settings.diffs, "one diff a rebalance round", "delete"),
-        TopicState(settings.assignments, "latest assignment of each group", "compact"),
-        TopicState(settings.dead_letters, "events that could not be used, with the reason", "delete"),
+        MonitorTopic(settings.membership, "membership-change events", "delete"),
+        MonitorTopic(settings.diffs, "one diff a rebalance round", "delete"),
+        MonitorTopic(settings.assignments, "latest assignment of each group", "compact"),
+        MonitorTopic(settings.dead_letters, "events that could not be used, with the reason", "delete"),
     ]
 
 
-def describe_topics(settings: Settings, *, timeout: float = REACH_SECONDS) -> list[TopicState]:
+def describe_topics(settings: Settings, *, timeout: float = REACH_SECONDS) -> list[MonitorTopic]:
     """The four topics as the cluster has them.
 
     Raises:
@@ -88,14 +88,14 @@ def describe_topics(settings: Settings, *, timeout: float = REACH_SECONDS) -> li
     return _describe(AdminClient(confluent_config(settings.kafka)), settings, timeout)
 
 
-def longest_records(states: Iterable[TopicState]) -> dict[str, int]:
+def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
     """The longest record that is written to each topic: what the topic takes, and no more than the usual."""
     return {
         state.name: min(state.max_message_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES) for state in states
     }
 
 
-def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[TopicState]:
+def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[MonitorTopic]:
     """The four topics, made when missing; returns once the cluster's metadata has them all.
 
     Raises:
@@ -126,7 +126,7 @@ def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[TopicSta
     return states
 
 
-def _describe(admin: AdminClient, settings: Settings, timeout: float) -> list[TopicState]:
+def _describe(admin: AdminClient, settings: Settings, timeout: float) -> list[MonitorTopic]:
     from confluent_kafka import KafkaException
 
     try:
@@ -140,7 +140,7 @@ def _describe(admin: AdminClient, settings: Settings, timeout: float) -> list[To
                 continue
             config = _config(admin, settings.kafka, wanted.name, timeout)
             states.append(
-                TopicState(
+                MonitorTopic(
                     wanted.name,
                     wanted.holds,
                     wanted.wanted_cleanup_policy,
@@ -186,7 +186,7 @@ def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
     _create(AdminClient(confluent_config(settings.kafka)), [new], settings, timeout)
 
 
-def _new(state: TopicState, settings: TopicSettings) -> NewTopic:
+def _new(state: MonitorTopic, settings: TopicSettings) -> NewTopic:
     from confluent_kafka.admin import NewTopic
 
     return NewTopic(

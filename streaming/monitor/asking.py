@@ -26,7 +26,7 @@ from streaming.wire.events import Partitions
 try:
     from rebalance_kernel import play
 except ImportError:  # it is not installed, or not of this release
-    play = None  # type: ignore[assignment]
+    play = None  # type: ignore[assignment] # a function where it is installed
 
 #: What a classic member without named assignors counts as.
 DEFAULT_CLASSIC = ("range",)

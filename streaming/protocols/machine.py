@@ -18,8 +18,8 @@ from streaming.protocols.step import Step
 from streaming.protocols.table import Table, look_up
 from streaming.protocols.vocabulary import (
     MachineEvent,
+    MachineOutput,
     MemberEvent,
-    Output,
     Sent,
     Setup,
     Start,
@@ -51,7 +51,7 @@ class Machine(ABC, Generic[S, M]):
     def step(self, group: S, at: int) -> Step[S, M]:
         """A step that begins with this group."""
 
-    def apply(self, group: S, event: MachineEvent) -> tuple[S, tuple[Output, ...]]:
+    def apply(self, group: S, event: MachineEvent) -> tuple[S, tuple[MachineOutput, ...]]:
         """The group after ``event``, and what follows from it.
 
         Raises:
@@ -71,7 +71,7 @@ class Machine(ABC, Generic[S, M]):
             raise AssertionError(f"{self.name}: {event} led from {phase} to {self.phase_of(after)}")
         return after, outputs
 
-    def _process(self, group: S, event: MemberEvent | Start) -> tuple[S, tuple[Output, ...]]:
+    def _process(self, group: S, event: MemberEvent | Start) -> tuple[S, tuple[MachineOutput, ...]]:
         """The same for processes. Each must be in a stage that defines the event; one may start unknown."""
         names = event.names if isinstance(event, MemberEvent) else [one.name for one in event.clients]
         allowed = {}

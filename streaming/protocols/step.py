@@ -21,8 +21,8 @@ from streaming.protocols.vocabulary import (
     After,
     Calls,
     MachineEvent,
+    MachineOutput,
     MemberCalls,
-    Output,
     Owns,
     Sent,
     Setup,
@@ -43,7 +43,7 @@ class Step(ABC, Generic[S, M]):
         #: The group as changed so far, but for its members.
         self.group = group
         self.members: dict[str, M] = dict(group.members)
-        self.out: list[Output] = []
+        self.out: list[MachineOutput] = []
 
     # State.
 
@@ -57,7 +57,7 @@ class Step(ABC, Generic[S, M]):
         self.members[name] = member
         return member
 
-    def done(self) -> tuple[S, tuple[Output, ...]]:
+    def done(self) -> tuple[S, tuple[MachineOutput, ...]]:
         """The new group, and what the step answers."""
         return structs.replace(self.group, members=self.members), tuple(self.out)
 

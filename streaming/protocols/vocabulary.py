@@ -248,7 +248,7 @@ class Ended(NamedTuple):
     names: Names
 
 
-Output = After | Sent | Owns | Wants | Announced | Handover | Ended
+MachineOutput = After | Sent | Owns | Wants | Announced | Handover | Ended
 
 
 def beats(since: int | None, until: int, every: int) -> int:

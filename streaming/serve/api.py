@@ -171,4 +171,4 @@ class Api:
             return None
         epoch, _, seq = given.partition(".")
         number = params.digits(seq)
-        return number if number is not None and epoch == self._board.place.epoch else -1
+        return number if number is not None and epoch == self._board.extent.epoch else -1

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streaming.serve import rounds, schema
-from streaming.serve.history import Place, StoredRound
+from streaming.serve.history import Extent, StoredRound
 from streaming.serve.rounds import RoundSummary
 from streaming.wire.codec import encode
 from streaming.wire.events import Diff
@@ -98,11 +98,11 @@ class Archive:
             finally:
                 connection.execute("ROLLBACK")
 
-    def after(self, place: Place, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
+    def after(self, extent: Extent, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
         """Rounds after ``seq``, oldest first; None if some of them were dropped already."""
         with self._reading() as connection:
             meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
-            if meta["epoch"] != place.epoch or seq < int(meta["trimmed"]):
+            if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
                 return None
             found: list[StoredRound] = []
             size = 0

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from streaming.serve.history import Batch, Place, StoredRound
+from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.standing import Standing
 from streaming.wire.codec import encode
@@ -68,7 +68,7 @@ def one_line(json: bytes) -> bytes:
 class Board:
     """Groups, the newest events, and the listeners to wake."""
 
-    def __init__(self, place: Place, groups: dict[str, GroupSummary]) -> None:
+    def __init__(self, extent: Extent, groups: dict[str, GroupSummary]) -> None:
         self.groups = dict(groups)
         self.standing = Standing()
         self.closing = False
@@ -76,7 +76,7 @@ class Board:
         self.repeated = 0
         self.fell_behind = 0
         self.cut_off = 0
-        self._place = place
+        self._extent = extent
         self._frames: list[Frame] = []
         self._start = 0
         self._size = 0
@@ -84,9 +84,9 @@ class Board:
         self._snapshot: tuple[int, bytes] | None = None
 
     @property
-    def place(self) -> Place:
+    def extent(self) -> Extent:
         """Epoch, and the first and last number of what is stored."""
-        return self._place
+        return self._extent
 
     @property
     def end(self) -> int:
@@ -100,7 +100,7 @@ class Board:
 
     def event_id(self, seq: int) -> bytes:
         """A place in the feed, as clients give it back in `Last-Event-ID`."""
-        return b"%b.%d" % (self._place.epoch.encode(), seq)
+        return b"%b.%d" % (self._extent.epoch.encode(), seq)
 
     def round_frame(self, stored: StoredRound) -> Frame:
         """A round as an event: ``{"seq", "summary", "group", "diff"}``, the group as it stands now."""
@@ -114,11 +114,11 @@ class Board:
         )
         return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data)
 
-    def publish(self, batch: Batch) -> None:
+    def publish(self, batch: HistoryUpdate) -> None:
         """Take over what was committed, and wake all listeners."""
         self.groups |= batch.groups
         if batch.rounds:
-            self._place = msgspec.structs.replace(self._place, last=batch.rounds[-1].seq)
+            self._extent = msgspec.structs.replace(self._extent, last=batch.rounds[-1].seq)
         for stored in batch.rounds:
             self._push(self.round_frame(stored))
         for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
@@ -129,9 +129,9 @@ class Board:
             self._snapshot = None
             self.wake()
 
-    def trimmed(self, place: Place, groups: dict[str, GroupSummary]) -> None:
+    def trimmed(self, extent: Extent, groups: dict[str, GroupSummary]) -> None:
         """Retention dropped the oldest rounds."""
-        self._place = place
+        self._extent = extent
         self.groups = dict(groups)
         self._snapshot = None
 
@@ -147,7 +147,7 @@ class Board:
         """The standing as JSON answers carry it; ``stale`` is left out while everything is up to date."""
         standing = self.standing
         stale = {} if standing.stale is None else {"stale": standing.stale}
-        return {"caughtUp": standing.caught_up, "lag": standing.lag, "seq": self._place.last, **stale}
+        return {"caughtUp": standing.caught_up, "lag": standing.lag, "seq": self._extent.last, **stale}
 
     def progress_event(self) -> bytes:
         """The event that tells how far the server has read."""
@@ -164,7 +164,7 @@ class Board:
 
     def _snapshot_event(self, groups: list[GroupSummary]) -> bytes:
         return b"id: %b\nevent: snapshot\ndata: %b\n\n" % (
-            self.event_id(self._place.last),
+            self.event_id(self._extent.last),
             encode(self.told() | {"groups": groups}),
         )
 

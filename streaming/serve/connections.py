@@ -31,7 +31,7 @@ class BoundedProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's: asyncio has BaseTransport
         """Accept the connection, or refuse it when there are too many."""
         super().connection_made(transport)
         if len(self.connections) >= (self.limit_concurrency or 0):

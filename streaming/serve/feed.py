@@ -49,13 +49,13 @@ class Feed:
 
     async def stored(self, position: int) -> list[Frame] | None:
         """Rounds after a place, from the history, up to the newest on the board; None if they are gone."""
-        place = self.board.place
+        extent = self.board.extent
         rows = await to_thread.run_sync(
-            self.archive.after, place, position, _PAGE_ROUNDS, WRITE_BYTES * 4, limiter=self.readers
+            self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES * 4, limiter=self.readers
         )
         # The history may hold more already: what the board has not taken over yet comes with its cursor.
         return (
-            None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= place.last]
+            None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
         )
 
 
@@ -86,10 +86,10 @@ class Listener:
         position = self._position
         if position is None:
             return [self._from_snapshot()]
-        if position == board.place.last:
+        if position == board.extent.last:
             self._cursor = board.end
             return [board.progress_event()]
-        lost = not board.place.trimmed <= position <= board.place.last
+        lost = not board.extent.trimmed <= position <= board.extent.last
         frames = None if lost else await self._feed.stored(position)
         if frames is None:
             return [_RESET, self._from_snapshot()]
@@ -97,7 +97,7 @@ class Listener:
 
     def _from_snapshot(self) -> bytes:
         board = self._feed.board
-        self._position, self._cursor = board.place.last, board.end
+        self._position, self._cursor = board.extent.last, board.end
         return board.snapshot(self._wanted.group)
 
     async def _live(self, cursor: int) -> list[bytes]:

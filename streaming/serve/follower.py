@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.serve.board import Board
-from streaming.serve.history import Batch, History, Retention
+from streaming.serve.history import History, HistoryUpdate, Retention
 from streaming.serve.records import TopicRecord
 from streaming.serve.schema import HistoryBlocked
 from streaming.serve.source import Source
@@ -122,7 +122,7 @@ class Follower:
             self._trimmed = now
             self._trim()
 
-    def _tell(self, batch: Batch | None = None) -> None:
+    def _tell(self, batch: HistoryUpdate | None = None) -> None:
         """Publish what was stored, and the standing if it changed."""
         stale = self._blocked or self._source.stale
         standing = (
@@ -134,7 +134,7 @@ class Follower:
             return
         self._on_loop(lambda: self._publish(batch, standing))
 
-    def _publish(self, batch: Batch | None, standing: Standing) -> None:
+    def _publish(self, batch: HistoryUpdate | None, standing: Standing) -> None:
         if batch is not None:
             self._board.publish(batch)
         self._board.progress(standing)
@@ -162,8 +162,8 @@ class Follower:
         dropped = self._persist(lambda: self._history.trim(self._limits, _now_ms()))
         if dropped:
             log.info("retention dropped %d rounds", dropped)
-            place, groups = self._history.place, self._history.groups
-            self._on_loop(lambda: self._board.trimmed(place, groups))
+            extent, groups = self._history.extent, self._history.groups
+            self._on_loop(lambda: self._board.trimmed(extent, groups))
 
     def _on_loop(self, work: Callable[[], None]) -> None:
         """Run it on the event loop and wait, so that nothing piles up while the loop is busy."""

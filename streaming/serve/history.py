@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from streaming.serve import records, rounds, schema
 from streaming.serve.historyfile import HistoryFile
-from streaming.serve.records import DecodedAssignment, DecodedRound, MalformedRecord, TopicRecord
+from streaming.serve.records import DecodedAssignment, DecodedRound, TopicRecord, UnusableRecord
 from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.wire.codec import encode
 
@@ -40,7 +40,7 @@ class StoredRound(Struct, frozen=True):
     body: bytes
 
 
-class Batch(Struct):
+class HistoryUpdate(Struct):
     """What one transaction stored: new rounds, groups that changed, and what was dropped."""
 
     rounds: list[StoredRound]
@@ -56,7 +56,7 @@ class Retention(Struct, frozen=True):
     max_bytes: int
 
 
-class Place(Struct, frozen=True):
+class Extent(Struct, frozen=True):
     """The extent of the history: a feed id is ``epoch`` and a number from ``trimmed`` to ``last``."""
 
     epoch: str
@@ -101,14 +101,14 @@ class History:
         self._file.check()
 
     @property
-    def place(self) -> Place:
+    def extent(self) -> Extent:
         """What is stored now."""
         with self._plainly():
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'rounds'"
             ).fetchone()
-        return Place(self.epoch, int(trimmed), last[0] if last else 0)
+        return Extent(self.epoch, int(trimmed), last[0] if last else 0)
 
     def positions(self) -> dict[tuple[str, int], int]:
         """``{(topic, partition): next offset to read}``."""
@@ -132,9 +132,9 @@ class History:
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
-    def append(self, found: Iterable[TopicRecord]) -> Batch:
+    def append(self, found: Iterable[TopicRecord]) -> HistoryUpdate:
         """Store records and the offsets after them, or nothing at all."""
-        batch = Batch([], {})
+        batch = HistoryUpdate([], {})
         positions: dict[tuple[str, int], int] = {}
         before = self.groups, self._group_ids
         self.groups, self._group_ids = dict(self.groups), dict(self._group_ids)
@@ -156,19 +156,19 @@ class History:
             raise
         return batch
 
-    def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: Batch) -> None:
+    def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: HistoryUpdate) -> None:
         """Store one record, or log why it can't be used."""
         try:
             if record.topic == self._diffs_topic:
                 self._store_round(connection, records.round_of(record), batch)
             else:
                 self._store_assignment(connection, records.assignment_of(record), batch)
-        except MalformedRecord as error:
+        except UnusableRecord as error:
             batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
 
-    def _store_round(self, connection: sqlite3.Connection, found: DecodedRound, batch: Batch) -> None:
+    def _store_round(self, connection: sqlite3.Connection, found: DecodedRound, batch: HistoryUpdate) -> None:
         summary = found.summary
         name = summary.group_id
         stored = connection.execute(
@@ -193,7 +193,7 @@ class History:
         self.groups[name] = batch.groups[name] = rounds.advance(self.groups.get(name), seq, summary)
 
     def _store_assignment(
-        self, connection: sqlite3.Connection, found: DecodedAssignment, batch: Batch
+        self, connection: sqlite3.Connection, found: DecodedAssignment, batch: HistoryUpdate
     ) -> None:
         name = found.group_id
         group_id = self._group(connection, name)

@@ -109,7 +109,7 @@ class FeedMetrics(_BoardCollector):
             "What is shown was true then; 0 while it is true now.",
             value=0 if now_stale is None else now_stale.since / 1000,
         )
-        yield CounterMetricFamily(f"{name}_rounds", "Rounds stored.", value=board.place.last)
+        yield CounterMetricFamily(f"{name}_rounds", "Rounds stored.", value=board.extent.last)
         yield CounterMetricFamily(f"{name}_repeated_records", "Diffs dropped as seen.", value=board.repeated)
         yield CounterMetricFamily(f"{name}_refused_records", "Records not usable.", value=board.refused)
         yield CounterMetricFamily(

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from assignors.errors import BadInput
 from streaming.serve import rounds
-from streaming.serve.rounds import Handover, RoundSummary
+from streaming.serve.rounds import OwnerChange, RoundSummary
 from streaming.wire.events import Diff, LatestAssignment
 
 _T = TypeVar("_T")
@@ -18,7 +18,7 @@ _diffs = msgspec.json.Decoder(Diff)
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
-class MalformedRecord(BadInput):
+class UnusableRecord(BadInput):
     """The record is no diff, or no assignment."""
 
 
@@ -37,7 +37,7 @@ class DecodedRound(NamedTuple):
     """A diff: its summary, its changes of ownership, and its bytes as they stand in the topic."""
 
     summary: RoundSummary
-    changes: list[Handover]
+    changes: list[OwnerChange]
     body: bytes
 
 
@@ -53,10 +53,10 @@ def round_of(record: TopicRecord) -> DecodedRound:
     """The round that a record of the diff topic tells of.
 
     Raises:
-        MalformedRecord: it is none, or its header ``ce_id`` is missing.
+        UnusableRecord: it is none, or its header ``ce_id`` is missing.
     """
     if not record.id:
-        raise MalformedRecord("header ce_id: missing")
+        raise UnusableRecord("header ce_id: missing")
     diff = _decoded(_diffs, record.value)
     return DecodedRound(rounds.summarise(record.id, diff), rounds.changes(diff), record.value or b"")
 
@@ -65,27 +65,27 @@ def assignment_of(record: TopicRecord) -> DecodedAssignment:
     """The assignment in a record of the compacted topic.
 
     Raises:
-        MalformedRecord: it is none, or is not of the group that the key names.
+        UnusableRecord: it is none, or is not of the group that the key names.
     """
     if record.key is None:
-        raise MalformedRecord("key: missing")
+        raise UnusableRecord("key: missing")
     try:
         name = record.key.decode()
     except UnicodeDecodeError as error:
-        raise MalformedRecord(f"key: {error}") from error
+        raise UnusableRecord(f"key: {error}") from error
     if record.value is None:
         return DecodedAssignment(name, None, None)
     latest = _decoded(_assignments, record.value)
     if latest.group_id != name:
-        raise MalformedRecord(f"key: {name!r} is not the groupId {latest.group_id!r} of the value")
+        raise UnusableRecord(f"key: {name!r} is not the groupId {latest.group_id!r} of the value")
     return DecodedAssignment(name, latest, record.value)
 
 
 def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
     if value is None:
-        raise MalformedRecord("value: missing (null)")
+        raise UnusableRecord("value: missing (null)")
     try:
         value.decode()  # decoders skip the text of unknown fields, which is served with the rest
         return decoder.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedRecord(f"value: {error}") from error
+        raise UnusableRecord(f"value: {error}") from error

@@ -19,7 +19,7 @@ StateName = Literal[
 ]
 
 #: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
-Handover = tuple[str | None, str, list[int]]
+OwnerChange = tuple[str | None, str, list[int]]
 
 #: A member named by one of these causes is out of the group once the round is done: what diffs show that do not
 #: say who is present.
@@ -144,9 +144,9 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
     )
 
 
-def changes(diff: Diff) -> list[Handover]:
+def changes(diff: Diff) -> list[OwnerChange]:
     """The changes of ownership in a round: partitions given to members, then those left without an owner."""
-    found: list[Handover] = []
+    found: list[OwnerChange] = []
     taken: set[tuple[str, int]] = set()
     for member_id, member in diff.members.items():
         for topic, numbers in member.assigned.items():
@@ -164,7 +164,7 @@ def changes(diff: Diff) -> list[Handover]:
     return found
 
 
-def before(members: dict[str, MemberDiff]) -> list[Handover]:
+def before(members: dict[str, MemberDiff]) -> list[OwnerChange]:
     """Who owned what when a round began."""
     return [
         (member_id, topic, numbers)

@@ -148,7 +148,7 @@ class FeedServer:
 
     async def _serve(self) -> None:
         options, loop = self._options, asyncio.get_running_loop()
-        board = Board(self._history.place, self._history.groups)
+        board = Board(self._history.extent, self._history.groups)
         archive = Archive(self._history.path)
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(

@@ -20,8 +20,8 @@ from streaming.protocols.vocabulary import (
     Ended,
     InconsistentGroupProtocol,
     MachineEvent,
+    MachineOutput,
     MemberEvent,
-    Output,
     Setup,
     Start,
     Timing,
@@ -117,7 +117,7 @@ def forecast(
 
 def _applied(
     model: Machine[Any, Any], state: Any, event: MachineEvent, because: Happening | None, *, outside: bool
-) -> tuple[Any, tuple[Output, ...]]:
+) -> tuple[Any, tuple[MachineOutput, ...]]:
     """One step; what can't happen is blamed on the event of the scenario that led to it."""
     try:
         return model.apply(state, event)

@@ -45,7 +45,7 @@ def reason(error: Exception) -> str:
 
 def errors() -> tuple[type[Exception], ...]:
     """What PySpark raises when the JVM says no; a JVM that is gone is another thing."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # py4j has no types
     from pyspark.errors import PySparkException
 
     return PySparkException, Py4JJavaError

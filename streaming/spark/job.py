@@ -32,7 +32,7 @@ from streaming.settings.config import Settings
 from streaming.spark import checkpoint, damage
 from streaming.spark.checkpoint import Card
 from streaming.spark.failures import StreamFailed, cluster_is_away, errors, of_checkpoint, reason
-from streaming.spark.listener import Progress, listener
+from streaming.spark.listener import QueryProgress, listener
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
 from streaming.spark.pyspark import require_fit
@@ -166,7 +166,7 @@ class _Job:
         self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
         self._tally = Tally(spark)
         self._told = Batches(self._tally)
-        self._progress: SimpleQueue[Progress] = SimpleQueue()
+        self._progress: SimpleQueue[QueryProgress] = SimpleQueue()
         spark.streams.addListener(listener(self._progress))
 
     def run_query(self) -> bool:

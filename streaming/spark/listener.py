@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQueryListener
 
 #: A batch's progress in Spark's JSON form; a look that found nothing new is its ``timestamp`` alone.
-Progress = dict[str, Any]
+QueryProgress = dict[str, Any]
 
 
-def listener(progress: SimpleQueue[Progress]) -> StreamingQueryListener:
+def listener(progress: SimpleQueue[QueryProgress]) -> StreamingQueryListener:
     """A listener that puts each batch's progress into the queue; give it to ``spark.streams.addListener``.
 
     It runs on a thread of py4j's: the queue is all that this thread and the job's have in common.

@@ -251,7 +251,7 @@ def a_second_server_is_refused(monitor: Monitor) -> None:
 def a_diff_of_the_far_future_is_refused_alone(monitor: Monitor) -> None:
     odd = message(sample(group_id="odd"))
     value = encode(sample(group_id="odd", timestamp=123454321)).replace(b"123454321", str(2**70).encode())
-    headers = [(name, b"far-away" if name == "ce_id" else text) for name, text in odd["headers"]]  # type: ignore[attr-defined]
+    headers = [(name, b"far-away" if name == "ce_id" else text) for name, text in odd["headers"]]
     publisher = Publisher(monitor.serve)
     publisher.producer.produce(monitor.diffs, key=b"odd", value=value, headers=headers)
     publisher.put([])

@@ -209,10 +209,10 @@ def neighbours(stage: Stage) -> None:
     for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
         group = f"{NEIGHBOURS}-{number}"
         pair = [stage.others.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
-        eventually(lambda group=group: members(stage, group) == 2, timeout=PATIENCE)  # type: ignore[misc]
+        eventually(lambda group=group: members(stage, group) == 2, timeout=PATIENCE)
         if number % 2:
             pair[0].terminate()
-            eventually(lambda group=group: members(stage, group) == 1, timeout=PATIENCE)  # type: ignore[misc]
+            eventually(lambda group=group: members(stage, group) == 1, timeout=PATIENCE)
 
 
 def members(stage: Stage, group: str) -> int:

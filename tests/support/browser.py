@@ -66,7 +66,7 @@ def open_page(browser: Browser, url: str, *, theme: str = "light", height: int =
     context = browser.new_context(
         viewport={"width": 1440, "height": height},
         color_scheme=theme,
-        reduced_motion="reduce",  # type: ignore[arg-type]
+        reduced_motion="reduce",
     )
     watched = Watched(context.new_page())
     watched.page.goto(url)

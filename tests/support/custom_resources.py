@@ -21,7 +21,7 @@ def shape(kind: str, /, **fields: Any) -> type[Struct]:
 
 def resource(name: str, api_version: str, spec: type[Struct]) -> type[Struct]:
     metadata = shape("Metadata", name=str, namespace=(str | None, None), labels=(Labels, {}))
-    return shape(name, api_version=Literal[api_version], kind=Literal[name], metadata=metadata, spec=spec)  # type: ignore[valid-type]
+    return shape(name, api_version=Literal[api_version], kind=Literal[name], metadata=metadata, spec=spec)
 
 
 POD: dict[str, Any] = {
@@ -55,15 +55,15 @@ SPARK_APPLICATION = shape(
     arguments=list[str],
     restart_policy=shape("RestartPolicy", type=Literal["Never", "Always", "OnFailure"], **RETRIES),
     volumes=list[Anything],
-    driver=shape("Driver", **POD, service_account=str, ports=(list[PORT], [])),  # type: ignore[valid-type]
+    driver=shape("Driver", **POD, service_account=str, ports=(list[PORT], [])),
     executor=shape("Executor", **POD, instances=int),
 )
 SELECTOR = shape("Selector", match_labels=Labels)
 RELABELING = shape(
     "Relabeling", target_label=str, source_labels=(list[str], []), replacement=(str | None, None)
 )
-ENDPOINTS = list[  # type: ignore[valid-type]
-    shape("Endpoint", port=str, interval=str, path=(str, "/metrics"), relabelings=(list[RELABELING], []))  # type: ignore[valid-type]
+ENDPOINTS = list[
+    shape("Endpoint", port=str, interval=str, path=(str, "/metrics"), relabelings=(list[RELABELING], []))
 ]
 SERVICE_MONITOR = shape("ServiceMonitorSpec", selector=SELECTOR, endpoints=ENDPOINTS)
 POD_MONITOR = shape("PodMonitorSpec", selector=SELECTOR, pod_metrics_endpoints=ENDPOINTS)

@@ -97,6 +97,6 @@ class MemorySource:
 
 def service(history: History, **options: Any) -> Starlette:
     """The application over what a history holds now; nothing moves it."""
-    board = Board(history.place, history.groups)
+    board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     return build(feed, **({"token": None, "loopback_only": True, "max_clients": 10} | options))

@@ -8,7 +8,7 @@ from typing import Any
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES, machine
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import After, MachineEvent, Output, Setup, Timing
+from streaming.protocols.vocabulary import After, MachineEvent, MachineOutput, Setup, Timing
 from streaming.simulate.parse import loads, topic_id
 from streaming.simulate.results import protocol as as_json
 from streaming.simulate.run import forecast
@@ -63,10 +63,10 @@ class Driver:
         self.state: Any = self.machine.initial(known)
         self.now = 0
         self.queue: list[tuple[int, int, MachineEvent]] = []
-        self.outputs: list[Output] = []
+        self.outputs: list[MachineOutput] = []
         self._number = 0
 
-    def tell(self, event: MachineEvent) -> tuple[Output, ...]:
+    def tell(self, event: MachineEvent) -> tuple[MachineOutput, ...]:
         """One event; what it schedules waits in the queue."""
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)
@@ -78,7 +78,7 @@ class Driver:
                 self.outputs.append(output)
         return outputs
 
-    def step(self) -> tuple[Output, ...]:
+    def step(self) -> tuple[MachineOutput, ...]:
         """The next event that is due."""
         at, _, event = heappop(self.queue)
         self.now = max(self.now, at)

@@ -107,7 +107,7 @@ def equal_streams(case: Case) -> bool:
     )
 
 
-def comparable(answer: Answer, without: set[tuple[str, int]] = frozenset()) -> Answer:  # type: ignore[assignment]
+def comparable(answer: Answer, without: set[tuple[str, int]] = frozenset()) -> Answer:
     """Threads and topics with something, but for the partitions ``without`` an order."""
     shares = {
         thread: {

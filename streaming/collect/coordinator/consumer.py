@@ -18,7 +18,7 @@ from streaming.wire.events import GroupObserved, ObservedMember, Partitions
 #: ``{topic id: partitions}``.
 IdPartitions = dict[str, tuple[int, ...]]
 #: Topic id → topic name; an id that the cluster no longer knows stands for itself.
-Names = Callable[[str], str]
+TopicNames = Callable[[str], str]
 #: The parts of a group: two numbers, and mappings by member id or (regexes) by pattern.
 Part = Literal["epoch", "target_epoch", "subscriptions", "targets", "currents", "regexes"]
 
@@ -89,7 +89,7 @@ def apply(group: ConsumerGroup | None, record: ConsumerGroupPart) -> ConsumerGro
     return replace(before, **changed)
 
 
-def view(group_id: str, group: ConsumerGroup, timestamp: int, names: Names) -> GroupObserved | None:
+def view(group_id: str, group: ConsumerGroup, timestamp: int, names: TopicNames) -> GroupObserved | None:
     """The full view of a consumer group; None before its first epoch."""
     if group.epoch is None:
         return None
@@ -104,7 +104,7 @@ def view(group_id: str, group: ConsumerGroup, timestamp: int, names: Names) -> G
     )
 
 
-def _member(group: ConsumerGroup, member_id: str, names: Names) -> ObservedMember:
+def _member(group: ConsumerGroup, member_id: str, names: TopicNames) -> ObservedMember:
     said, now = group.subscriptions[member_id], group.currents.get(member_id)
     target = group.targets.get(member_id)
     topics = dict.fromkeys(said.topics)
@@ -140,7 +140,7 @@ def _state(group: ConsumerGroup) -> str:
     return "Reconciling" if behind or len(group.currents) < len(group.subscriptions) else "Stable"
 
 
-def named(partitions: IdPartitions, names: Names) -> Partitions:
+def named(partitions: IdPartitions, names: TopicNames) -> Partitions:
     """The same partitions by topic name, topics and partitions ascending."""
     return {
         topic: list(numbers)

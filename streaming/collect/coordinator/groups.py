@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from streaming.collect.coordinator import classic, consumer
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
-from streaming.collect.coordinator.consumer import ConsumerGroup, ConsumerGroupPart, Names
+from streaming.collect.coordinator.consumer import ConsumerGroup, ConsumerGroupPart, TopicNames
 from streaming.wire.events import GroupObserved
 
 
@@ -28,7 +28,7 @@ def apply(group: CoordinatedGroup, record: ClassicGroup | ConsumerGroupPart) -> 
     return replace(group, consumer=consumer.apply(group.consumer, record))
 
 
-def view(group_id: str, group: CoordinatedGroup, timestamp: int, names: Names) -> GroupObserved | None:
+def view(group_id: str, group: CoordinatedGroup, timestamp: int, names: TopicNames) -> GroupObserved | None:
     """The full view of a group; None before its first generation or epoch, and when it is gone."""
     if group.classic is not None:
         return classic.view(group_id, group.classic, timestamp)

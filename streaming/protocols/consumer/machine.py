@@ -26,7 +26,7 @@ from streaming.protocols.table import Table, rows
 from streaming.protocols.vocabulary import (
     CoordinatorFails,
     MachineEvent,
-    Output,
+    MachineOutput,
     Sent,
     Setup,
     TopicsChanged,
@@ -86,7 +86,9 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
         """A step of the group, apart from the classic group inside."""
         return ConsumerStep(group, at, self.setup)
 
-    def apply(self, group: ConsumerState, event: MachineEvent) -> tuple[ConsumerState, tuple[Output, ...]]:
+    def apply(
+        self, group: ConsumerState, event: MachineEvent
+    ) -> tuple[ConsumerState, tuple[MachineOutput, ...]]:
         """As every machine does; what is the classic group's goes there."""
         both = migration.split(group, event)
         if both is not None:

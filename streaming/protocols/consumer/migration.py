@@ -38,8 +38,8 @@ from streaming.protocols.vocabulary import (
     NOTHING,
     CoordinatorFails,
     MachineEvent,
+    MachineOutput,
     MemberEvent,
-    Output,
     Setup,
     Start,
     TopicsChanged,
@@ -58,7 +58,7 @@ def classic_machine(setup: Setup) -> Classic:
 
 def route(
     inner: Classic, group: ConsumerState, event: MachineEvent
-) -> tuple[ConsumerState, tuple[Output, ...]] | None:
+) -> tuple[ConsumerState, tuple[MachineOutput, ...]] | None:
     """What the classic group, while it still is one, makes of an event; None for an event of the consumer group."""
     if _is_classic(group, event):
         if isinstance(event, TopicsChanged):

@@ -56,7 +56,7 @@ def context(properties: Mapping[str, str], log_file: Path, home: Path) -> Iterat
         SparkUnavailable: the JVM ended while starting.
         SparkGone: it ended while the context was open.
     """
-    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped] # py4j has no types
     from pyspark import SparkConf
     from pyspark.accumulators import AccumulatorServer
     from pyspark.errors import PySparkException

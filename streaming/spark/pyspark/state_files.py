@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def unreadable(spark: SparkSession, files: Iterable[Path]) -> Path | None:
     """The first file that the state store's codec (``lz4``, Spark's default) can't read to its end."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # py4j has no types
 
     jvm: Any = spark._jvm  # noqa: SLF001 - pyspark's own name of it
     for file in files:

@@ -46,7 +46,7 @@ def read_changed_archives_only() -> None:
             seen[self.archive] = stamp
             read_again(self)
 
-    zipimport.zipimporter.invalidate_caches = invalidate_caches  # type: ignore[method-assign]
+    zipimport.zipimporter.invalidate_caches = invalidate_caches  # type: ignore[method-assign] # the point of it
 
 
 def acknowledge_at_once(serve: Serve) -> Serve:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from streaming.collect.metrics import CollectMetrics
 from streaming.serve.board import Board
-from streaming.serve.history import Place
+from streaming.serve.history import Extent
 from streaming.serve.metrics import FeedMetrics, GroupMetrics
 from streaming.spark.progress import BatchMetrics
 
@@ -33,7 +33,7 @@ def exported(board: Board) -> set[str]:
 
 @pytest.fixture
 def board() -> Board:
-    return Board(Place(epoch="e", trimmed=0, last=0), {})
+    return Board(Extent(epoch="e", trimmed=0, last=0), {})
 
 
 def expressions(node: Any) -> list[str]:

@@ -19,7 +19,7 @@ from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
 from streaming.kafka.dlt import DeadLetter
 from streaming.kafka.reader import DiffRecord, MalformedDiff
-from streaming.kafka.topics import TopicState
+from streaming.kafka.topics import MonitorTopic
 from streaming.monitor.state import GroupState
 from streaming.monitor.tracked import Tracked
 from streaming.process import log
@@ -106,7 +106,7 @@ RENDERERS: dict[str, Callable[[str], None]] = {
     "dlt list": lambda n: console(wide=True).print(
         render.dead_letters([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
     ),
-    "topics": lambda n: console(wide=True).print(render.topic_states([TopicState(n, n, n, 1, 1, n)])),
+    "topics": lambda n: console(wide=True).print(render.topic_states([MonitorTopic(n, n, n, 1, 1, n)])),
     "stream inspect-state": lambda n: console(wide=True).print(
         render.group_states([Inspected(0, n, 9, tracked(n))])
     ),

@@ -168,7 +168,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
         inferred = stack.enter_context(Collecting(servers, pattern))
         for collecting in (logged, inferred):
             for group in (classic, modern):
-                eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023
+                eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
 
     def causes(collecting: Collecting, group: str) -> dict[str, set[str | None]]:
         """Client id → the kinds of evidence that name it."""
@@ -287,7 +287,7 @@ def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() 
         for one in (b"\x00\x02\x00\x05other", key):  # the other group is not asked for
             producer.produce("__consumer_offsets", key=one, value=value, partition=unused)
         assert producer.flush(10) == 0
-        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))  # type: ignore[misc]
+        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))
         b = stack.enter_context(Member(servers, group, "b", [topic], **EAGER))
         eventually(lambda: spread([a, b], 6))
         eventually(lambda: len(collecting.members(group) or ()) == 2)
@@ -317,7 +317,7 @@ def test_what_a_leader_sends_costs_its_own_record_alone_also_after_a_restart(
         dead = collecting.settings.topics.dead_letters
         with Member(servers, good, "a", [topic], **EAGER) as a:
             assert leader.generation(subscription([topic]), NULL_PARTITIONS) == 1
-            [letter] = eventually(lambda: collecting.read(dead))  # type: ignore[misc]
+            [letter] = eventually(lambda: collecting.read(dead))
             eventually(lambda: spread([a], 6) and collecting.members(good))
             assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
             eventually(lambda: consecutive(collecting.views(bad)) == [2])
@@ -358,7 +358,7 @@ def test_a_view_that_is_longer_than_its_topic_takes_is_a_dead_letter(broker: Kaf
         # Noise, as lz4 would make less of what is regular.
         noise = random.Random(7).sample(range(2**31), 20_000)
         assert leader.generation(b"", assignment({"t": noise})) == 2
-        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters), timeout=60)  # type: ignore[misc]
+        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters), timeout=60)
         assert leader.generation(b"", assignment({"t": [1]})) == 3
         eventually(lambda: consecutive(collecting.views(group)) == [1, 3])
         assert collecting.stop() == 0
@@ -431,8 +431,8 @@ def test_killed_again_and_again_it_publishes_what_an_undisturbed_one_does(broker
             thread.join()
         with Collecting(servers, pattern) as undisturbed:
             for group in groups:
-                eventually(lambda: undisturbed.members(group) == {})  # noqa: B023
-                eventually(lambda: collecting.members(group) == {})  # noqa: B023
+                eventually(lambda: undisturbed.members(group) == {})  # noqa: B023 - called at once
+                eventually(lambda: collecting.members(group) == {})  # noqa: B023 - called at once
             assert undisturbed.stop() == 0
         assert collecting.stop() == 0
 

@@ -109,10 +109,10 @@ def test_the_broker_ends_with_a_command_that_is_killed() -> None:
     with subprocess.Popen([*COMMAND, "--json"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
-        pid = int(re.search(r'"pid":(\d+)', said)[1])  # type: ignore[index]
+        pid = int(re.search(r'"pid":(\d+)', said)[1])
         process.kill()
         eventually(lambda: not alive(pid), timeout=15)
-    shutil.rmtree(Path(re.search(r'"log":"([^"]+)"', said)[1]).parent)  # type: ignore[index]
+    shutil.rmtree(Path(re.search(r'"log":"([^"]+)"', said)[1]).parent)
 
 
 @pytest.mark.parametrize(

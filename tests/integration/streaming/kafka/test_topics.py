@@ -41,7 +41,7 @@ def test_the_ticks_topic_is_made_once_and_left_as_it_is(settings: Settings) -> N
     ensure_ticks(settings)
     eventually(lambda: identify(settings.kafka, [name])[name] is not None)
     made = identify(settings.kafka, [name])
-    assert made[name].partitions == 1  # type: ignore[union-attr]
+    assert made[name].partitions == 1
     ensure_ticks(settings)
     assert identify(settings.kafka, [name]) == made
 

@@ -37,7 +37,7 @@ def serve(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Serve]:
 def told(serve: Serve) -> dict[str, Any]:
     status, answer = serve.ask("/ready")
     assert (status == 200) is answer["ready"]
-    return answer  # type: ignore[no-any-return]
+    return answer
 
 
 def stale(serve: Serve, kind: str) -> bool:

@@ -21,7 +21,7 @@ KILLS = int(os.environ.get("SERVE_KILLS", "4"))
 
 
 @pytest.fixture
-def serve(broker: Kafka, tmp_path: Path):  # type: ignore[no-untyped-def]
+def serve(broker: Kafka, tmp_path: Path):
     with Serve(broker.bootstrap_servers, f"{unique('feed')}.", tmp_path) as serve:
         yield serve
 

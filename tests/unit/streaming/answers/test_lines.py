@@ -69,7 +69,7 @@ def test_a_huge_line_is_never_held() -> None:
 
     source = Endless(64 * 1024 * 1024)
     tracemalloc.start()
-    found = list(read_lines(io.BufferedReader(source), 1 << 20))  # type: ignore[arg-type]
+    found = list(read_lines(io.BufferedReader(source), 1 << 20))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found == [Line(1, None), Line(2, b"7")]

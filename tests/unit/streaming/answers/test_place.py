@@ -43,7 +43,7 @@ def test_random_answers_repeat_with_a_seed() -> None:
     for placer in ("admin-utils", "striped"):
         arguments: Any = {"placer": placer, "seed": 5}
         assert place("0:a,1:b,2:c", 30, 2, **arguments) == place("0:a,1:b,2:c", 30, 2, **arguments)
-        drawn = [place("0,1,2,3,4", 1, 1, placer=placer) for _ in range(60)]  # type: ignore[arg-type]
+        drawn = [place("0,1,2,3,4", 1, 1, placer=placer) for _ in range(60)]
         assert len({leader for found in drawn for (leader,) in found.values()}) > 1
 
 

@@ -134,7 +134,7 @@ def test_captured_consumer_group_step_by_step() -> None:
         ]
         assert len(held) == len(set(held)), "two members own the same partition"
     assert views[2].members[1].pending_revocation == {"t": [3, 4, 5]}
-    assert all(before.group_epoch <= after.group_epoch for before, after in pairwise(views))  # type: ignore[operator]
+    assert all(before.group_epoch <= after.group_epoch for before, after in pairwise(views))
 
 
 def test_the_log_alone_decides_wherever_reading_stops() -> None:

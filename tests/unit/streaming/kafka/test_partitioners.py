@@ -32,7 +32,7 @@ class Recorded:
 
 def test_keys_go_where_java_puts_them() -> None:
     client = Recorded([1] * 10)
-    producer = JavaPartitionedProducer(client)  # type: ignore[arg-type]
+    producer = JavaPartitionedProducer(client)
     assert [producer.produce("t", b"v", key) for key in (b"21", b"", b"abc")] == [
         partition_for_key(key, 10) for key in (b"21", b"", b"abc")
     ]
@@ -41,7 +41,7 @@ def test_keys_go_where_java_puts_them() -> None:
 
 def test_records_without_a_key_stay_for_a_batch_on_partitions_with_a_leader() -> None:
     client = Recorded([-1, 1, -1, 1])
-    producer = JavaPartitionedProducer(client, batch_size=100)  # type: ignore[arg-type]
+    producer = JavaPartitionedProducer(client, batch_size=100)
     chosen = [producer.produce("t", b"x" * 50) for _ in range(100)]
     assert set(chosen) == {1, 3}
     assert all(chosen[at] == chosen[at + 1] for at in range(0, 100, 2))
@@ -49,7 +49,7 @@ def test_records_without_a_key_stay_for_a_batch_on_partitions_with_a_leader() ->
 
 def test_an_explicit_partition_is_used_as_it_is() -> None:
     client = Recorded([])
-    producer = JavaPartitionedProducer(client)  # type: ignore[arg-type]
+    producer = JavaPartitionedProducer(client)
     assert producer.produce("t", b"v", b"k", partition=7, headers=[("h", b"1")]) == 7
     assert client.sent == [("t", {"value": b"v", "key": b"k", "partition": 7, "headers": [("h", b"1")]})]
     assert client.asked == 0
@@ -60,7 +60,7 @@ def test_an_explicit_partition_is_used_as_it_is() -> None:
 def test_metadata_is_asked_again_once_it_is_old() -> None:
     now = [0.0]
     client = Recorded([1])
-    producer = JavaPartitionedProducer(client, clock=lambda: now[0])  # type: ignore[arg-type]
+    producer = JavaPartitionedProducer(client, clock=lambda: now[0])
     producer.produce("t", key=b"k")
     client.leaders = [1] * 50
     producer.produce("t", key=b"k")
@@ -71,7 +71,7 @@ def test_metadata_is_asked_again_once_it_is_old() -> None:
 
 def test_a_topic_without_partitions() -> None:
     with pytest.raises(InvalidPartition, match="partitions: 0"):
-        JavaPartitionedProducer(Recorded([])).produce("t", key=b"k")  # type: ignore[arg-type]
+        JavaPartitionedProducer(Recorded([])).produce("t", key=b"k")
 
 
 def cluster(leaders: list[int]) -> ClusterMetadata:

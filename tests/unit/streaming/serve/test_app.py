@@ -221,7 +221,7 @@ def test_a_token_guards_data_and_metrics_but_not_probes(history: History) -> Non
 
 
 def test_ready_only_when_caught_up(history: History) -> None:
-    board = Board(history.place, history.groups)
+    board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build(feed, token=None, loopback_only=True, max_clients=1)
     assert (ask(app, "/ready").status, ask(app, "/health").status) == (503, 200)

@@ -59,16 +59,16 @@ def test_windows_select_by_time_cause_and_moved(archive: Archive) -> None:
 
 
 def test_after_reads_forward_and_says_when_the_place_is_gone(archive: Archive, history: History) -> None:
-    rounds = archive.after(history.place, 55, 100, 10**9)
+    rounds = archive.after(history.extent, 55, 100, 10**9)
     assert [stored.seq for stored in rounds or []] == [56, 57, 58, 59, 60]
-    assert archive.after(history.place, 60, 100, 10**9) == []
-    assert archive.after(msgspec.structs.replace(history.place, epoch="other"), 1, 1, 1) is None
+    assert archive.after(history.extent, 60, 100, 10**9) == []
+    assert archive.after(msgspec.structs.replace(history.extent, epoch="other"), 1, 1, 1) is None
     history.trim(Retention(0, 2**40), 2**60)
-    assert archive.after(history.place, 55, 100, 10**9) is None
+    assert archive.after(history.extent, 55, 100, 10**9) is None
 
 
 def test_after_stops_at_its_size(archive: Archive, history: History) -> None:
-    assert len(archive.after(history.place, 0, 100, 1) or []) == 1
+    assert len(archive.after(history.extent, 0, 100, 1) or []) == 1
 
 
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:

@@ -6,15 +6,15 @@ import pytest
 
 from streaming.serve import board as board_module
 from streaming.serve.board import Board, Filter, Frame, one_line
-from streaming.serve.history import Batch, History
+from streaming.serve.history import History, HistoryUpdate
 from streaming.serve.standing import Standing
 from streaming.wire.codec import encode
 from tests.support.feed import records
 from tests.support.histories import Group
 
 
-def filled(history: History, count: int) -> tuple[Board, Batch]:
-    board = Board(history.place, history.groups)
+def filled(history: History, count: int) -> tuple[Board, HistoryUpdate]:
+    board = Board(history.extent, history.groups)
     batch = history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
     board.publish(batch)
     return board, batch

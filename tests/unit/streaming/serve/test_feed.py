@@ -47,7 +47,7 @@ class Feeding:
         self.history = history
         self.group = Group("g", {"t": 6}, 1)
         self.offset = 0
-        self.board = Board(history.place, history.groups)
+        self.board = Board(history.extent, history.groups)
         times = FeedTimes(keep_alive=0.05, gather=0)
         self.feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), times)
 
@@ -151,7 +151,7 @@ def test_a_place_that_is_gone_is_said_and_a_snapshot_follows(feeding: Feeding, l
         feeding.store(20)
         feeding.history.trim(Retention(0, 2**40), 2**60)
         feeding.store(1)
-        feeding.board.trimmed(feeding.history.place, feeding.history.groups)
+        feeding.board.trimmed(feeding.history.extent, feeding.history.groups)
         async with feeding.listen(last=last) as reader:
             assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
 
@@ -165,7 +165,7 @@ def test_a_filter_sends_what_it_takes_and_marks_carry_the_place(feeding: Feeding
             await reader.until("snapshot")
             feeding.store(60)
             events = await reader.until("progress")
-            kinds = {event.data["summary"]["cause"]["kind"] for event in events if event.name == "round"}  # type: ignore[index]
+            kinds = {event.data["summary"]["cause"]["kind"] for event in events if event.name == "round"}
             assert kinds == {"member.left"}
             assert events[-1].id == f"{feeding.history.epoch}.61"
 
@@ -234,5 +234,5 @@ def test_writes_are_bounded(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_epochs_differ_between_files(feeding: Feeding) -> None:
-    place = msgspec.structs.replace(feeding.history.place, epoch="other")
+    place = msgspec.structs.replace(feeding.history.extent, epoch="other")
     assert Board(place, {}).event_id(7) == b"other.7"

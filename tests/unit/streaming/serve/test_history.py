@@ -26,7 +26,7 @@ def test_rounds_and_offsets_are_stored_together(history: History) -> None:
     batch = history.append(made(5))
     assert [stored.seq for stored in batch.rounds] == [1, 2, 3, 4, 5]
     assert history.positions() == {(DIFFS, 0): 5}
-    assert history.place.last == 5
+    assert history.extent.last == 5
     assert history.groups["g"].rounds == 5
 
 
@@ -50,7 +50,7 @@ def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
     more = records(Group("h", GROUP, 2).diffs(2), start=2)
     with pytest.raises(schema.HistoryFailure, match="disk"):
         history.append(more)
-    assert (history.place.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
+    assert (history.extent.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
     history._connection.execute("DROP TRIGGER full")
     history.append(more)  # no id of what was rolled back is remembered
     archive = Archive(history.path)
@@ -173,10 +173,10 @@ def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
     first.append(made(4))
-    place, groups = first.place, first.groups
+    extent, groups = first.extent, first.groups
     first.close()
     second = History(path, cluster_id="c", diffs_topic=DIFFS)
-    assert (second.place, second.groups, second.positions()) == (place, groups, {(DIFFS, 0): 4})
+    assert (second.extent, second.groups, second.positions()) == (extent, groups, {(DIFFS, 0): 4})
     second.close()
 
 
@@ -200,7 +200,7 @@ def test_a_topic_made_anew_is_read_from_its_start(history: History) -> None:
     history.renew({ASSIGNMENTS: "b"})  # it is gone for now
     assert (history.topic_ids(), history.positions()) == ({DIFFS: "a", ASSIGNMENTS: "b"}, {(DIFFS, 0): 3})
     history.renew({DIFFS: "z", ASSIGNMENTS: "b"})
-    assert (history.positions(), history.place.last) == ({}, 3)
+    assert (history.positions(), history.extent.last) == ({}, 3)
     assert history.topic_ids()[DIFFS] == "z"
 
 
@@ -208,14 +208,14 @@ def test_retention_by_age_drops_a_run_from_the_start(history: History) -> None:
     stored = history.append(made(20)).rounds
     cut = stored[12].summary.timestamp
     assert history.trim(Retention(0, 2**40), cut) == 12
-    assert (history.place.trimmed, history.place.last) == (12, 20)
+    assert (history.extent.trimmed, history.extent.last) == (12, 20)
 
 
 def test_retention_by_size_drops_the_oldest(history: History) -> None:
     history.append(made(2000))
     history.trim(Retention(2**60, 900_000), 0)
     assert history.used_bytes() <= 900_000
-    assert 0 < history.place.trimmed < history.place.last == 2000
+    assert 0 < history.extent.trimmed < history.extent.last == 2000
 
 
 def test_numbers_go_on_when_everything_is_gone(history: History) -> None:

@@ -104,7 +104,7 @@ def a_link_to_text(path: Path) -> None:
         (only_a_log, "h.sqlite-wal is there without the file it belongs to"),
     ],
 )
-def test_what_is_not_a_history_is_refused_and_left_as_it_is(path: Path, make, says: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_not_a_history_is_refused_and_left_as_it_is(path: Path, make, says: str) -> None:
     make(path)
     before = contents(path.parent)
     with pytest.raises(WrongHistory, match=says) as refused:
@@ -137,7 +137,7 @@ def scribbled(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, cut_in_the_header, scribbled])
-def test_a_damaged_history_is_kept_and_told(path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_history_is_kept_and_told(path: Path, damage) -> None:
     filled(path, 200)
     damage(path)
     before = path.read_bytes()
@@ -162,11 +162,11 @@ def a_link_to_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [nothing, empty, without_tables, a_link_to_nothing])
-def test_where_nothing_stands_a_history_is_built(path: Path, make) -> None:  # type: ignore[no-untyped-def]
+def test_where_nothing_stands_a_history_is_built(path: Path, make) -> None:
     make(path)
     epoch = filled(path)
     with closing(opened(path)) as history:
-        assert (history.epoch, history.place.last) == (epoch, 4)
+        assert (history.epoch, history.extent.last) == (epoch, 4)
     assert path.is_symlink() is (make is a_link_to_nothing)
 
 
@@ -174,7 +174,7 @@ def test_a_history_of_version_1_without_the_mark_goes_on_and_is_marked(path: Pat
     epoch = filled(path)
     execute(path, "PRAGMA application_id = 0")
     with closing(opened(path)) as history:
-        assert (history.epoch, history.place.last) == (epoch, 4)
+        assert (history.epoch, history.extent.last) == (epoch, 4)
     assert int.from_bytes(path.read_bytes()[68:72]) == schema.APPLICATION_ID
 
 
@@ -185,7 +185,7 @@ def test_an_older_history_keeps_its_rounds_beside_the_new_one(
     for version in (2, 3):
         monkeypatch.setattr(schema, "SCHEMA_VERSION", version)
         with closing(opened(path)) as history:
-            assert (history.place.last, history.positions()) == (0, {})
+            assert (history.extent.last, history.positions()) == (0, {})
             epochs.append(history.epoch)
     assert "kept as h.sqlite.version-1" in caplog.text
     with closing(sqlite3.connect(f"{path}.version-1")) as connection:
@@ -210,7 +210,7 @@ def test_a_lock_is_told_and_the_history_is_as_it_was(path: Path, monkeypatch: py
     with locked(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
         opened(path)
     with closing(opened(path)) as history:
-        assert (history.epoch, history.place.last) == (epoch, 4)
+        assert (history.epoch, history.extent.last) == (epoch, 4)
 
 
 def test_a_disk_that_fills_while_a_history_is_built_leaves_nothing(
@@ -251,7 +251,7 @@ def test_a_full_disk_at_a_restart_is_told_and_the_history_is_as_it_was(small_dis
     assert path.read_bytes() == before
     ballast.unlink()
     with closing(opened(path)) as history:
-        assert (history.epoch, history.place.last) == (epoch, 4)
+        assert (history.epoch, history.extent.last) == (epoch, 4)
 
 
 def test_a_history_has_one_writer(path: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_log_that_is_removed_is_noticed_and_its_rounds_are_kept(path: Path) ->
         with pytest.raises(HistoryGone, match="sqlite-wal: was removed or replaced"):
             history.check()
     with closing(opened(path)) as history:
-        assert history.place.last == 3
+        assert history.extent.last == 3
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
 def test_groups_under_the_names_others_use(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     group = history.groups["g"]
-    found = samples(Board(history.place, history.groups))
+    found = samples(Board(history.extent, history.groups))
     label = ("consumergroup", "g")
     assert found["kafka_consumergroup_members", (label,)] == group.members
     assert found["kafka_consumergroup_group_state", (label, ("state", group.state))] == 1
@@ -41,7 +41,7 @@ def test_groups_under_the_names_others_use(history: History) -> None:
 
 def test_no_member_id_is_a_label(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
-    assert {name for _, labels in samples(Board(history.place, history.groups)) for name, _ in labels} == {
+    assert {name for _, labels in samples(Board(history.extent, history.groups)) for name, _ in labels} == {
         "consumergroup",
         "state",
         "cause",
@@ -49,7 +49,7 @@ def test_no_member_id_is_a_label(history: History) -> None:
 
 
 def test_the_feed_tells_of_itself(history: History) -> None:
-    board = Board(history.place, history.groups)
+    board = Board(history.extent, history.groups)
     board.progress(Standing(caught_up=True, lag=7))
     found = samples(board)
     assert found["rebalance_monitor_feed_lag_records", ()] == 7

@@ -18,7 +18,7 @@ def routed(raw: str) -> str:
 
     asyncio.run(
         WholeGroups(app)({"type": "http", "path": unquote(raw), "raw_path": raw.encode()}, None, None)
-    )  # type: ignore[arg-type]
+    )
     return seen[0]
 
 

@@ -7,8 +7,8 @@ from streaming.serve import rounds
 from streaming.serve.records import (
     DecodedAssignment,
     DecodedRound,
-    MalformedRecord,
     TopicRecord,
+    UnusableRecord,
     assignment_of,
     round_of,
 )
@@ -47,8 +47,8 @@ def test_an_assignment_is_of_the_group_in_its_key() -> None:
 )
 def test_what_is_no_diff_is_refused(fields: dict[str, bytes | None], says: str) -> None:
     (record,) = records(Group("g", {"t": 6}, 1).diffs(1))
-    with pytest.raises(MalformedRecord, match=says):
-        round_of(msgspec.structs.replace(record, **fields))  # type: ignore[arg-type]
+    with pytest.raises(UnusableRecord, match=says):
+        round_of(msgspec.structs.replace(record, **fields))
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_what_is_no_diff_is_refused(fields: dict[str, bytes | None], says: str) 
     ],
 )
 def test_what_is_no_assignment_is_refused(key: bytes | None, value: bytes | None, says: str) -> None:
-    with pytest.raises(MalformedRecord, match=says):
+    with pytest.raises(UnusableRecord, match=says):
         assignment_of(TopicRecord(ASSIGNMENTS, 0, 0, key, value, None))

@@ -63,7 +63,7 @@ def arrays(rows: list[tuple[Any, ...]]) -> list[pa.Array]:
 
 
 def run(rows: list[tuple[Any, ...]], state: State, tally: Tally | None = None) -> list[SimpleNamespace]:
-    given = operator(SINKS, tally or Tally())((7,), iter([arrays(rows)]), state)  # type: ignore[arg-type]
+    given = operator(SINKS, tally or Tally())((7,), iter([arrays(rows)]), state)
     names = [field.split()[0] for field in re.split(r", (?=\w+ )", OUTPUT_SCHEMA)]
     names = [name for name in names if name != "value:"]
     return [SimpleNamespace(**dict(zip(names, found, strict=True))) for part in given for found in part]

@@ -12,7 +12,7 @@ from streaming.spark.options import InvalidStreamOptions, StreamOptions
 @pytest.mark.parametrize("options", [{"buckets": 0}, {"max_offsets_per_trigger": 0}])
 def test_options_out_of_range_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(InvalidStreamOptions, match="at least 1"):
-        StreamOptions(checkpoint="c", **options)  # type: ignore[arg-type]
+        StreamOptions(checkpoint="c", **options)
 
 
 def test_the_jvm_is_told_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

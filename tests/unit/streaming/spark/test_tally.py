@@ -25,7 +25,7 @@ class Context:
 
 @pytest.fixture
 def tally() -> Tally:
-    return Tally(Context())  # type: ignore[arg-type]
+    return Tally(Context())
 
 
 def in_task(monkeypatch: pytest.MonkeyPatch, batch: int | None) -> None:

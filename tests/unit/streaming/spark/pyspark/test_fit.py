@@ -47,7 +47,7 @@ def test_nothing_starts_with_another(tmp_path: Path) -> None:
     with pytest.raises(PySparkUnfit, match=REFUSED):
         job.run(settings, StreamOptions(checkpoint=str(tmp_path)), threading.Event())
     with pytest.raises(PySparkUnfit, match=REFUSED):
-        play(duration=1, folder=tmp_path, view=None, stop=threading.Event(), settings=settings)  # type: ignore[arg-type]
+        play(duration=1, folder=tmp_path, view=None, stop=threading.Event(), settings=settings)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -26,9 +26,9 @@ def test_an_unchanged_archive_is_not_read_and_a_changed_one_is(
         archive.writestr("one.py", "")
     importer = zipimport.zipimporter(str(path))
     read_changed_archives_only()
-    files = importer._files  # type: ignore[attr-defined]
+    files = importer._files
     importer.invalidate_caches()
-    assert importer._files is files  # type: ignore[attr-defined]
+    assert importer._files is files
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("two.py", "")
     os.utime(path, (1, 1))
