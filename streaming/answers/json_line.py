@@ -38,10 +38,13 @@ def _refuse_repeats(data: bytes) -> None:
     """Two values of one key: whichever is taken, the other was meant by someone."""
 
     def once(pairs: list[tuple[str, Any]]) -> None:
-        if len(dict(pairs)) != len(pairs):
-            seen: set[str] = set()
-            key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value] # set.add gives None
-            raise MalformedJson(f"line: {key!r} stands twice in one object")
+        if len(dict(pairs)) == len(pairs):
+            return
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise MalformedJson(f"line: {key!r} stands twice in one object")
+            seen.add(key)
 
     try:
         json.loads(data, object_pairs_hook=once)

@@ -178,7 +178,10 @@ class Monitor:
 
     def quiet(self) -> None:
         """Nobody has joined or left for longer than a session lasts: nothing is on its way."""
-        newest = lambda: max(event.data.timestamp for event in self.log()) / 1000  # noqa: E731 - a clock
+
+        def newest() -> float:
+            return max(event.data.timestamp for event in self.log()) / 1000
+
         eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=PATIENCE, every=0.5)
 
     def complete(self, more_than: int = 0) -> int:

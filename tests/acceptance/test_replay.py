@@ -141,7 +141,7 @@ EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
         (8, 1, "member.joined", ["m1"], {}, {"m1": [0, 1]}),
         (9, 1, "member.left", ["m1"], {"m1": [0, 1]}, {}),
     ],
-}  # fmt: skip
+}  # fmt: skip # a row a line
 
 
 def write_log(outside: Outside) -> None:
@@ -193,7 +193,7 @@ POISON: list[tuple[str, bytes | None, str | None, bytes | None]] = [
     ("MalformedEvent", b"p", "member.left", b"{" + b"x" * 1_048_200),  # with its reason longer than the topic takes
     ("MissingKey", None, "member.left", b'{"groupId":"p","timestamp":1,"memberId":"c"}'),
     ("ContradictoryTopic", b"p", "topic.partitions_changed", RACKS),
-]  # fmt: skip
+]  # fmt: skip # a row a line
 
 
 @pytest.fixture(scope="module")

@@ -42,6 +42,12 @@ class Serve(Running):
             self.await_status("/health", 200)
         return self
 
+    def start_with(self, found: Iterable[Diff]) -> Self:
+        """Put diffs into its topic, start it, and wait until it has read them."""
+        Publisher(self).put(found)
+        self.start().await_status("/ready", 200)
+        return self
+
     def await_status(self, path: str, status: int, seconds: float = 30) -> None:
         def answers() -> bool:
             try:

@@ -57,8 +57,7 @@ def both(serve: Serve) -> tuple[str, str]:
 
 def test_topics_made_anew_while_running_are_read_from_their_start(serve: Serve) -> None:
     before = made(2, 10)
-    Publisher(serve).put(before)
-    serve.start().await_status("/ready", 200)
+    serve.start_with(before)
     follower = Follower(serve.port)
     eventually(lambda: len(serve.ids()) == 20)
     delete(serve, *both(serve))
@@ -75,8 +74,7 @@ def test_a_broker_that_is_away_is_told_and_what_changed_meanwhile_is_read(
     serve: Serve, own_broker: EmbeddedBroker
 ) -> None:
     before = made(2, 10)
-    Publisher(serve).put(before)
-    serve.start().await_status("/ready", 200)
+    serve.start_with(before)
     own_broker.kill()
     away = time.time()
     eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
@@ -90,8 +88,7 @@ def test_a_broker_that_is_away_is_told_and_what_changed_meanwhile_is_read(
 
 
 def test_a_broker_that_hangs_is_told(serve: Serve, own_broker: EmbeddedBroker) -> None:
-    Publisher(serve).put(made(1, 3))
-    serve.start().await_status("/ready", 200)
+    serve.start_with(made(1, 3))
     assert own_broker.pid is not None
     os.kill(own_broker.pid, signal.SIGSTOP)
     try:
@@ -115,8 +112,7 @@ def test_partitions_that_are_added_are_read(serve: Serve) -> None:
 
 
 def test_the_second_server_on_a_history_is_refused_in_one_line(serve: Serve, tmp_path: Path) -> None:
-    Publisher(serve).put(made(1, 3))
-    serve.start().await_status("/ready", 200)
+    serve.start_with(made(1, 3))
     other = Serve(serve.settings.kafka.bootstrap_servers, serve.settings.topics.prefix, tmp_path)
     other.log = tmp_path / "other.log"
     with other:
@@ -142,8 +138,7 @@ def test_the_file_of_another_program_stays_and_ends_it_with_two(serve: Serve, tm
 
 def test_a_history_that_is_removed_ends_it_with_three_and_is_built_anew(serve: Serve, tmp_path: Path) -> None:
     wanted = made(2, 10)
-    Publisher(serve).put(wanted)
-    serve.start().await_status("/ready", 200)
+    serve.start_with(wanted)
     (tmp_path / "history.sqlite").unlink()
     assert serve.process is not None
     assert serve.process.wait(20) == 3
@@ -174,8 +169,7 @@ def test_another_cluster_at_the_same_address_ends_it_with_three(tmp_path: Path) 
         port = first.port
         with Serve(first.bootstrap_servers, "", tmp_path) as serve:
             wanted = made(1, 3)
-            Publisher(serve).put(wanted)
-            serve.start().await_status("/ready", 200)
+            serve.start_with(wanted)
             first.kill()
             eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
             with EmbeddedBroker(port=port, properties=PROPERTIES):

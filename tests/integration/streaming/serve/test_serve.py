@@ -64,8 +64,7 @@ def test_a_lost_history_is_built_anew_from_the_topics_and_followers_are_told(
     serve: Serve, tmp_path: Path
 ) -> None:
     wanted = made(4, 20)
-    Publisher(serve).put(wanted)
-    serve.start().await_status("/ready", 200)
+    serve.start_with(wanted)
     follower = Follower(serve.port)
     eventually(lambda: follower.snapshots == 1)
     assert serve.stop() == 0
@@ -98,8 +97,7 @@ def test_a_topic_made_anew_is_read_from_its_start(serve: Serve) -> None:
     admin.delete_topics([publisher.topic])[publisher.topic].result(20)
     eventually(lambda: publisher.topic not in admin.list_topics(timeout=10).topics)
     later = made(2, 30)  # more than before: offsets alone would look fine
-    Publisher(serve).put(later)
-    serve.start().await_status("/ready", 200)
+    serve.start_with(later)
     eventually(lambda: sorted(serve.ids()) == ids(later))
 
 

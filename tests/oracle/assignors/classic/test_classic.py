@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,12 @@ GOLDEN = Path(__file__).parents[3] / "golden/assignors/classic/oracle-4.3.1.json
 NO_ANSWER = {"java.lang.NullPointerException", "oracle.Timeout"}
 
 
+def answered(java: Oracle, name: str, batch: list[Case]) -> Iterator[tuple[Case, dict[str, Any]]]:
+    """Each case with Java's answer."""
+    requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
+    return zip(batch, java.ask(requests), strict=True)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 @pytest.mark.timeout(3600)
@@ -37,9 +44,8 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
 
     def answers(batch: list[Case]) -> list[Assignment | None]:
         nonlocal compared
-        requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
         given: list[Assignment | None] = []
-        for case, answer in zip(batch, java.ask(requests), strict=True):
+        for case, answer in answered(java, name, batch):
             ours = readable(assign(*group_of(case)))
             if "error" in answer:
                 assert name in {"sticky", "cooperative-sticky"}
@@ -68,9 +74,8 @@ def test_topics_made_again_with_fewer_partitions(
 
     def answers(batch: list[Case]) -> list[Assignment | None]:
         nonlocal beyond
-        requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
         given: list[Assignment | None] = []
-        for case, answer in zip(batch, java.ask(requests), strict=True):
+        for case, answer in answered(java, name, batch):
             beyond += owns_beyond(case)
             theirs = answer.get("assignment")
             given.append(theirs)

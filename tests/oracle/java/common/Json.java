@@ -22,12 +22,12 @@ public final class Json {
         return new Json(text).value();
     }
 
-    @SuppressWarnings("unchecked")
+    @SuppressWarnings("unchecked") // JSON has no type parameters
     public static Map<String, Object> object(Object value) {
         return (Map<String, Object>) value;
     }
 
-    @SuppressWarnings("unchecked")
+    @SuppressWarnings("unchecked") // JSON has no type parameters
     public static List<Object> array(Object value) {
         return (List<Object>) value;
     }
@@ -36,7 +36,7 @@ public final class Json {
         return ((Long) value).intValue();
     }
 
-    @SuppressWarnings("unchecked")
+    @SuppressWarnings("unchecked") // JSON has no type parameters
     public static List<String> strings(Object value) {
         return (List<String>) value;
     }

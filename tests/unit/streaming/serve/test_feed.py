@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pytest
@@ -38,6 +40,16 @@ def parsed(chunk: bytes) -> list[Event]:
         if "event" in fields:
             events.append(Event(fields["event"], fields.get("id"), json.loads(fields["data"])))
     return events
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that is a coroutine."""
+
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
 
 
 class Feeding:
@@ -90,105 +102,91 @@ def numbers(events: list[Event]) -> list[object]:
     return [event.seq for event in events if event.name == "round"]
 
 
-def test_snapshot_first_then_changes(feeding: Feeding) -> None:
-    async def run() -> None:
-        feeding.store(3)
-        async with feeding.listen() as reader:
-            first = await reader.until("snapshot")
-            assert [event.name for event in first] == ["snapshot"]
-            assert first[0].id == f"{feeding.history.epoch}.3"
-            feeding.store(2)
-            assert numbers(await reader.until("round", 5)) == [4, 5]
-
-    asyncio.run(run())
+@in_a_loop
+async def test_snapshot_first_then_changes(feeding: Feeding) -> None:
+    feeding.store(3)
+    async with feeding.listen() as reader:
+        first = await reader.until("snapshot")
+        assert [event.name for event in first] == ["snapshot"]
+        assert first[0].id == f"{feeding.history.epoch}.3"
+        feeding.store(2)
+        assert numbers(await reader.until("round", 5)) == [4, 5]
 
 
-def test_a_client_that_comes_back_gets_what_it_missed_and_no_snapshot(feeding: Feeding) -> None:
-    async def run() -> None:
-        feeding.store(1200)
-        async with feeding.listen(last=150) as reader:
-            events = await reader.until("progress")
-            assert {event.name for event in events} == {"round", "progress"}
-            assert numbers(events) == list(range(151, 1201))
-            feeding.store(1)
-            assert numbers(await reader.until("round")) == [1201]
-
-    asyncio.run(run())
+@in_a_loop
+async def test_a_client_that_comes_back_gets_what_it_missed_and_no_snapshot(feeding: Feeding) -> None:
+    feeding.store(1200)
+    async with feeding.listen(last=150) as reader:
+        events = await reader.until("progress")
+        assert {event.name for event in events} == {"round", "progress"}
+        assert numbers(events) == list(range(151, 1201))
+        feeding.store(1)
+        assert numbers(await reader.until("round")) == [1201]
 
 
-def test_what_is_stored_but_not_published_comes_once(feeding: Feeding) -> None:
+@in_a_loop
+async def test_what_is_stored_but_not_published_comes_once(feeding: Feeding) -> None:
     """The history runs ahead of the board for a moment: a client in between sees nothing twice."""
-
-    async def run() -> None:
-        feeding.store(10)
-        ahead = Group("h", {"t": 2}, 1)
-        batch = feeding.history.append(records(ahead.diffs(3), start=10))
-        async with feeding.listen(last=4) as reader:
-            assert numbers(await reader.until("progress")) == [5, 6, 7, 8, 9, 10]
-            feeding.board.publish(batch)
-            assert numbers(await reader.until("round", 13)) == [11, 12, 13]
-
-    asyncio.run(run())
+    feeding.store(10)
+    ahead = Group("h", {"t": 2}, 1)
+    batch = feeding.history.append(records(ahead.diffs(3), start=10))
+    async with feeding.listen(last=4) as reader:
+        assert numbers(await reader.until("progress")) == [5, 6, 7, 8, 9, 10]
+        feeding.board.publish(batch)
+        assert numbers(await reader.until("round", 13)) == [11, 12, 13]
 
 
-def test_a_slow_client_goes_on_from_the_history(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_a_loop
+async def test_a_slow_client_goes_on_from_the_history(
+    feeding: Feeding, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
-
-    async def run() -> None:
-        async with feeding.listen(last=0) as reader:
-            await reader.until("progress")
-            feeding.store(500)  # it reads none of this while it happens
-            events = await reader.until("round", 500)
-            assert numbers(events) == list(range(1, 501))
-            assert feeding.board.fell_behind == 1
-
-    asyncio.run(run())
+    async with feeding.listen(last=0) as reader:
+        await reader.until("progress")
+        feeding.store(500)  # it reads none of this while it happens
+        events = await reader.until("round", 500)
+        assert numbers(events) == list(range(1, 501))
+        assert feeding.board.fell_behind == 1
 
 
 @pytest.mark.parametrize("last", [-1, 3, 999])
-def test_a_place_that_is_gone_is_said_and_a_snapshot_follows(feeding: Feeding, last: int) -> None:
-    async def run() -> None:
-        feeding.store(20)
-        feeding.history.trim(Retention(0, 2**40), 2**60)
-        feeding.store(1)
-        feeding.board.trimmed(feeding.history.extent, feeding.history.groups)
-        async with feeding.listen(last=last) as reader:
-            assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
-
-    asyncio.run(run())
+@in_a_loop
+async def test_a_place_that_is_gone_is_said_and_a_snapshot_follows(feeding: Feeding, last: int) -> None:
+    feeding.store(20)
+    feeding.history.trim(Retention(0, 2**40), 2**60)
+    feeding.store(1)
+    feeding.board.trimmed(feeding.history.extent, feeding.history.groups)
+    async with feeding.listen(last=last) as reader:
+        assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
 
 
-def test_a_filter_sends_what_it_takes_and_marks_carry_the_place(feeding: Feeding) -> None:
-    async def run() -> None:
-        feeding.store(1)
-        async with feeding.listen(wanted=Filter(cause="member.left")) as reader:
-            await reader.until("snapshot")
-            feeding.store(60)
-            events = await reader.until("progress")
-            kinds = {event.data["summary"]["cause"]["kind"] for event in events if event.name == "round"}
-            assert kinds == {"member.left"}
-            assert events[-1].id == f"{feeding.history.epoch}.61"
-
-    asyncio.run(run())
+@in_a_loop
+async def test_a_filter_sends_what_it_takes_and_marks_carry_the_place(feeding: Feeding) -> None:
+    feeding.store(1)
+    async with feeding.listen(wanted=Filter(cause="member.left")) as reader:
+        await reader.until("snapshot")
+        feeding.store(60)
+        events = await reader.until("progress")
+        kinds = {event.data["summary"]["cause"]["kind"] for event in events if event.name == "round"}
+        assert kinds == {"member.left"}
+        assert events[-1].id == f"{feeding.history.epoch}.61"
 
 
-def test_a_filter_on_a_group_hears_how_things_stand(feeding: Feeding) -> None:
-    async def run() -> None:
-        feeding.store(2)
-        async with feeding.listen(wanted=Filter(group="another")) as reader:
-            await reader.until("snapshot")
-            stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
-            feeding.board.progress(Standing(lag=None, stale=stale))
-            told = (await reader.until("progress"))[-1]
-            assert told.id is None  # at once, and not with the next mark of silence
-            assert told.data == {
-                "caughtUp": False,
-                "lag": None,
-                "seq": 2,
-                "stale": {"kind": "kafka-unreachable", "reason": "No contact with Kafka", "since": 5},
-            }
-
-    asyncio.run(run())
+@in_a_loop
+async def test_a_filter_on_a_group_hears_how_things_stand(feeding: Feeding) -> None:
+    feeding.store(2)
+    async with feeding.listen(wanted=Filter(group="another")) as reader:
+        await reader.until("snapshot")
+        stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
+        feeding.board.progress(Standing(lag=None, stale=stale))
+        told = (await reader.until("progress"))[-1]
+        assert told.id is None  # at once, and not with the next mark of silence
+        assert told.data == {
+            "caughtUp": False,
+            "lag": None,
+            "seq": 2,
+            "stale": {"kind": "kafka-unreachable", "reason": "No contact with Kafka", "since": 5},
+        }
 
 
 def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: Feeding) -> None:
@@ -207,32 +205,27 @@ def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: Feeding
     assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 
-def test_closing_ends_the_stream(feeding: Feeding) -> None:
-    async def run() -> None:
-        async with feeding.listen() as reader:
-            await reader.until("snapshot")
-            feeding.board.close()
-            assert [chunk async for chunk in reader.chunks] == []
-
-    asyncio.run(run())
+@in_a_loop
+async def test_closing_ends_the_stream(feeding: Feeding) -> None:
+    async with feeding.listen() as reader:
+        await reader.until("snapshot")
+        feeding.board.close()
+        assert [chunk async for chunk in reader.chunks] == []
 
 
-def test_writes_are_bounded(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_a_loop
+async def test_writes_are_bounded(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 4000)
-
-    async def run() -> None:
-        feeding.store(100)
-        async with feeding.listen(last=0) as reader:
-            sizes = []
-            async for chunk in reader.chunks:
-                sizes.append(len(chunk))
-                if b"event: progress" in chunk:
-                    break
-            assert max(sizes) < 4000 + 3000
-
-    asyncio.run(run())
+    feeding.store(100)
+    async with feeding.listen(last=0) as reader:
+        sizes = []
+        async for chunk in reader.chunks:
+            sizes.append(len(chunk))
+            if b"event: progress" in chunk:
+                break
+        assert max(sizes) < 4000 + 3000
 
 
 def test_epochs_differ_between_files(feeding: Feeding) -> None:
-    place = msgspec.structs.replace(feeding.history.extent, epoch="other")
-    assert Board(place, {}).event_id(7) == b"other.7"
+    extent = msgspec.structs.replace(feeding.history.extent, epoch="other")
+    assert Board(extent, {}).event_id(7) == b"other.7"

@@ -52,7 +52,7 @@ S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reco
             Current(UNREVOKED, 1, {}, {"t": [0]}),
         ),
     ],
-)  # fmt: skip
+)  # fmt: skip # a row a line
 def test_from_to(  # noqa: PLR0917 - the table's columns
     name: str, current: Current, target: Share, others: Share, owned: Share | None, expected: Current
 ) -> None:
