@@ -69,8 +69,6 @@ class TopicReader(Closing):
         follow: bool = False,
         properties: Mapping[str, object] | None = None,
     ) -> None:
-        from confluent_kafka import Consumer
-
         check_reachable(settings)
         self.topics = tuple(topics)
         self._kafka = settings
@@ -83,8 +81,19 @@ class TopicReader(Closing):
         self._silent_since: float | None = None
         self._contact = time.time()
         self._watch = IdentityWatch(settings, self.topics, every=LOOK_SECONDS)
-        self._consumer: Consumer = Consumer(
-            confluent_config(settings)
+        self._properties = dict(properties or {})
+        self._consumer = self._connect()
+        try:
+            self._start(from_beginning, positions or {}, ids or {}, wait=wait)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def _connect(self) -> Consumer:
+        from confluent_kafka import Consumer
+
+        return Consumer(
+            confluent_config(self._kafka)
             | {
                 "group.id": "rebalance-monitor-reader",  # required by the client, never joined: we assign
                 "enable.auto.commit": False,
@@ -92,14 +101,9 @@ class TopicReader(Closing):
                 "fetch.wait.max.ms": 50,
                 # Tells ends that are no records: markers of transactions, records that were deleted.
                 "enable.partition.eof": True,
-                **(properties or {}),
             }
+            | self._properties
         )
-        try:
-            self._start(from_beginning, positions or {}, ids or {}, wait=wait)
-        except BaseException:
-            self._consumer.close()
-            raise
 
     def _start(
         self, from_beginning: bool, positions: Mapping[Place, int], ids: Mapping[str, str], *, wait: bool
@@ -251,33 +255,43 @@ class TopicReader(Closing):
                 self._silent_since = self._contact
             return
         self._contact, self._silent_since = time.time(), None
-        for topic, identity in found.items():
-            known = self._known.get(topic)
-            if known is None or (identity is not None and identity.topic_id == known.topic_id):
-                continue
+        gone = [topic for topic, identity in found.items() if self._is_another(topic, identity)]
+        for topic in gone:
             if not self._follow:
-                what = "was deleted" if identity is None else "was deleted and made again"
+                what = "was deleted" if found[topic] is None else "was deleted and made again"
                 raise TopicUnreadable(f"topic {topic}: {what} while it was read; start again")
-            self._let_go(topic)
-            if identity is None:
+            if found[topic] is None:
                 self._missing.add(topic)
                 log.warning("topic %s was deleted: waiting until it is made again", topic)
             else:
                 self._say_remade(topic)
+        if gone:
+            self._let_go(gone)
         try:
             self._take_up(found)
         except ClusterUnavailable as error:
             log.warning("%s", error)  # the next look tries again
 
-    def _let_go(self, topic: str) -> None:
+    def _is_another(self, topic: str, identity: Identity | None) -> bool:
+        known = self._known.get(topic)
+        return known is not None and (identity is None or identity.topic_id != known.topic_id)
+
+    def _let_go(self, topics: Iterable[str]) -> None:
+        """Read these topics no longer, and go on with the others.
+
+        By a new client: librdkafka keeps the leader epoch of a partition by its name. A broker's restart has raised
+        it, and a topic made again, which starts at 0, would never be fetched.
+        """
         from confluent_kafka import TopicPartition
 
-        places = [place for place in self._positions if place[0] == topic]
-        self._consumer.incremental_unassign([TopicPartition(*place) for place in places])
-        for place in places:
+        for topic in topics:
+            del self._known[topic]
+        for place in [place for place in self._positions if place[0] not in self._known]:
             del self._positions[place], self._ends[place]
             self._unread.discard(place)
-        del self._known[topic]
+        self._consumer.close()
+        self._consumer = self._connect()
+        self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
 
     @staticmethod
     def _say_remade(topic: str) -> None:

@@ -30,7 +30,7 @@ from streaming.kafka.identity import identify
 from streaming.kafka.runtime import free_ports
 from streaming.monitor.rendering import DiffOutput
 from streaming.wire.codec import ce_attributes, decode_event, encode
-from streaming.wire.events import Event
+from streaming.wire.events import Diff, Event
 from tests.support.browser import Watched, chromium, open_page
 from tests.support.command import Running, run
 from tests.support.feed import diff_id, message
@@ -194,13 +194,18 @@ class Monitor:
         return int(str(eventually(found, timeout=PATIENCE, every=0.5)))
 
 
-#: Rounds that this test itself writes: every thirty seconds of its own time one more is older than this.
 KEEP_HOURS = 1000
-OLD = [
-    structs.replace(diff, timestamp=(int(time.time()) - KEEP_HOURS * 3600 - 60 + 30 * number) * 1000)
-    for number, diff in enumerate(Group("ancient", {"t": 12}, 1).diffs(40))
-]
-FOREIGN = {*map(diff_id, OLD), "far-away"}
+ANCIENT = Group("ancient", {"t": 12}, 1).diffs(40)
+#: What this test itself writes.
+FOREIGN = {*map(diff_id, ANCIENT), "far-away"}
+
+
+def old() -> list[Diff]:
+    """Rounds of which every thirty seconds, from a minute ago on, one more is older than what is kept."""
+    begin = int(time.time()) - KEEP_HOURS * 3600 - 60
+    return [
+        structs.replace(diff, timestamp=(begin + 30 * number) * 1000) for number, diff in enumerate(ANCIENT)
+    ]
 
 
 @pytest.fixture
@@ -333,8 +338,8 @@ def test_what_was_found_broken_is_told_and_nothing_is_lost(monitor: Monitor) -> 
     disk = monitor.folder / "disk"
     a_strangers_file_stays(monitor)
     monitor.serve.start()
-    Publisher(monitor.serve).put(OLD)
-    eventually(lambda: len(monitor.serve.ids()) == len(OLD))
+    Publisher(monitor.serve).put(old())
+    eventually(lambda: len(monitor.serve.ids()) == len(ANCIENT))
     with monitor.member(group, "a", topic) as first, monitor.member(group, "b", topic), chromium() as browser:
         monitor.watched = open_page(browser, monitor.serve.url)
         monitor.complete()

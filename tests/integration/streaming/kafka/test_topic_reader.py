@@ -242,6 +242,24 @@ def test_the_cluster_is_silent_and_is_heard_again() -> None:
             assert some(reader, 1) == ["back"]
 
 
+def test_a_topic_made_again_after_a_restart_of_the_broker_is_read() -> None:
+    """The restart raises the leader epochs, which the topic made again begins anew."""
+    with EmbeddedBroker(properties=PROPERTIES) as broker:
+        topic = Topic(broker)
+        topic.write(0, "before")
+        with TopicReader(topic.settings, [topic.name], follow=True) as reader:
+            assert some(reader, 1) == ["before"]
+            for word in ("once", "twice"):
+                broker.restart()
+                eventually(lambda: topic.partitions == 2)
+                topic.write(0, word)
+                assert some(reader, 1) == [word]
+            topic.delete()
+            topic.make(2)
+            topic.write(0, "again")
+            assert some(reader, 1) == ["again"]
+
+
 @contextmanager
 def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
     """The topics that came to be in the body."""

@@ -24,5 +24,4 @@ def test_many_clients_get_every_diff_once_across_a_restart(broker: Kafka, tmp_pa
         load = run_load(serve, clients=20, rate=25, seconds=6, stuck=3, restart=restart)
         assert (load.complete, load.twice) == (20, 0)
         assert load.connections >= 40
-        assert load.p99 < 1000  # of a busy machine; the benchmark holds the real bound
         assert load.rss_most < 200
