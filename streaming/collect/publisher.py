@@ -66,9 +66,6 @@ class Publisher:
                 "transaction.timeout.ms": 60_000,
                 # A batch of several records must not be longer than what the topics take either.
                 "batch.size": min(1_000_000, *self._limits.values()),
-                # With "rebootstrap" a restarted broker is decommissioned first, and adding offsets to a
-                # transaction then waits for it for ever (librdkafka issue 5511).
-                "metadata.recovery.strategy": "none",
             },
         )
         self._retry(lambda: producer.client.init_transactions(_TIMEOUT))
@@ -136,7 +133,7 @@ class Publisher:
             if isinstance(error, KafkaException):
                 self._raise_fatal(error)
                 if error.args[0].retriable() and not error.args[0].txn_requires_abort():
-                    # The same issue, when a broker has left the cluster: a new producer finds the others.
+                    # librdkafka issue 5511, when a broker has left the cluster: a new producer finds the others.
                     _log.warning("offsets were not added to the transaction: %s", error.args[0].str())
                     self._producer = self._begin()
                     return False

@@ -49,6 +49,7 @@ class IdentityWatch:
         self._every = every
         self._next = float("-inf")
         self._asked: dict[str, Future[Any]] = {}
+        self._settings = settings
         self._admin = AdminClient(confluent_config(settings))  # held: answers come only while it lives
 
     def look(self, now: float) -> Mapping[str, Identity | None] | None:
@@ -57,6 +58,8 @@ class IdentityWatch:
         A topic that does not exist has None; one that this user may not describe is left out.
         """
         answer = self._answer(now)
+        if self._asked and now > self._next + 2 * _ANSWER_SECONDS:
+            self._renew("no answer")
         if not self._asked and now >= self._next:
             from confluent_kafka import TopicCollection
 
@@ -65,6 +68,13 @@ class IdentityWatch:
                 TopicCollection(list(self.topics)), request_timeout=_ANSWER_SECONDS
             )
         return answer
+
+    def _renew(self, trouble: str) -> None:
+        """Ask by a new client: one that lost its brokers may never answer again."""
+        from confluent_kafka.admin import AdminClient
+
+        self.trouble, self._asked = trouble, {}
+        self._admin = AdminClient(confluent_config(self._settings))
 
     def _answer(self, now: float) -> dict[str, Identity | None] | None:
         from confluent_kafka import KafkaException
@@ -85,6 +95,7 @@ class IdentityWatch:
                 elif name != "TOPIC_AUTHORIZATION_FAILED":
                     self.trouble = error.args[0].str()
         if self.trouble is not None:
+            self._renew(self.trouble)
             return None
         self.last_contact = now
         return found

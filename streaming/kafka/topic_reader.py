@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the topics.
 LOOK_SECONDS: Final = 2.0
+#: Seconds without a record after which it is asked whether there are any.
+STUCK_SECONDS: Final = 10.0
 #: Errors of a user who may not read.
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 #: Events that say that no broker answers.
@@ -82,6 +84,8 @@ class TopicReader(Closing):
         self._contact = time.time()
         self._watch = IdentityWatch(settings, self.topics, every=LOOK_SECONDS)
         self._properties = dict(properties or {})
+        self._asked_for_more = time.monotonic()
+        self._positions_then: dict[Place, int] = {}
         self._consumer = self._connect()
         try:
             self._start(from_beginning, positions or {}, ids or {}, wait=wait)
@@ -269,6 +273,7 @@ class TopicReader(Closing):
             self._let_go(gone)
         try:
             self._take_up(found)
+            self._unless_stuck()
         except ClusterUnavailable as error:
             log.warning("%s", error)  # the next look tries again
 
@@ -282,16 +287,38 @@ class TopicReader(Closing):
         By a new client: librdkafka keeps the leader epoch of a partition by its name. A broker's restart has raised
         it, and a topic made again, which starts at 0, would never be fetched.
         """
-        from confluent_kafka import TopicPartition
-
         for topic in topics:
             del self._known[topic]
         for place in [place for place in self._positions if place[0] not in self._known]:
             del self._positions[place], self._ends[place]
             self._unread.discard(place)
+        self._reconnect()
+
+    def _reconnect(self) -> None:
+        """Go on with a new client from the same places."""
+        from confluent_kafka import TopicPartition
+
         self._consumer.close()
         self._consumer = self._connect()
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
+
+    def _unless_stuck(self) -> None:
+        """A client that gets nothing although there is more is replaced.
+
+        Seen after a broker's restart: librdkafka reads nothing and says nothing, while another client reads on.
+        """
+        now = time.monotonic()
+        if now - self._asked_for_more < STUCK_SECONDS:
+            return
+        then, self._positions_then, self._asked_for_more = self._positions_then, dict(self._positions), now
+        if then != self._positions:
+            return
+        ends = bounds(self._kafka, self._positions)
+        if any(ends[place][1] > offset for place, offset in self._positions.items()):
+            log.warning(
+                "topics %s: nothing arrives although there is more: a new client", ", ".join(self._known)
+            )
+            self._reconnect()
 
     @staticmethod
     def _say_remade(topic: str) -> None:

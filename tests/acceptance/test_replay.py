@@ -104,12 +104,13 @@ class Outside:
 
 
 def diff(before: Value, after: Value) -> Value:
-    """``{member: {owned, revoked, assigned, kept}}`` of one topic, from what each owned and owns."""
-    members = {}
+    """``{member: {owned, revoked, assigned, kept, present}}`` of one topic, from what each owned and owns."""
+    members: Value = {}
     for member in {*before, *after}:
         old, new = set(before.get(member, ())), set(after.get(member, ()))
         parts = {"owned": old, "revoked": old - new, "assigned": new - old, "kept": old & new}
         members[member] = {name: {"t": sorted(part)} if part else {} for name, part in parts.items()}
+        members[member]["present"] = member in after
     return members
 
 
@@ -134,7 +135,7 @@ EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
         (1, 1, "member.joined", ["i-a"], {}, {"i-a": [0, 1]}),
         # i-b took the place of i-a without a diff.
         (2, 1, "member.subscription_changed", ["i-b"], {"i-b": [0, 1]}, {"i-b": []}),
-        (3, 1, "group.deleted", ["i-b"], {}, {"i-b": []}),
+        (3, 1, "group.deleted", ["i-b"], {"i-b": []}, {}),
     ],
     "seen": [
         (7, 1, "group.observed", [], {}, {}),

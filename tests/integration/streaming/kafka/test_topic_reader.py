@@ -80,7 +80,9 @@ def values(reader: TopicReader, until: Callable[[], bool], seconds: float = 30) 
 
 def some(reader: TopicReader, count: int) -> list[str]:
     found: list[str] = []
+    by = time.monotonic() + 60
     while len(found) < count:
+        assert time.monotonic() < by, found
         found += values(reader, iter([False, True]).__next__)
     return sorted(found)
 
