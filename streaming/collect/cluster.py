@@ -6,10 +6,13 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from streaming.kafka.clients import confluent_config
 from streaming.wire.events import TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
+
+    from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
@@ -22,14 +25,15 @@ _LEAST_SESSION = "group.consumer.min.session.timeout.ms"
 _LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
 
 
-def surely_alive_ms(admin: AdminClient) -> int | None:
+def surely_alive_ms(kafka: KafkaSettings) -> int | None:
     """How long no session of a KIP-848 member can run out after a sign of life; None: the cluster does not tell.
 
     A group's own settings lie within these bounds of the brokers: see :mod:`streaming.collect.commits`.
     """
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ConfigResource, ResourceType
+    from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+    admin = AdminClient(confluent_config(kafka))
     try:
         brokers = admin.list_topics(timeout=_TIMEOUT).brokers
         asked = [ConfigResource(ResourceType.BROKER, str(number)) for number in brokers]
@@ -50,8 +54,9 @@ def surely_alive_ms(admin: AdminClient) -> int | None:
 class ClusterTopics:
     """What the cluster says of its topics, asked when needed."""
 
-    def __init__(self, admin: AdminClient) -> None:
-        self._admin = admin
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._kafka = kafka
+        self._admin: AdminClient | None = None
         self._counts: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[str, str] = {}
@@ -72,15 +77,27 @@ class ClusterTopics:
 
         The list of all topics with their counts is one cheap request; ids and racks are asked only for topics
         that are new or have another count.
+
+        Raises:
+            KafkaException: the cluster does not answer; the next call asks by a new client, as one that lost its
+                brokers may never answer again (:mod:`streaming.kafka.stall`).
         """
-        listed = self._admin.list_topics(timeout=_TIMEOUT).topics
+        from confluent_kafka.admin import AdminClient
+
+        admin, self._admin = self._admin or AdminClient(confluent_config(self._kafka)), None
+        found = self._refresh(admin, wanted)
+        self._admin = admin
+        return found
+
+    def _refresh(self, admin: AdminClient, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
+        listed = admin.list_topics(timeout=_TIMEOUT).topics
         counts = {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
         for gone in self._topics.keys() - counts.keys():
             del self._topics[gone]
         names = counts.keys() if wanted is None else counts.keys() & set(wanted)
         asked = [n for n in sorted(names) if n not in self._topics or self._counts.get(n) != counts[n]]
         for start in range(0, len(asked), _BATCH):
-            self._describe(asked[start : start + _BATCH])
+            self._describe(admin, asked[start : start + _BATCH])
         self._counts = counts
         return {name: self._topics[name] for name in names if name in self._topics}
 
@@ -98,10 +115,10 @@ class ClusterTopics:
             else:
                 return
 
-    def _describe(self, names: list[str]) -> None:
+    def _describe(self, admin: AdminClient, names: list[str]) -> None:
         from confluent_kafka import KafkaException, TopicCollection
 
-        answers = self._admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT)
+        answers = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT)
         for name, answer in answers.items():
             try:
                 topic: Any = answer.result()

@@ -24,7 +24,7 @@ from streaming.collect.reasons import Reasons
 from streaming.collect.selection import selection
 from streaming.collect.source import Batch, OffsetsTopic
 from streaming.kafka.access import require
-from streaming.kafka.clients import ClusterUnavailable, confluent_config
+from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import ensure_topics
 from streaming.wire.events import Event, GroupObserved
 
@@ -80,15 +80,12 @@ class Collector:
             self._reasons.close()
 
     def _run(self) -> None:
-        from confluent_kafka.admin import AdminClient
-
         settings = self._settings
         cluster = require(settings, "collect")
         ensure_topics(settings)
-        admin = AdminClient(confluent_config(settings.kafka))
-        self._topics = ClusterTopics(admin)
+        self._topics = ClusterTopics(settings.kafka)
         wanted = selection(settings.collect.include_groups, settings.collect.exclude_groups)
-        alive_ms = surely_alive_ms(admin)
+        alive_ms = surely_alive_ms(settings.kafka)
         self._publisher = Publisher(settings, self._group_id, self._stop.is_set)
         counts_source = f"kafka://{cluster}/metadata"
         self._counts = PartitionCounts(counts_source, published_counts(settings, counts_source))

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from assignors.errors import OutsideFailure
 from streaming.collect.fold import Outcome
 from streaming.collect.outgoing import Outgoing, outgoing
-from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.wire.events import Event
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaException, Producer
 
     from streaming.collect.source import ResumePoint
     from streaming.settings.config import Settings
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
 _OFFSETS_TIMEOUT = 15.0
+#: For one try of a call that goes on where it was when it is tried again.
+_TRY_SECONDS = 10.0
+_REACH_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
 
@@ -38,6 +41,10 @@ class Superseded(OutsideFailure):
 
 class NotPublished(OutsideFailure):
     """The cluster does not take what was collected."""
+
+
+class _ClientLost(OutsideFailure):
+    """The producer does not reach the cluster, which answers another client (:mod:`streaming.kafka.stall`)."""
 
 
 class Publisher:
@@ -55,21 +62,26 @@ class Publisher:
         self._stopping = stopping
         self._group_id = group_id
         self._limits = longest_records(describe_topics(settings))
+        self._kept: Mapping[int, int] | None = None
         self._producer = self._begin()
 
     def _begin(self) -> EventProducer:
-        """A new producer under the collector's name; what an earlier one had open is aborted."""
-        producer = EventProducer(
-            self._settings,
-            {
-                "transactional.id": self._group_id,
-                "transaction.timeout.ms": 60_000,
-                # A batch of several records must not be longer than what the topics take either.
-                "batch.size": min(1_000_000, *self._limits.values()),
-            },
-        )
-        self._retry(lambda: producer.client.init_transactions(_TIMEOUT))
-        return producer
+        """A new producer under the collector's name; what an earlier one had open is ended."""
+        while True:
+            producer = EventProducer(
+                self._settings,
+                {
+                    "transactional.id": self._group_id,
+                    "transaction.timeout.ms": 60_000,
+                    # A batch of several records must not be longer than what the topics take either.
+                    "batch.size": min(1_000_000, *self._limits.values()),
+                },
+            )
+            try:
+                self._retry(lambda client: client.init_transactions(_TRY_SECONDS), producer)
+            except _ClientLost:
+                continue
+            return producer
 
     def publish(self, items: Iterable[Outcome | Event], place: ResumePoint) -> list[Outgoing]:
         """Write a batch and the place behind it; returns what was written.
@@ -84,7 +96,7 @@ class Publisher:
         """
         items = list(items)
         batch = self._outgoing(items)
-        while not self._once(batch, place):
+        while not self._committed(batch, place):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
                 raise NotPublished(
@@ -94,7 +106,34 @@ class Publisher:
             if self._limits_changed():
                 self._producer = self._begin()
                 batch = self._outgoing(items)
+        self._kept = place.offsets
         return batch
+
+    def _committed(self, batch: list[Outgoing], place: ResumePoint) -> bool:
+        """One try; False when the transaction was aborted and can be repeated."""
+        try:
+            return self._once(batch, place)
+        except _ClientLost as lost:
+            _log.warning("the cluster answers others, but not this producer (%s): a new one", lost)
+            self._producer = self._begin()
+            return self._is_kept(place)
+
+    def _is_kept(self, place: ResumePoint) -> bool:
+        """Whether a transaction whose end was not told is committed: its place is kept then.
+
+        Where the place may not have moved, the batch is written again: its events have the same ids.
+        """
+        from confluent_kafka import Consumer, TopicPartition
+
+        if self._kept in (None, place.offsets):
+            return False
+        consumer = Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
+        try:
+            asked = [TopicPartition(place.topic, number) for number in place.offsets]
+            kept = consumer.committed(asked, timeout=_TIMEOUT)
+        finally:
+            consumer.close()
+        return {one.partition: one.offset for one in kept} == dict(place.offsets)
 
     def _outgoing(self, items: Iterable[Outcome | Event]) -> list[Outgoing]:
         batch = [outgoing(item, self._settings.topics, self._limits) for item in items]
@@ -128,7 +167,7 @@ class Publisher:
             places = [TopicPartition(place.topic, *position) for position in place.offsets.items()]
             client.send_offsets_to_transaction(places, place.group, _OFFSETS_TIMEOUT)
             self._producer.flush(_TIMEOUT)
-            self._retry(lambda: client.commit_transaction(_TIMEOUT))
+            self._retry(lambda client: client.commit_transaction(_TRY_SECONDS))
         except (KafkaException, NotDelivered, ClusterUnavailable) as error:
             if isinstance(error, KafkaException):
                 self._raise_fatal(error)
@@ -142,26 +181,44 @@ class Publisher:
                         f"the cluster refuses what was collected: {error.args[0].str()}"
                     ) from error
             _log.warning("transaction failed: %s", error)
-            self._retry(lambda: client.abort_transaction(_TIMEOUT))
+            self._retry(lambda client: client.abort_transaction(_TRY_SECONDS))
             return False
         return True
 
-    def _retry(self, call: Callable[[], object]) -> None:
-        """Repeat a call while the cluster is away."""
+    def _retry(self, call: Callable[[Producer], object], producer: EventProducer | None = None) -> None:
+        """Repeat a call of the producer's client while the cluster is away.
+
+        Raises:
+            _ClientLost: the cluster is there for others.
+        """
         from confluent_kafka import KafkaException
 
+        client = (producer or self._producer).client
+        tries = 0
         while True:
             try:
-                call()
+                call(client)
             except KafkaException as error:
                 self._raise_fatal(error)
-                if not error.args[0].retriable() or error.args[0].txn_requires_abort():
+                problem = error.args[0]
+                if not problem.retriable() or problem.txn_requires_abort():
                     raise
                 if self._stopping():
-                    raise NotPublished(f"the cluster does not answer: {error.args[0].str()}") from error
-                _log.warning("waiting for the cluster: %s", error.args[0].str())
+                    raise NotPublished(f"the cluster does not answer: {problem.str()}") from error
+                tries += 1
+                if tries > 1 and self._answers():
+                    raise _ClientLost(problem.str()) from error
+                _log.warning("waiting for the cluster: %s", problem.str())
             else:
                 return
+
+    def _answers(self) -> bool:
+        """Whether the cluster answers a client that is new to it."""
+        try:
+            check_reachable(self._settings.kafka, timeout=_REACH_SECONDS)
+        except OutsideFailure:
+            return False
+        return True
 
     def _raise_fatal(self, error: KafkaException) -> None:
         from confluent_kafka import KafkaError

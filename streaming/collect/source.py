@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Outcome, Row
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
+from streaming.kafka.identity import IdentityWatch
+from streaming.kafka.stall import Stall
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
@@ -27,6 +29,8 @@ _BATCH = 2000
 #: After the end of a partition was reached: all records of one millisecond are in the log by then.
 _SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
+#: Between two questions whether the cluster is there, while nothing is read.
+_LOOK_SECONDS = 2.0
 #: What a broker answers whose group coordinator is about to be there.
 _LOADING = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 
@@ -61,11 +65,15 @@ class Batch:
 
 @dataclass(slots=True)
 class _Partition:
-    """One partition: its fold, the kept place, the next offset to read, and since when its end is reached."""
+    """One partition: its fold, the kept place, the next offset to read, and since when its end is reached.
+
+    ``reached`` is where reading goes on: behind the markers of transactions, which are no records.
+    """
 
     fold: Fold
     start: int
     following: int | None = None
+    reached: int = 0
     at_end_since: float | None = None
     behind: bool = True
 
@@ -95,14 +103,26 @@ class OffsetsTopic:
     def __init__(
         self, kafka: KafkaSettings, group_id: str, stop: threading.Event, fold: Callable[[int], Fold]
     ) -> None:
-        from confluent_kafka import Consumer
-
+        self._kafka = kafka
+        self._group_id = group_id
         self._stop = stop
         self._partitions: dict[int, _Partition] = {}
-        self._consumer: Consumer = Consumer(
-            confluent_config(kafka)
+        self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], every=_LOOK_SECONDS)
+        self._stall = Stall(kafka)
+        self._consumer = self._connect()
+        try:
+            self._begin(fold)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def _connect(self) -> Consumer:
+        from confluent_kafka import Consumer
+
+        return Consumer(
+            confluent_config(self._kafka)
             | {
-                "group.id": group_id,
+                "group.id": self._group_id,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "enable.partition.eof": True,
@@ -111,11 +131,6 @@ class OffsetsTopic:
                 "fetch.wait.max.ms": 50,
             }
         )
-        try:
-            self._begin(group_id, fold)
-        except BaseException:
-            self._consumer.close()
-            raise
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS) -> Batch:
         """Read once. A run of records at the end of a partition is complete after ``settle_seconds``."""
@@ -129,12 +144,13 @@ class OffsetsTopic:
                 records += 1
                 partition = self._partitions[number]
                 partition.at_end_since = None
-                partition.following = message.offset() + 1
+                partition.following = partition.reached = message.offset() + 1
                 row = Row(number, message.offset(), message.timestamp()[1], message.key(), message.value())
                 outcomes += partition.new(partition.fold.add(row))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-                self._partitions[number].at_end_since = time.monotonic()
-                self._partitions[number].behind = False
+                partition = self._partitions[number]
+                partition.at_end_since, partition.behind = time.monotonic(), False
+                partition.reached = max(partition.reached, message.offset())
             elif error.fatal():
                 raise ClusterUnavailable(f"{OFFSETS_TOPIC}: {error.str()}")
             else:  # maybe of no partition
@@ -144,6 +160,8 @@ class OffsetsTopic:
             if partition.at_end_since is not None and now - partition.at_end_since >= settle_seconds:
                 partition.at_end_since = None
                 outcomes += partition.new(partition.fold.settle())
+        if not records:
+            self._unless_stuck()
         behind = sum(partition.behind for partition in self._partitions.values())
         return Batch(outcomes, self._place(), records, self._lag(), behind)
 
@@ -174,10 +192,29 @@ class OffsetsTopic:
         lag = 0
         for number, partition in self._partitions.items():
             _, end = self._consumer.get_watermark_offsets(TopicPartition(OFFSETS_TOPIC, number), cached=True)
-            lag += max(0, end - (partition.following or 0))
+            lag += max(0, end - partition.reached)
         return lag
 
-    def _begin(self, group_id: str, fold: Callable[[int], Fold]) -> None:
+    def _unless_stuck(self) -> None:
+        """A client that gets nothing although there is more is replaced; the new one goes on at the same places."""
+        from confluent_kafka import TopicPartition
+
+        now = time.monotonic()
+        if self._watch.look(now) is None:
+            return
+        reached = {(OFFSETS_TOPIC, number): one.reached for number, one in self._partitions.items()}
+        try:
+            stuck = self._stall.look(reached, now)
+        except ClusterUnavailable as error:
+            _log.warning("%s", error)  # the next look tries again
+            return
+        if stuck:
+            _log.warning("%s: nothing arrives although there is more: a new client", OFFSETS_TOPIC)
+            self._consumer.close()
+            self._consumer = self._connect()
+            self._consumer.assign([TopicPartition(*place, offset) for place, offset in reached.items()])
+
+    def _begin(self, fold: Callable[[int], Fold]) -> None:
         """Assign every partition from its beginning, once the topic is there."""
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
@@ -191,7 +228,7 @@ class OffsetsTopic:
         for place in self._kept(wanted) if wanted else ():
             self._partitions[place.partition] = _Partition(fold(place.partition), max(place.offset, 0))
         self._consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
-        _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, group_id)
+        _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)
 
     def _kept(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
         """The kept places; a coordinator that is still loading, as in a new cluster, is waited for."""

@@ -17,6 +17,7 @@ from streaming.kafka.clients import ClusterUnavailable, check_reachable, conflue
 from streaming.kafka.closing import Closing
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import Place, bounds
+from streaming.kafka.stall import Stall
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -27,8 +28,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the topics.
 LOOK_SECONDS: Final = 2.0
-#: Seconds without a record after which it is asked whether there are any.
-STUCK_SECONDS: Final = 10.0
 #: Errors of a user who may not read.
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 #: Events that say that no broker answers.
@@ -84,8 +83,7 @@ class TopicReader(Closing):
         self._contact = time.time()
         self._watch = IdentityWatch(settings, self.topics, every=LOOK_SECONDS)
         self._properties = dict(properties or {})
-        self._asked_for_more = time.monotonic()
-        self._positions_then: dict[Place, int] = {}
+        self._stall = Stall(settings)
         self._consumer = self._connect()
         try:
             self._start(from_beginning, positions or {}, ids or {}, wait=wait)
@@ -303,18 +301,7 @@ class TopicReader(Closing):
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
 
     def _unless_stuck(self) -> None:
-        """A client that gets nothing although there is more is replaced.
-
-        Seen after a broker's restart: librdkafka reads nothing and says nothing, while another client reads on.
-        """
-        now = time.monotonic()
-        if now - self._asked_for_more < STUCK_SECONDS:
-            return
-        then, self._positions_then, self._asked_for_more = self._positions_then, dict(self._positions), now
-        if then != self._positions:
-            return
-        ends = bounds(self._kafka, self._positions)
-        if any(ends[place][1] > offset for place, offset in self._positions.items()):
+        if self._stall.look(self._positions, time.monotonic()):
             log.warning(
                 "topics %s: nothing arrives although there is more: a new client", ", ".join(self._known)
             )

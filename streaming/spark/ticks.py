@@ -7,26 +7,43 @@ membership log. When to tick: :mod:`streaming.spark.timers`.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.topics import ensure_ticks
 
 if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
     from streaming.settings.config import Settings
+
+
+#: A tick that is not delivered by then goes with its client, which may have lost its brokers.
+_LATE_SECONDS: Final = 10.0
 
 
 class TickTopic:
     """Writes ticks; makes the topic when it is missing."""
 
     def __init__(self, settings: Settings) -> None:
+        ensure_ticks(settings)
+        self._kafka = settings.kafka
+        self._topic = settings.topics.ticks
+        self._producer = self._connect()
+        self._delivered = time.monotonic()
+
+    def _connect(self) -> Producer:
         from confluent_kafka import Producer
 
-        ensure_ticks(settings)
-        self._topic = settings.topics.ticks
-        self._producer = Producer(confluent_config(settings.kafka) | {"linger.ms": 0})
+        return Producer(confluent_config(self._kafka) | {"linger.ms": 0})
 
     def tick(self) -> None:
-        """Write one; if the broker is away it arrives when it is back."""
+        """Write one; if the broker is away it, or the next, arrives when it is back."""
+        self._producer.poll(0)
+        now = time.monotonic()
+        if not len(self._producer):
+            self._delivered = now
+        elif now - self._delivered > _LATE_SECONDS:
+            self._producer, self._delivered = self._connect(), now
         self._producer.produce(self._topic, value=str(int(time.time() * 1000)).encode())
         self._producer.poll(0)

@@ -196,7 +196,9 @@ class Monitor:
         except AssertionError as error:
             served, expected = sorted(self.ids()), self.expected()
             state = f"{len(served)} served, more than {more_than} wanted; {served=}\n{expected=}"
-            said = (f"{name}: {part.said()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "said"))
+            said = (
+                f"{name}: {part.said()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "said")
+            )
             raise AssertionError("\n".join([state, *said])) from error
 
 

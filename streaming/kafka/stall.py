@@ -1,0 +1,52 @@
+"""Whether a client has stopped reading for good.
+
+librdkafka takes every broker off its list that a metadata answer does not name. A broker that is starting or
+shutting down may name none, and a client that asked it in that moment has no broker left, not even the address it
+was given: it says nothing and never reads again (librdkafka issue 5301). Another client reads on, so that it is
+enough to replace the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from streaming.kafka.offsets import Place, bounds
+
+if TYPE_CHECKING:
+    from streaming.settings.connection import KafkaSettings
+
+#: Seconds without a record after which it is asked whether there are any.
+STALL_SECONDS: Final = 5.0
+
+
+class Stall:
+    """Compares what a client has read with what there is, now and then.
+
+    Args:
+        settings: how to reach the cluster.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._before: dict[Place, int] = {}
+        self._asked: float | None = None
+
+    def look(self, positions: Mapping[Place, int], now: float) -> bool:
+        """Whether nothing was read for ``STALL_SECONDS`` although there is more. Call it while the cluster answers.
+
+        Args:
+            positions: ``{(topic, partition): next offset}``, behind markers and deleted records at an end.
+            now: seconds, on any clock.
+
+        Raises:
+            ClusterUnavailable: nobody tells where the partitions end.
+        """
+        if self._asked is not None and now - self._asked < STALL_SECONDS:
+            return False
+        first, moved = self._asked is None, positions != self._before
+        self._before, self._asked = dict(positions), now
+        if first or moved:
+            return False
+        ends = bounds(self._settings, positions)
+        return any(ends[place][1] > offset for place, offset in positions.items())

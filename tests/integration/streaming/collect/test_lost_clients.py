@@ -1,0 +1,116 @@
+"""Clients that have lost the cluster for good (librdkafka issue 5301) are replaced; nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome, Row
+from streaming.collect.publisher import Publisher
+from streaming.collect.source import OffsetsTopic, ResumePoint
+from streaming.kafka import stall
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import Settings, TopicSettings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.events import Event, MemberLeft
+from tests.support.collecting import written_topic
+from tests.support.kafka import Kafka, eventually, read, unique
+from tests.support.members import Member
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def settings(broker: Kafka) -> Settings:
+    made = Settings(
+        kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
+        topics=TopicSettings(prefix=f"{unique('lost')}."),
+    )
+    ensure_topics(made)
+    return made
+
+
+def test_a_source_that_reads_nothing_more_goes_on_with_a_new_client(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("streaming.collect.source._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(stall, "STALL_SECONDS", 0.2)
+    servers, group = settings.kafka.bootstrap_servers, unique("group")
+    with written_topic(servers) as topic, Member(servers, unique("before"), "a", [topic]) as first:
+        eventually(lambda: first.told)
+        source = OffsetsTopic(
+            settings.kafka, unique("collector"), threading.Event(), lambda n: Fold("s", n, str)
+        )
+        outcomes: list[Outcome] = []
+
+        def found() -> list[Row]:
+            outcomes.extend(source.read().outcomes)
+            return [
+                one.row for one in outcomes if isinstance(one, Found) and one.event.data.group_id == group
+            ]
+
+        try:
+            eventually(lambda: source.read().behind == 0)
+            # As deaf as one without brokers: it gets nothing, and says nothing.
+            source._consumer.pause([TopicPartition(OFFSETS_TOPIC, n) for n in source._partitions])
+            with Member(servers, group, "b", [topic]) as second:
+                eventually(lambda: second.told)
+            eventually(found)
+        finally:
+            source.close()
+    seen = [(one.row.partition, one.row.offset) for one in outcomes]
+    assert len(seen) == len(set(seen))
+    assert f"{OFFSETS_TOPIC}: nothing arrives although there is more: a new client" in caplog.messages
+
+
+class Deaf:
+    """A producer's client that never hears how its transaction ended."""
+
+    def __init__(self, client: Any, commit: Callable[[float], object]) -> None:
+        self._client = client
+        self._commit = commit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def commit_transaction(self, timeout: float) -> None:
+        self._commit(timeout)
+        self._commit = lambda _: None
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "deaf", retriable=True))
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
+    settings: Settings, committed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector = unique("collector")
+    source = OffsetsTopic(settings.kafka, collector, threading.Event(), lambda n: Fold("s", n, str))
+    try:
+        publisher = Publisher(settings, collector, lambda: False)
+
+        def publish(number: int) -> None:
+            event = Event("test", f"e{number}", MemberLeft(group_id="g", timestamp=number, member_id="m"))
+            place = ResumePoint(OFFSETS_TOPIC, {0: number}, source._consumer.consumer_group_metadata())
+            publisher.publish([event], place)
+
+        publish(1)
+        client = publisher._producer.client
+        commit = client.commit_transaction if committed else (lambda _: None)
+        deaf = Deaf(client, commit)
+        publisher._producer.client = deaf  # type: ignore[assignment]  # stands in for librdkafka's
+        publish(2)
+        assert publisher._producer.client is not deaf
+        publish(3)
+        (kept,) = source._consumer.committed([TopicPartition(OFFSETS_TOPIC, 0)], timeout=10)
+    finally:
+        source.close()
+    ids = [
+        dict(one.headers())["ce_id"]
+        for one in read(settings.kafka.bootstrap_servers, settings.topics.membership)
+    ]
+    assert (ids, kept.offset) == ([b"e1", b"e2", b"e3"], 3)
+    assert "the cluster answers others, but not this producer" in caplog.text
