@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
+from xml.sax import saxutils
 
+from streaming.process.plain import printable
 from streaming.simulate.results import summary
 from streaming.simulate.run import Forecast
 from streaming.simulate.timeline import by_partition, members, partitions, tick_ms
@@ -94,6 +95,11 @@ def _bars(
 def _text(x: float, y: float, text: str, anchor: str = "start", *, grey: bool = False) -> str:
     colour = ' fill="#555555"' if grey else ""
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{colour}>{escape(text)}</text>'
+
+
+def escape(text: str) -> str:
+    """Text as XML takes it: a control character in it would make the whole document unreadable."""
+    return saxutils.escape(printable(text))
 
 
 def _figures(forecast: Forecast, hidden: int) -> str:

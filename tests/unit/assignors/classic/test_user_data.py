@@ -20,6 +20,18 @@ def test_version_0_has_none() -> None:
     assert decode_sticky(encode_sticky(OWNED, None)) == (OWNED, -1)
 
 
+@pytest.mark.parametrize("generation", [None, 0, 7])
+def test_who_owned_nothing_still_says_of_which_generation(generation: int | None) -> None:
+    assert encode_sticky({}, 7).hex() == "00000000" + "00000007"
+    assert decode_sticky(encode_sticky({}, generation)) == ({}, -1 if generation is None else generation)
+
+
+def test_a_topic_may_be_named_without_partitions_and_twice() -> None:
+    assert decode_sticky(encode_sticky({"t": [], "u": [1]}, 3)) == ({"t": [], "u": [1]}, 3)
+    twice = "00000002" + 2 * ("000174" + "00000001" + "00000003")
+    assert decode_sticky(bytes.fromhex(twice)) == ({"t": [3, 3]}, -1)
+
+
 def test_the_bytes_are_those_of_the_schema() -> None:
     assert encode_sticky({"t": [3]}, 7).hex() == "00000001" + "000174" + "00000001" + "00000003" + "00000007"
 

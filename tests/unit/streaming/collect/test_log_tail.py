@@ -53,6 +53,18 @@ def test_a_log_that_is_cut_is_read_again(tmp_path: Path) -> None:
     assert tail.lines() == ["short"]
 
 
+def test_of_a_log_that_is_there_already_the_last_64_mib_are_read(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    with log.open("wb") as file:
+        file.write(b"long ago\n")
+        file.seek(64 * 2**20 - 1, 1)  # a hole: no disk is filled
+        file.write(b"\n")
+    assert list(map(len, LogTail(log).lines())) == [64 * 2**20 - 1]
+    with log.open("ab") as file:
+        file.write(b"x\n")
+    assert list(map(len, LogTail(log).lines())) == [64 * 2**20 - 3, 1]
+
+
 def test_a_directory_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(LogUnreadable, match=r"--coordinator-log .*: Is a directory"):
         LogTail(tmp_path)

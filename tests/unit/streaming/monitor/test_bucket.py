@@ -163,6 +163,26 @@ def test_silence_past_the_session_timeout_writes_a_fence_with_a_fixed_id() -> No
     assert expire(bucket, 20_000, SINKS) == first
 
 
+@pytest.mark.parametrize("end", ["leave", "fence"])
+def test_a_member_that_is_gone_is_timed_no_more(end: str) -> None:
+    log, bucket = beating()
+    run(bucket, [getattr(log, end)("c1")], now_ms=1)
+    bucket = Bucket(bucket.pack())
+    assert [fence.member_id for fence in fences(expire(bucket, 10_000, SINKS))] == ["c2"]
+    run(bucket, [getattr(log, end)("c2")], now_ms=10_001)
+    bucket = Bucket(bucket.pack())
+    assert bucket.due == {"g": 10_001 + FORGET_AFTER_MS}
+    assert expire(bucket, 30_000, SINKS) == []
+
+
+def test_a_member_that_comes_back_is_timed_by_what_it_says_now() -> None:
+    log, bucket = beating()
+    run(bucket, [log.join("c1", session_timeout_ms=4000)], now_ms=3000)
+    bucket = Bucket(bucket.pack())
+    assert bucket.due == {"g": 7000}
+    assert [fence.member_id for fence in fences(expire(bucket, 7000, SINKS))] == ["c1"]
+
+
 def test_a_fence_at_the_end_of_time_can_be_read_back() -> None:
     log, bucket = Log(), Bucket()
     log.count = MAX_TIMESTAMP // 1000 - 3
@@ -258,6 +278,21 @@ def test_a_batch_that_changes_nothing_leaves_the_blob_alone() -> None:
     run(again, [join])
     assert not again.changed
     assert again.pack() == blob
+
+
+@pytest.mark.parametrize("tight", ["d", "a"])
+def test_a_diff_of_exactly_what_the_topics_take_is_written_and_one_byte_more_is_not(tight: str) -> None:
+    """The latest assignment goes to a topic of its own, so the narrower of the two counts."""
+    log = Log()
+    events = [log.topics(t=500), log.join("c1")]
+    diff, latest = run(Bucket(), events)
+    size = codec.record_bytes(diff.key, diff.value, diff.headers)
+    fits, refuses = SINKS._replace(max_bytes={tight: size}), SINKS._replace(max_bytes={tight: size - 1})
+    assert run(Bucket(), events, sinks=fits) == [diff, latest]
+    (letter,) = run(Bucket(), events, sinks=refuses)
+    assert dict(letter.headers)["dlt_message"] == (
+        f"group 'g': rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}".encode()
+    )
 
 
 def test_an_event_whose_diff_its_topic_does_not_take_is_refused_and_changes_nothing() -> None:

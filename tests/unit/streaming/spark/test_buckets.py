@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from hashlib import sha256
 
 import pytest
 
@@ -25,6 +26,30 @@ def test_every_task_gets_as_many(buckets: int) -> None:
     assert len(set(numbers)) == buckets
     for tasks in (tasks for tasks in range(1, buckets + 1) if buckets % tasks == 0):
         assert set(Counter(murmur3(number) % tasks for number in numbers).values()) == {buckets // tasks}
+
+
+def test_the_numbers_are_those_that_checkpoints_were_written_under() -> None:
+    """Another number is another key: the state of every group in that bucket would be lost."""
+    assert {buckets: bucket_numbers(buckets) for buckets in (1, 2, 3, 4, 6, 8, 12, 16)} == {
+        1: [0],
+        2: [2, 0],
+        3: [0, 1, 11],
+        4: [12, 6, 2, 0],
+        6: [2, 1, 12, 0, 13, 11],
+        8: [12, 6, 5, 1, 25, 15, 2, 0],
+        12: [14, 6, 28, 0, 13, 15, 2, 1, 12, 9, 49, 11],
+        16: [12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0],
+    }
+    digests = {
+        buckets: sha256(repr(bucket_numbers(buckets)).encode()).hexdigest()[:16]
+        for buckets in (64, 100, 256, 257)
+    }
+    assert digests == {
+        64: "f89172c3e6d77765",
+        100: "bec21c87c196ab08",
+        256: "7cd4c85cbbd4c38f",
+        257: "6b69a319d80cd0bb",
+    }
 
 
 def test_many_buckets_are_numbered_as_they_come() -> None:

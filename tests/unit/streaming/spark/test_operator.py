@@ -101,6 +101,17 @@ def test_a_bucket_tells_its_next_deadline_and_what_it_gave() -> None:
     assert tally.told == [(7, Told(0)), (7, Told(1_500, 1, 1, 897)), (7, Told(1_500))]
 
 
+def test_of_several_groups_the_next_deadline_is_the_soonest() -> None:
+    state, tally = State(), Tally()
+    rows = []
+    for timeout in (900, 500, 700):
+        log = Log(f"g{timeout}")
+        happened = [log.topics(t=1), log.join("c1", session_timeout_ms=timeout), log.beat("c1")]
+        rows += [row(event, 0, len(rows) + at) for at, event in enumerate(happened)]
+    run(rows, state, tally)
+    assert [told.due for _, told in tally.told] == [1_500]
+
+
 def test_ticks_are_no_records() -> None:
     found, oldest = records([arrays([TICK, row(Log().join("c"), 0, 0)])])
     assert ([record.partition for record in found], oldest) == ([0], 900)

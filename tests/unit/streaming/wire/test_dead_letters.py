@@ -27,6 +27,12 @@ def test_a_message_is_for_people_and_never_long() -> None:
     assert headers["dlt_message"] == b"x" * 1000
 
 
+def test_what_a_record_takes_is_what_kafka_reckons() -> None:
+    """61 of a batch, 21 of a record, 5 a length (key, value, how many headers), 10 the lengths of a header."""
+    assert record_bytes(None, None, []) == 61 + 21 + 15
+    assert record_bytes(b"key", b"value", [("é", b"1"), ("none", None)]) == 97 + 8 + 10 + 3 + 10 + 4
+
+
 def test_what_fits_stays_byte_for_byte() -> None:
     headers = [("x", b"1"), ("dlt_topic", b"m")]
     size = record_bytes(b"k", b"v" * 100, headers)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.machines import after, played, told
+import pytest
+
+from tests.support.machines import after, played, scenario, told
 
 TEXT = """
 topics: {p: 4}
@@ -35,3 +37,88 @@ def test_members_of_both_protocols_may_crash_at_one_instant() -> None:
     text = TEXT.replace("{at: 120000, leave: c2}", "{at: 65001, crash: c1}\n  - {at: 65001, crash: c2}")
     rounds = played(text, "consumer")["rounds"]
     assert after(rounds[-1]) == {"c1": {}}
+
+
+#: What happens at the instant of a conversion, or just before it → each round's cause and who has what after it.
+MOMENTS = {
+    "a classic member leaves as the first consumer member comes": (
+        ["at: 60000, leave: c2", "at: 60000, join: c3, group_protocol: consumer"],
+        [((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[], c3=[2, 3]))],
+    ),
+    "a classic member is in the middle of its join as the first consumer member comes": (
+        ["at: 60000, join: c4, group_protocol: classic", "at: 60000, join: c3, group_protocol: consumer"],
+        [
+            ((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[])),
+            ((3, 1, "member.joined", ["c4"]), owns(c1=[0], c2=[2], c3=[3], c4=[])),
+            ((3, 2, "member.joined", ["c4"]), owns(c1=[0], c2=[2], c3=[3], c4=[1])),
+        ],
+    ),
+    "a classic member has restarted and joins again as the first consumer member comes": (
+        [
+            "at: 60000, bounce: c2, down_ms: 0, group_protocol: classic",
+            "at: 60001, join: c3, group_protocol: consumer",
+        ],
+        [
+            ((2, 1, "member.joined", ["c3"]), owns(**{"c1": [0, 1], "c2~1": [], "c3": [2, 3]})),
+            ((3, 1, "member.joined", ["c2"]), owns(c1=[0], c2=[], c3=[2, 3])),
+            ((3, 2, "member.joined", ["c2"]), owns(c1=[0], c2=[1], c3=[2, 3])),
+        ],
+    ),
+    "a classic member has crashed, unnoticed, as the first consumer member comes": (
+        ["at: 60000, crash: c2", "at: 60001, join: c3, group_protocol: consumer"],
+        [((3, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[], c3=[2, 3]))],
+    ),
+    "all classic members have left before the first consumer member comes": (
+        [
+            "at: 60000, leave: c1",
+            "at: 60000, leave: c2",
+            "at: 60001, join: c3, group_protocol: consumer",
+        ],
+        [
+            ((2, 1, "member.left", ["c1", "c2"]), owns(c1=[], c2=[])),
+            ((2, 1, "member.joined", ["c3"]), owns(c3=[0, 1, 2, 3])),
+        ],
+    ),
+}
+CONVERTED = "at: 60000, join: c3, group_protocol: consumer"
+BACK = {
+    "a classic member is in the middle of its join as the last consumer member goes": (
+        ["at: 119999, join: c4, group_protocol: classic", "at: 120000, leave: c3"],
+        [((3, 1, "member.left", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[], c4=[3]))],
+    ),
+    "a classic member leaves just after the last consumer member": (
+        ["at: 120000, leave: c3", "at: 120001, leave: c2"],
+        [((3, 1, "member.left", ["c3", "c2"]), owns(c1=[0, 1, 2, 3], c2=[], c3=[]))],
+    ),
+    "a classic member leaves just before the last consumer member": (
+        ["at: 119999, leave: c2", "at: 120000, leave: c3"],
+        [((4, 1, "member.left", ["c3"]), owns(c1=[0, 1, 2, 3], c2=[], c3=[]))],
+    ),
+    "a classic member has crashed, unnoticed, as the last consumer member goes": (
+        ["at: 119999, crash: c2", "at: 120000, leave: c3"],
+        [((3, 1, "member.left", ["c3"]), owns(c1=[0, 1, 2, 3], c2=[], c3=[]))],
+    ),
+}
+
+
+def rounds_of(*events: str) -> list[object]:
+    both = [f"at: 0, join: {name}, group_protocol: classic" for name in ("c1", "c2")]
+    return [
+        (told(one), after(one)) for one in played(scenario("p: 4", *both, *events), "consumer")["rounds"]
+    ][1:]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_conversion_takes_everyone_along_whatever_they_are_doing(moment: str) -> None:
+    events, expected = MOMENTS[moment]
+    assert rounds_of(*events) == expected
+
+
+@pytest.mark.parametrize("moment", BACK)
+def test_so_does_the_way_back(moment: str) -> None:
+    events, expected = BACK[moment]
+    converted = [
+        ((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[])),
+        ((2, 2, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[3])),
+    ]
+    assert rounds_of(CONVERTED, *events) == converted + expected

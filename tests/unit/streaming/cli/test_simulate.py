@@ -1,0 +1,143 @@
+"""``simulate`` as a person starts it: where the scenario comes from, and where its answer goes."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from streaming.cli.main import main
+from streaming.simulate.parse import loads
+from streaming.simulate.results import document
+from streaming.simulate.run import forecast
+from tests.support.machines import scenario
+
+TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
+
+
+class Command:
+    """``rebalance-monitor simulate`` in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["rebalance-monitor", "simulate", *arguments])
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = self._capsys.readouterr()
+        return int(end.value.code or 0), said.out, said.err
+
+
+@pytest.fixture
+def simulate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)
+
+
+def answer(*protocols: str) -> dict[str, object]:
+    plan = loads(TEXT)
+    return json.loads(json.dumps(document([forecast(plan, one) for one in protocols])))
+
+
+def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Command, tmp_path: Path) -> None:
+    file = tmp_path / "crash.yaml"
+    file.write_text(TEXT)
+    told = ("--protocol", "eager", "--protocol", "consumer", "--json")
+    for name, stdin in ((str(file), ""), ("-", TEXT)):
+        status, out, errors = simulate(name, *told, stdin=stdin)
+        assert (status, json.loads(out), errors) == (0, answer("eager", "consumer"), "")
+
+
+def test_without_protocols_all_are_played(simulate: Command) -> None:
+    status, out, _ = simulate("-", "--json", stdin=TEXT)
+    assert status == 0
+    assert list(json.loads(out)["protocols"]) == [
+        *("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer")
+    ]
+
+
+@pytest.mark.parametrize(("given", "title"), [("deploy.yaml", "deploy"), ("-", "scenario")])
+def test_svg_writes_the_timelines_as_a_picture(
+    simulate: Command, tmp_path: Path, given: str, title: str
+) -> None:
+    (tmp_path / "deploy.yaml").write_text(TEXT)
+    name = given if given == "-" else str(tmp_path / given)
+    picture = tmp_path / "out.svg"
+    status, out, errors = simulate(name, "--protocol", "eager", "--svg", str(picture), "--json", stdin=TEXT)
+    assert (status, json.loads(out), errors) == (0, answer("eager"), "")
+    root = ET.fromstring(picture.read_text())  # noqa: S314 - our own
+    shown = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert shown[:2] == [title, "eager (range)"]
+    bars = [one for one in root.iter("{http://www.w3.org/2000/svg}rect") if one.get("height") == "12"]
+    assert len(bars) == 4  # each of two partitions, before the crash and after it
+
+
+def test_a_picture_that_cannot_be_written_is_told(simulate: Command, tmp_path: Path) -> None:
+    picture = tmp_path / "missing" / "out.svg"
+    assert simulate("-", "--svg", str(picture), "--json", stdin=TEXT) == (
+        2,
+        "",
+        f"error: --svg {picture}: No such file or directory\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        ([], "", "SCENARIO: missing; a file, - or a ready scenario (--list shows them)"),
+        (["-"], "", "scenario: a mapping with topics and events is needed, not nothing"),
+        (
+            ["-", "--members", "3"],
+            TEXT,
+            "--members, --partitions: for ready scenarios only; a file says its own",
+        ),
+        (
+            ["-", "--partitions", "3"],
+            TEXT,
+            "--members, --partitions: for ready scenarios only; a file says its own",
+        ),
+        (["{folder}"], "", "SCENARIO {folder}: Is a directory"),
+        (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),
+    ],
+)
+def test_what_is_no_scenario_is_told_in_one_line(
+    simulate: Command, tmp_path: Path, arguments: list[str], stdin: str, message: str
+) -> None:
+    (tmp_path / "latin-1").write_bytes("é: 1".encode("latin-1"))
+    given = [one.format(folder=tmp_path) for one in arguments]
+    assert simulate(*given, stdin=stdin) == (2, "", f"error: {message.format(folder=tmp_path)}\n")
+
+
+def test_no_such_scenario_names_those_there_are(simulate: Command) -> None:
+    status, out, errors = simulate("no-such-thing")
+    assert (status, out) == (2, "")
+    assert "no-such-thing" in errors
+    assert "deploy-static" in errors
+
+
+def test_a_ready_scenario_is_shown_to_edit_and_plays_the_same(simulate: Command) -> None:
+    status, shown, _ = simulate("crash", "--members", "3", "--partitions", "5", "--show")
+    assert status == 0
+    _, edited, _ = simulate("-", "--json", stdin=shown)
+    _, ready, _ = simulate("crash", "--members", "3", "--partitions", "5", "--json")
+    assert json.loads(edited) == json.loads(ready)
+
+
+def test_the_list_names_every_ready_scenario(simulate: Command) -> None:
+    _, lines, _ = simulate("--list", "--json")
+    names = [json.loads(line)["name"] for line in lines.splitlines()]
+    _, table, _ = simulate("--list")
+    assert names
+    assert all(name in table for name in names)
+
+
+def test_a_view_lag_comes_from_its_seed(simulate: Command) -> None:
+    lagging = ("crash", "--protocol", "zookeeper", "--view-lag-ms", "900", "--json", "--seed")
+    first, again, other = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
+    assert first == again
+    assert first != other

@@ -1,0 +1,144 @@
+"""What a broker starts from; that it starts is in the integration tests."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka import runtime
+from streaming.kafka.runtime import (
+    Runtime,
+    StorageNotFormatted,
+    free_ports,
+    new_uuid,
+    prepare,
+    server_properties,
+    write_properties,
+    write_storage,
+)
+
+
+class Tool:
+    """A ``java`` of a few lines of shell, that keeps what it was called with."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file, self._calls = folder / "java", folder / "calls"
+
+    def does(self, script: str) -> None:
+        self._file.write_text(f'#!/bin/sh\necho "$@" >> {self._calls}\n{script}\n')
+        self._file.chmod(0o755)
+
+    @property
+    def calls(self) -> list[str]:
+        return self._calls.read_text().splitlines() if self._calls.exists() else []
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
+    monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(runtime, "java", lambda: (tmp_path / "java", 17))
+    monkeypatch.setattr(runtime, "fetch", lambda *_, **__: [tmp_path / "kafka.jar", tmp_path / "other.jar"])
+    return Tool(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo out; echo first >&2; echo 'No space left' >&2; exit 5", "ended with 5: No space left"),
+        ("echo 'said on stdout'; exit 1", "ended with 1: said on stdout"),
+        ("exit 2", "ended with 2: no output"),
+    ],
+)
+def test_a_storage_tool_that_fails_is_told_with_its_last_words_and_asked_again(
+    tool: Tool, tmp_path: Path, script: str, words: str
+) -> None:
+    tool.does(script)
+    for tries in (1, 2):
+        with pytest.raises(StorageNotFormatted, match=re.escape(f"Kafka's storage tool {words}") + "$"):
+            prepare("9.9.9", progress=None)
+        assert len(tool.calls) == tries
+    assert "kafka.tools.StorageTool format -t" in tool.calls[0]
+    left = [path.name for path in (tmp_path / "cache" / "broker").iterdir()]
+    assert [name for name in left if not name.endswith(".lock")] == []
+
+
+#: Formats, or plays a broker that ends at once, without writing the classes.
+FORMATS = """
+case "$*" in
+  *StorageTool*)
+    for last; do :; done
+    dir=$(sed -n 's/^log.dirs=//p' "$last"); mkdir -p "$dir"
+    echo 'cluster.id=AAAAAAAAAAAAAAAAAAAAAQ' > "$dir/meta.properties"; echo kept > "$dir/log" ;;
+  *) exit 1 ;;
+esac
+"""
+
+
+def test_it_is_made_once_and_each_broker_gets_a_cluster_id_of_its_own(tool: Tool, tmp_path: Path) -> None:
+    tool.does(FORMATS)
+    told: list[str] = []
+    made = prepare("9.9.9", progress=told.append)
+    assert told == ["preparing the broker (once)", ""]
+    calls = tool.calls
+    assert prepare("9.9.9", progress=told.append) == made
+    assert tool.calls == calls
+    for name in ("a", "b"):
+        write_storage(made, tmp_path / name)
+        assert (tmp_path / name / "log").read_text() == "kept\n"
+    ids = {(tmp_path / name / "meta.properties").read_text() for name in ("a", "b")}
+    assert len(ids) == 2
+    assert all(re.fullmatch(r"cluster.id=[\w-]{22}\n", text) for text in ids)
+
+
+def test_the_command_uses_the_archived_classes_when_they_are_there(tool: Tool, tmp_path: Path) -> None:
+    made = Runtime((tmp_path / "a.jar", tmp_path / "b.jar"), tmp_path)
+    command = made.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
+    assert command[0] == str(tmp_path / "java")
+    assert command[-5:] == [
+        "-Xmx1g",
+        "-cp",
+        f"{tmp_path}/a.jar:{tmp_path}/b.jar",
+        "kafka.Kafka",
+        "server.properties",
+    ]
+    (tmp_path / "classes.jsa").touch()
+    archived = made.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
+    assert [word for word in archived if word not in command] == [
+        f"-XX:SharedArchiveFile={tmp_path}/classes.jsa",
+        "-Xlog:cds=off",
+        "-Xlog:cds+dynamic=off",
+    ]
+
+
+def test_ports_are_free_and_different() -> None:
+    ports = free_ports(3)
+    assert len(set(ports)) == 3
+    for port in ports:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+
+
+def test_an_id_is_one_that_kafka_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([b"\xfb" + b"\0" * 15, b"\0" * 16])  # "-wAA…" would be read as an option
+    monkeypatch.setattr(runtime.uuid, "uuid4", lambda: type("Uuid", (), {"bytes": next(drawn)}))
+    assert new_uuid() == "A" * 22
+
+
+def test_a_broker_alone_listens_on_this_machine_and_takes_what_it_is_told(tmp_path: Path) -> None:
+    found = server_properties(tmp_path, 1, 2, {"log.dirs": "x", "mine": "y"})
+    assert (found["listeners"], found["advertised.listeners"], found["controller.quorum.voters"]) == (
+        "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
+        "PLAINTEXT://127.0.0.1:1",
+        "1@127.0.0.1:2",
+    )
+    assert (found["log.dirs"], found["mine"]) == ("x", "y")
+
+
+def test_properties_are_this_users_alone_and_keep_their_backslashes(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    write_properties(file, {"a": "b\\c", "d": "e"})
+    assert file.read_text() == "a=b\\\\c\nd=e\n"
+    assert file.stat().st_mode & 0o777 == 0o600
