@@ -16,33 +16,36 @@ demo: packages java ## watch real rebalances on this machine (ARGS="--duration 6
 	@$(BIN)/rebalance-monitor demo $(ARGS)
 
 ##@ Work on it
-# Files side by side, each file in order: most of the time goes by in waiting for JVMs.
-PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+# Files side by side, each file in order; one more at a time than there are cores, as each waits for JVMs now and then.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=5 --dist=loadfile --no-loadscope-reorder
 
 test: packages jdk ## every test: unit, property, golden, oracle, integration, acceptance (ARGS="-k name")
-	@$(PYTEST) $(TIERS) $(ARGS)
+	@$(PYTEST) -m "not full" $(TIERS) $(ARGS)
 	@$(MAKE) --no-print-directory test-container ARGS="$(ARGS)"
 
 test-container: packages jdk ## what depends on the broker again, on the container KAFKA_IMAGE names
-	@KAFKA_UNDER_TEST=container $(PYTEST) $(TIERS) -m cluster $(ARGS) || [ $$? = 5 ]
+	@KAFKA_UNDER_TEST=container $(PYTEST) -m "cluster and not full" $(TIERS) $(ARGS) || [ $$? = 5 ]
 
 test-%: packages jdk ## one tier: make test-integration
-	@$(PYTEST) tests/$* $(ARGS)
+	@$(PYTEST) -m "not full" tests/$* $(ARGS)
 
 test-unit: packages ## the tiers without Java, in seconds
-	@$(PYTEST) $(wildcard tests/unit tests/property tests/golden) -m "not oracle and not broker and not spark and not container and not browser" $(ARGS)
+	@$(PYTEST) $(wildcard tests/unit tests/property tests/golden) -m "not full and not oracle and not broker and not spark and not container and not browser" $(ARGS)
 
-# The sizes that `make test` cuts down to a smoke: hours.
+# The sizes that `make test` cuts down to a smoke, and what it leaves out: hours.
 test-long: export STREAM_KILLS = 20
 test-long: export STREAM_EVENTS = 100000
 test-long: export STREAM_OUTAGE = 120
 test-long: export STREAM_BURST = 200000
-test-long: export STREAM_GROW = 1
 test-long: export PLAYS = 50
 test-long: export RECORDED_EVENTS = 100000
 test-long: export ORACLE_CASES = 20000
+test-long: export COLLECT_KILLS = 20
+test-long: export NATIVE = yes
+test-long: export JDK_JAVA_OPTIONS =
 test-long: packages jdk ## kills, outages, bursts, random groups and the oracle at full size: hours
-	@$(BIN)/pytest $(TIERS) -m long -o log_cli=true -o log_cli_level=INFO $(ARGS)
+	@$(BIN)/pytest $(TIERS) -m "long or full" -o log_cli=true -o log_cli_level=INFO $(ARGS)
 
 check: packages ## lint, format, types and layering, changing nothing
 	@$(BIN)/ruff check

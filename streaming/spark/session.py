@@ -75,7 +75,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
     local = options.master.startswith("local")
     # VFORK: Hadoop forks a `chmod` for each of a batch's files; by the JDK's helper one takes 1.6 ms, so 1.0.
     java_options = (
-        f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xshare:auto "
+        f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -Xshare:auto "
         "-Djdk.lang.Process.launchMechanism=VFORK"
     )
     return {

@@ -23,10 +23,10 @@ def as_sets(share: dict[str, list[int]]) -> set[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def performance(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict], Path]:
-    """One demo of a minute: its diffs, and the folder with the consumers' reports."""
+    """The story until both groups have had a crash: its diffs, and the folder with the consumers' reports."""
     folder = tmp_path_factory.mktemp("demo")
     answer = subprocess.run(
-        [sys.executable, "-m", "streaming", "demo", "--duration", "60", "--json", "--keep", str(folder)],
+        [sys.executable, "-m", "streaming", "demo", "--duration", "40", "--json", "--keep", str(folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -83,12 +83,12 @@ def test_the_consumers_own_callbacks_say_the_same_at_every_generation(performanc
             if reported is not None:
                 assert as_sets(member["kept"]) | as_sets(member["assigned"]) == reported, diff
                 compared += 1
-    assert compared >= 20
+    assert compared >= 12
     missing = held.keys() - {(m, d["generation"]) for d in diffs for m in d["members"]}
     assert not missing, "a generation that a consumer lived through has no diff"
 
 
-@pytest.mark.parametrize("seconds", [2, 12])
+@pytest.mark.parametrize("seconds", [pytest.param(2, marks=pytest.mark.full), 12])
 def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
     marker = f"demo-{os.getpid()}-{seconds}"
     demo = subprocess.Popen(

@@ -22,7 +22,7 @@ from kafka.partitioner.default import murmur2
 from tests.support.command import run
 from tests.support.kafka import Kafka, unique
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 PARTITIONS = {"membership": 5, "diffs": 3, "assignments": 4, "membership-dlt": 2}
 HEADERS = ["ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type"]

@@ -67,6 +67,11 @@ def owned_by(view: GroupObserved, client_id: str | None) -> Share | None:
     return None
 
 
+def consecutive(views: list[GroupObserved]) -> list[int]:
+    """The generations of the views that have one, in order."""
+    return [view.generation for view in views if view.generation is not None]
+
+
 @contextmanager
 def written_topic(servers: str) -> Iterator[str]:
     """A topic of six partitions that somebody writes to, so that members commit."""

@@ -87,6 +87,7 @@ def compose_project() -> Iterator[Compose]:
         "BASE_IMAGE": image_or_skip(os.environ.get("BASE_IMAGE", BASE_IMAGE)),
         "KAFKA_IMAGE": image_or_skip(os.environ.get("KAFKA_IMAGE", DEFAULT_IMAGE)),
         "MONITOR_TAG": "test",
+        "NATIVE": os.environ.get("NATIVE", ""),  # Rust and its packages are most of the build
         "KAFKA_PORT": str(kafka),
         "SERVE_PORT": str(serve),
         "DOCKER_BUILDKIT": os.environ.get(

@@ -19,6 +19,12 @@ from tests.support.wait import eventually
 
 #: ``{topic: ascending partitions}``, topics without any left out.
 Share = dict[str, list[int]]
+_PROPERTIES = ("auto.commit.interval.ms=200", "topic.metadata.refresh.interval.ms=1000")
+_CLASSIC: dict[str, Any] = {"properties": (*_PROPERTIES, "heartbeat.interval.ms=200")}
+#: Options of members that commit and notice changes quickly.
+EAGER = _CLASSIC | {"protocol": "eager"}
+COOPERATIVE = _CLASSIC | {"protocol": "cooperative"}
+CONSUMER: dict[str, Any] = {"properties": _PROPERTIES, "protocol": "consumer"}
 _SOURCES = (Path(__file__).parent / "java/Puppets.java", JAVA / "common/Json.java")
 
 
@@ -90,6 +96,13 @@ class Member:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def spread(members: list[Member], partitions: int) -> bool:
+    """Whether the members own all partitions, each some."""
+    shares = [member.owned for member in members]
+    given = [(topic, p) for share in shares for topic, numbers in share.items() for p in numbers]
+    return all(shares) and len(set(given)) == len(given) == partitions
 
 
 class JavaMembers:

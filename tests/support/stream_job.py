@@ -14,7 +14,6 @@ from typing import IO, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from assignors.partitioner import partition_for_key
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.envelope import Sinks
 from streaming.settings.config import Settings, TopicSettings
@@ -53,15 +52,6 @@ class Job:
             (key, value, headers, partition)
             for partition, rows in enumerate(log)
             for key, value, headers in rows
-        )
-
-    def copy_membership(self, other: Job) -> None:
-        """The other job's membership topic, record by record, into ours."""
-        count = self.settings.topics.partitions
-        self._write(
-            (key, value, list(headers), 0 if key is None else partition_for_key(key, count))
-            for key, rows in other.rows(other.settings.topics.membership).items()
-            for value, headers in rows
         )
 
     def _write(self, rows: Iterable[tuple[bytes | None, bytes | None, Any, int]]) -> None:

@@ -1,4 +1,7 @@
-"""The compose project from images built here: it comes up, a diff reaches the feed, `down -v` leaves nothing."""
+"""The compose project from images built here: it comes up, a diff reaches the feed, `down -v` leaves nothing.
+
+``make test-long`` builds them with the native rounds (``NATIVE=yes``).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pytest
 from tests.support.compose import Compose, compose_project
 from tests.support.kafka import eventually
 
-pytestmark = [pytest.mark.container, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from streaming.wire.dead_letters import dead_letter_headers
 from tests.support.kafka import Kafka, unique
 from tests.support.stream_job import Job
 
-pytestmark = [pytest.mark.broker, pytest.mark.cluster]
+pytestmark = pytest.mark.broker
 
 
 def command(settings: Settings, *arguments: str) -> Sequence[str]:

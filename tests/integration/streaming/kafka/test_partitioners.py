@@ -14,7 +14,7 @@ from assignors.partitioner import partition_for_key
 from streaming.kafka.partitioners import JavaPartitionedProducer, JavaPartitioner
 from tests.support.kafka import Kafka, eventually, unique
 
-pytestmark = [pytest.mark.broker, pytest.mark.cluster]
+pytestmark = pytest.mark.broker
 
 PARTITIONS = 7
 KEYS = [b"", *(b"key-%d" % number for number in range(50))]

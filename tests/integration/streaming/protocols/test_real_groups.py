@@ -1,6 +1,6 @@
 """Random scenarios with real clients on a real broker: the machines go through the same rounds with the same sets.
 
-Six in the suite; ``PLAYS=50`` for the full comparison, ``PLAYS_FROM=1000`` for other seeds.
+Four in the suite; ``PLAYS=50`` for the full comparison, ``PLAYS_FROM=1000`` for other seeds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support.play_cases import KINDS, case
 from tests.support.real_groups import Play
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.long]
-_DEFAULT = 6
+_DEFAULT = 4
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.support.histories import Group
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.serving import Follower, Publisher, Serve
 
-pytestmark = [pytest.mark.broker, pytest.mark.cluster]
+pytestmark = pytest.mark.broker
 
 KILLS = int(os.environ.get("SERVE_KILLS", "4"))
 

@@ -12,7 +12,7 @@ from tests.support.histories import Topic, as_topic, membership_log
 from tests.support.kafka import Kafka, eventually
 from tests.support.stream_job import Job, compacted, expected
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 def poisoned(log: Topic) -> Topic:
@@ -24,10 +24,13 @@ def poisoned(log: Topic) -> Topic:
     return log
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     "options",
-    [["--max-offsets-per-trigger", "1"], ["--max-offsets-per-trigger", "16", "--batch-seconds", "0.001"]],
-    ids=["one event a batch", "fewer and fewer"],
+    [
+        pytest.param(["--max-offsets-per-trigger", "1"], id="one event a batch", marks=pytest.mark.full),
+        pytest.param(["--max-offsets-per-trigger", "16", "--batch-seconds", "0.001"], id="fewer and fewer"),
+    ],
 )
 def test_the_same_log_gives_the_same_bytes_in_any_batches(
     broker: Kafka, tmp_path: Path, options: list[str]
@@ -55,7 +58,7 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(
     assert place == (topics.membership.encode(), b"3", last)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGINT])
 def test_a_signal_ends_it_quietly(broker: Kafka, tmp_path: Path, number: int) -> None:
     job = Job(broker, tmp_path)
     job.feed(as_topic(membership_log(50, 9), 4))

@@ -16,7 +16,8 @@ from tests.support.histories import Topic, as_topic, membership_log
 from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
 from tests.support.stream_job import Job, expected, once
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+#: ``tests/acceptance/test_faults.py`` deletes a topic under a running job in `make test`.
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
 #: Within so long whoever runs the job reads what is wrong.
 TOLD_SECONDS = 15.0

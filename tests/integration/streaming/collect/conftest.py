@@ -1,0 +1,16 @@
+"""What the collector's tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.collecting import written_topic
+from tests.support.kafka import Kafka
+
+
+@pytest.fixture
+def topic(broker: Kafka) -> Iterator[str]:
+    with written_topic(broker.bootstrap_servers) as name:
+        yield name

@@ -1,0 +1,122 @@
+"""Why members came and went, from what a real coordinator logs and from commits."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.broker import EmbeddedBroker
+from tests.support.collecting import Collecting, written_topic
+from tests.support.histories import diffs, play
+from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
+
+pytestmark = [pytest.mark.broker, pytest.mark.cluster]
+
+
+def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: str, tmp_path: Path) -> None:
+    servers = broker.bootstrap_servers
+    classic, modern = unique("classic"), unique("consumer")
+    with ExitStack() as stack:
+        for group, config in ((classic, COOPERATIVE | {"session_timeout_ms": 1500}), (modern, CONSUMER)):
+            stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
+            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
+            # One by one: the coordinator logs no reason for who joins while a rebalance is on its way.
+            leave = Member(servers, group, "leave", [topic], **config)
+            eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
+            crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
+            eventually(lambda: crash.owned)  # noqa: B023 - called at once
+            threading.Event().wait(0.5)  # some commits of its own
+            leave.close()
+            threading.Event().wait(0.5)
+            crash.crash()
+            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
+        (tmp_path / "server.log").write_text(broker.log_text())
+        pattern = f"{classic}|{modern}"
+        logged = stack.enter_context(
+            Collecting(servers, pattern, "--coordinator-log", str(tmp_path / "server.log"))
+        )
+        inferred = stack.enter_context(Collecting(servers, pattern))
+        for collecting in (logged, inferred):
+            for group in (classic, modern):
+                eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
+
+    def causes(collecting: Collecting, group: str) -> dict[str, set[str | None]]:
+        """Client id → the kinds of evidence that name it."""
+        clients: dict[str, str] = {}
+        found: dict[str, set[str | None]] = {}
+        for view in collecting.views(group):
+            clients |= {member.member_id: member.client_id or "" for member in view.members}
+            for item in view.evidence:
+                for member_id in item.member_ids:
+                    found.setdefault(clients[member_id], set()).add(item.kind)
+        return found
+
+    for group in (classic, modern):
+        told = causes(logged, group)
+        assert {"member.joined", "member.left"} <= told["leave"]
+        assert {"member.joined", "member.fenced"} <= told["crash"]
+        assert "member.fenced" not in told["leave"]
+    assert causes(inferred, classic) == {"leave": {"member.left"}, "crash": {"member.fenced"}}
+    # Sessions may be set down to 1 s on this broker, heartbeats 15 s apart: commits prove nothing.
+    assert causes(inferred, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
+
+
+def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(
+    broker: Kafka, topic: str, tmp_path: Path
+) -> None:
+    group, servers, log = unique("group"), broker.bootstrap_servers, tmp_path / "server.log"
+    with Member(servers, group, "a", [topic], **CONSUMER) as a:
+        eventually(lambda: spread([a], 6))
+        with Member(servers, group, "b", [topic], **CONSUMER) as b:
+            eventually(lambda: spread([a, b], 6))
+            final = {one.name: one.owned for one in (a, b)}
+            log.write_text(broker.log_text())
+            with Collecting(servers, group, "--coordinator-log", str(log)) as collecting:
+                eventually(lambda: collecting.members(group) == final)
+                assert collecting.stop() == 0
+
+    views = collecting.views(group)
+    epoch = views[-1].group_epoch
+    steps = [view for view in views if view.group_epoch == epoch]
+    assert all([item.kind for item in step.evidence] == ["member.joined"] for step in steps)
+    rounds = [diff for diff in diffs(play(collecting.events(group))[1]) if diff.group_epoch == epoch]
+    [b_id] = [member.member_id for member in views[-1].members if member.client_id == "b"]
+    assert [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in rounds] == [
+        (number, "member.joined", [b_id]) for number in (1, 2, 3)
+    ]
+
+
+def test_a_leave_under_kip_848_is_proven_where_the_brokers_bound_sessions() -> None:
+    group = unique("group")
+    # No session can be set to less than 3 s, no heartbeats to more than 500 ms apart.
+    bounds = {
+        "group.consumer.min.session.timeout.ms": "3000",
+        "group.consumer.max.heartbeat.interval.ms": "500",
+    }
+    with ExitStack() as stack:
+        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | bounds)).bootstrap_servers
+        topic = stack.enter_context(written_topic(servers))
+        collecting = stack.enter_context(Collecting(servers, group))
+        stay = stack.enter_context(Member(servers, group, "stay", [topic], **CONSUMER))
+        eventually(lambda: spread([stay], 6))
+        leave = Member(servers, group, "leave", [topic], **CONSUMER)
+        eventually(lambda: spread([stay, leave], 6))
+        eventually(lambda: len(collecting.members(group) or ()) == 2)
+        threading.Event().wait(1)  # some commits of its own
+        leave.close()
+        eventually(lambda: spread([stay], 6))
+        crash = Member(servers, group, "crash", [topic], **CONSUMER)
+        eventually(lambda: spread([stay, crash], 6))
+        threading.Event().wait(1)
+        crash.crash()
+        eventually(lambda: spread([stay], 6))
+        eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])
+        assert collecting.stop() == 0
+        ends = [item for view in collecting.views(group) for item in view.evidence]
+
+    assert [item.kind for item in ends] == ["member.left", "group.observed"]
+    assert "can't have run out within 2500 ms" in ends[0].reason

@@ -1,0 +1,121 @@
+"""What a collector can't use or write costs that record alone, and is told with its reason."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from assignors.java import string_hash
+from streaming.kafka.broker import EmbeddedBroker
+from tests.support.collecting import Collecting, consecutive, written_topic
+from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.members import EAGER, Member, spread
+from tests.support.offsets_topic import assignment, group_key, subscription
+from tests.support.raw_leader import RawLeader
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() -> None:
+    group = unique("group")
+    key, value = b"\x00\x02\x00\x03bad", b"\x00\x03\x00\x08consumer\x00\x00"
+    with ExitStack() as stack:
+        # A broker of its own: what the coordinator did not write itself stops it from using that partition.
+        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES)).bootstrap_servers
+        topic = stack.enter_context(written_topic(servers))
+        collecting = stack.enter_context(Collecting(servers, f"{group}|bad"))
+        own = collecting.settings.topics.prefix + collecting.settings.collect.group_id
+        # GroupCoordinatorService.partitionFor: Utils.abs, not a mask.
+        used = {abs(string_hash(name)) % 4 for name in (group, own)}
+        unused = next(number for number in range(4) if number not in used)
+        a = stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
+        eventually(lambda: spread([a], 6) and collecting.members(group))
+        # Only under this name does a broker let a client write to an internal topic.
+        producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
+        for one in (b"\x00\x02\x00\x05other", key):  # the other group is not asked for
+            producer.produce("__consumer_offsets", key=one, value=value, partition=unused)
+        assert producer.flush(10) == 0
+        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))
+        b = stack.enter_context(Member(servers, group, "b", [topic], **EAGER))
+        eventually(lambda: spread([a, b], 6))
+        eventually(lambda: len(collecting.members(group) or ()) == 2)
+        assert collecting.stop() == 0
+
+    headers = dict(letter.headers())
+    assert (letter.key(), letter.value()) == (key, value)
+    assert headers["dlt_exception"] == b"MalformedRecord"
+    assert headers["dlt_message"].startswith(b"GroupMetadataValue.generation: the value ends after 14 bytes")
+    assert headers["dlt_topic"] == b"__consumer_offsets"
+    assert int(headers["dlt_partition"]) == unused
+
+
+#: What was seen: a leader that sends null in place of partitions.
+NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
+
+
+def test_what_a_leader_sends_costs_its_own_record_alone_also_after_a_restart(
+    broker: Kafka, topic: str
+) -> None:
+    servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
+    with (
+        RawLeader(servers, bad) as leader,
+        Collecting(servers, f"{bad}|{good}") as collecting,
+        Collecting(servers, ".*", "--exclude-group", f"{bad}|(?!{good}).*") as excluding,
+    ):
+        dead = collecting.settings.topics.dead_letters
+        with Member(servers, good, "a", [topic], **EAGER) as a:
+            assert leader.generation(subscription([topic]), NULL_PARTITIONS) == 1
+            [letter] = eventually(lambda: collecting.read(dead))
+            eventually(lambda: spread([a], 6) and collecting.members(good))
+            assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
+            eventually(lambda: consecutive(collecting.views(bad)) == [2])
+            for one in (collecting, excluding):
+                eventually(lambda: one.members(good) == {"a": a.owned})  # noqa: B023 - called at once
+                assert one.stop() == 0
+                one.start()
+            assert leader.generation(subscription([topic]), b"\xff\xff") == 3
+            assert leader.generation(subscription([topic]), assignment({topic: [2]})) == 4
+            eventually(lambda: consecutive(collecting.views(bad)) == [2, 4])
+            leader.leave()
+        for one in (collecting, excluding):
+            eventually(lambda: one.members(good) == {})  # noqa: B023 - called at once
+            assert one.stop() == 0
+
+    reasons = [dict(message.headers())["dlt_message"] for message in collecting.read(dead)]
+    assert [reason.partition(b": ")[2] for reason in reasons] == [
+        b"assignedPartitions.partitions: null",
+        b"version: -1 is below 0",
+    ]
+    assert letter.key() == group_key(bad)
+    assert NULL_PARTITIONS in letter.value()
+    assert excluding.read(excluding.settings.topics.dead_letters) == []
+    assert {event.data.group_id for event in excluding.events()} == {good}
+
+
+def test_a_view_that_is_longer_than_its_topic_takes_is_a_dead_letter(broker: Kafka) -> None:
+    servers, group = broker.bootstrap_servers, unique("group")
+    with RawLeader(servers, group, 60_000) as leader, Collecting(servers, group) as collecting:
+        membership = collecting.settings.topics.membership
+        assert leader.generation(b"", assignment({"t": [0]})) == 1
+        eventually(lambda: consecutive(collecting.views(group)) == [1])
+        # Smaller while the collector runs: it asks again when the topic refuses.
+        limit = ConfigEntry("max.message.bytes", "20000", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, membership, incremental_configs=[limit])
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.incremental_alter_configs([resource])[resource].result()
+        # Noise, as lz4 would make less of what is regular.
+        noise = random.Random(7).sample(range(2**31), 20_000)
+        assert leader.generation(b"", assignment({"t": noise})) == 2
+        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters), timeout=60)
+        assert leader.generation(b"", assignment({"t": [1]})) == 3
+        eventually(lambda: consecutive(collecting.views(group)) == [1, 3])
+        assert collecting.stop() == 0
+
+    headers = dict(letter.headers())
+    assert headers["dlt_exception"] == b"RecordTooLarge"
+    assert headers["dlt_message"].endswith(f"max.message.bytes of {membership} is 20000".encode())
+    assert letter.key() == group_key(group)

@@ -1,0 +1,105 @@
+"""A collector that is killed, replaced, or left without its broker."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import ExitStack
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.wire.events import GroupObserved, PartitionsChanged
+from tests.support.collecting import Collecting, consecutive, written_topic
+from tests.support.command import Running
+from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, spread
+
+pytestmark = pytest.mark.broker
+
+KILLS = int(os.environ.get("COLLECT_KILLS", "2"))
+
+
+@pytest.mark.long
+def test_killed_again_and_again_it_publishes_what_an_undisturbed_one_does(broker: Kafka, topic: str) -> None:
+    servers, groups = broker.bootstrap_servers, [unique("classic"), unique("consumer")]
+    done = threading.Event()
+
+    def churn(group: str, config: dict[str, Any]) -> None:
+        with Member(servers, group, "stay", [topic], **config) as stay:
+            for _ in range(2 * KILLS):
+                with Member(servers, group, "visitor", [topic], **config) as visitor:
+                    eventually(lambda: spread([stay, visitor], 6))
+                eventually(lambda: spread([stay], 6))
+
+    churning = [
+        threading.Thread(target=churn, args=pair)
+        for pair in zip(groups, (COOPERATIVE, CONSUMER), strict=True)
+    ]
+    pattern = "|".join(groups)
+    with Collecting(servers, pattern) as collecting:
+        for thread in churning:
+            thread.start()
+        for seconds in islice(cycle((2.9, 0.7, 4.0, 3.5, 4.2, 3.6)), KILLS):
+            done.wait(seconds)  # the moment of the kill is meant to be any
+            collecting.kill()
+            collecting.start()
+        for thread in churning:
+            thread.join()
+        with Collecting(servers, pattern) as undisturbed:
+            for group in groups:
+                eventually(lambda: undisturbed.members(group) == {})  # noqa: B023 - called at once
+                eventually(lambda: collecting.members(group) == {})  # noqa: B023 - called at once
+            assert undisturbed.stop() == 0
+        assert collecting.stop() == 0
+
+    for group in groups:
+        wanted = [event for event in undisturbed.events(group) if isinstance(event.data, GroupObserved)]
+        assert [
+            event for event in collecting.events(group) if isinstance(event.data, GroupObserved)
+        ] == wanted
+        assert len(wanted) > 4 * KILLS
+    told = [event.data for event in collecting.events() if isinstance(event.data, PartitionsChanged)]
+    assert sorted(data.group_id for data in told) == sorted(groups)
+    contents: dict[bytes, set[bytes]] = {}
+    for message in collecting.read(isolation="read_uncommitted"):
+        contents.setdefault(dict(message.headers())["ce_id"], set()).add(message.value())
+    assert {ce_id: len(values) for ce_id, values in contents.items() if len(values) > 1} == {}
+
+
+def test_a_second_collector_takes_over_and_the_first_ends(broker: Kafka, topic: str, tmp_path: Path) -> None:
+    group, servers = unique("group"), broker.bootstrap_servers
+    with Collecting(servers, group) as first, Member(servers, group, "a", [topic], **EAGER) as a:
+        eventually(lambda: spread([a], 6) and first.views(group))
+        with Running(log=tmp_path / "second.log") as second:
+            second.command = first.command
+            second.start()
+            eventually(lambda: "following" in second.said())
+            with Member(servers, group, "b", [topic], **EAGER):
+                eventually(lambda: len(first.members(group) or ()) == 2)
+                assert first.ended() == 3
+            assert second.stop() == 0
+
+
+def test_it_waits_for_a_broker_that_restarts_and_for_one_that_crashes() -> None:
+    group = unique("group")
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker(properties=PROPERTIES))
+        servers = broker.bootstrap_servers
+        topic = stack.enter_context(written_topic(servers))
+        collecting = stack.enter_context(Collecting(servers, group))
+        stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
+        eventually(lambda: collecting.members(group))
+        broker.restart()
+        with Member(servers, group, "b", [topic], **EAGER):
+            eventually(lambda: len(collecting.members(group) or ()) == 2, timeout=60)
+            broker.kill()
+            broker.start()
+        eventually(lambda: len(collecting.members(group) or ()) == 1, timeout=60)
+        generations = consecutive(collecting.views(group))
+        assert collecting.stop() == 0
+
+    assert generations == sorted(set(generations))

@@ -1,0 +1,116 @@
+"""A checkpoint is shown without a cluster; an older release refuses it; a damaged file is named with what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import run
+from tests.support.histories import as_topic, membership_log
+from tests.support.kafka import Kafka
+from tests.support.stream_job import Job, compacted
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def garble(file: Path) -> None:
+    file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
+
+
+@pytest.fixture(scope="module")
+def done(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A job that has processed some events and has more to read; started in its folder, with relative paths."""
+    job = Job(broker, tmp_path_factory.mktemp("job"))
+    log = as_topic(membership_log(200, 11, seed=3), 4)
+    job.feed([rows[:30] for rows in log])
+    ended = subprocess.run(
+        job.command("--available-now", "--buckets", "4", "--checkpoint", "checkpoint"),
+        cwd=job.folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
+    job.feed([rows[30:] for rows in log])
+    return job
+
+
+def of(job: Job, folder: Path) -> Path:
+    """A copy of the job's checkpoint, which the job uses from now on."""
+    job.checkpoint = Path(shutil.copytree(job.folder / "checkpoint", folder / "checkpoint"))
+    return job.checkpoint
+
+
+def told(status: int, errors: str, checkpoint: Path, file: Path) -> None:
+    assert (status, errors.count("\n")) == (3, 1), errors
+    assert errors.startswith(f"error: --checkpoint {checkpoint}: {file} is damaged. Restore the folder"), (
+        errors
+    )
+
+
+def shown(checkpoint: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """What ``inspect-state`` says of it."""
+    return run("stream", "inspect-state", "--checkpoint", str(checkpoint), *options, timeout=120)
+
+
+def test_nothing_is_left_where_the_command_was_started(done: Job) -> None:
+    assert [one.name for one in done.folder.iterdir()] == ["checkpoint"]
+
+
+def test_it_is_shown_as_the_latest_assignments_say(done: Job) -> None:
+    told = shown(done.folder / "checkpoint", "--json")
+    assert (told.returncode, told.stderr) == (0, "")
+    found = {one["groupId"]: one for one in map(json.loads, told.stdout.splitlines())}
+    latest = compacted(done.rows(done.settings.topics.assignments))
+    held = {
+        key.decode(): json.loads(rows[0][0])["members"]
+        for key, rows in latest.items()
+        if key is not None and rows[0][0] is not None
+    }
+    state = {
+        name: {member["memberId"]: member["owned"] for member in one["state"]["members"]}
+        for name, one in found.items()
+        if one["state"]["members"]
+    }
+    assert state == {name: members for name, members in held.items() if members} != {}
+    assert all(one["bytes"] > 0 for one in found.values())
+
+
+#: Makes every Python process of a command an older release, which knows no blob of version 1.
+OLDER = "import streaming.monitor.blob\nstreaming.monitor.blob.VERSION = 0\n"
+
+
+def test_an_older_release_refuses_it(done: Job, tmp_path: Path) -> None:
+    of(done, tmp_path)
+    (tmp_path / "sitecustomize.py").write_text(OLDER)
+    refused = done.start("--available-now", "--buckets", "4", path=tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1), refused.stderr
+    assert (
+        "state: version 1, this release reads up to 0; run the release that wrote the checkpoint"
+        in refused.stderr
+    )
+
+
+@pytest.mark.parametrize("damage", [cut, pytest.param(garble, marks=pytest.mark.full)])
+def test_a_damaged_delta_of_the_state_is_named(
+    done: Job, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    checkpoint = of(done, tmp_path)
+    delta = checkpoint / "state/0/1/1.delta"
+    damage(delta)
+    ended = done.start("--available-now", "--buckets", "4")
+    told(ended.returncode, ended.stderr, checkpoint, delta)
+    offline = shown(checkpoint)
+    told(offline.returncode, offline.stderr, checkpoint, delta)
