@@ -36,13 +36,14 @@ from streaming.kafka.topics import ensure_topics
 from streaming.monitor.asking import native
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Record, Sinks
+from streaming.monitor.envelope import Sinks
 from streaming.settings.config import KafkaSettings, Settings, TopicSettings
 from streaming.spark import plan
 from streaming.spark.query import PRODUCE
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec
+from streaming.wire.codec import Record
 from streaming.wire.events import Event
 
 PARTITIONS = 4

@@ -20,17 +20,19 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "design" / "architecture.md"
+#: Entered wherever bytes are read or made; in the table it stands where an event passes it first.
+CODEC = "streaming.wire.codec"
 #: Where an event is on its way, in order. `derived` computes what `observed` reads.
 STATIONS = (
     "streaming.monitor.bucket",
-    "streaming.monitor.envelope",
-    "streaming.wire.codec",
+    CODEC,
     "streaming.monitor.group",
     "streaming.monitor.derived",
     "streaming.monitor.asking",
     "assignors.classic.range",
     "streaming.monitor.rounds",
     "streaming.monitor.rendering",
+    "streaming.monitor.envelope",
 )
 
 
@@ -68,22 +70,31 @@ def picture() -> str:
 
 
 def walked() -> list[str]:
-    """The modules that a joining member's record enters in the stream, in order of the first time."""
-    from streaming.monitor import asking
+    """The stations that a joining member's record goes through until its diff may be written, in order.
+
+    One that calls others on the way is entered once; one that is gone back to stands in the list again.
+    """
+    from streaming.monitor import asking, envelope
     from streaming.monitor.blob import Bucket
     from streaming.monitor.bucket import process
-    from streaming.monitor.envelope import Record, Sinks
-    from streaming.wire.codec import encode_event
+    from streaming.monitor.envelope import Sinks
+    from streaming.wire.codec import Record, encode_event
     from streaming.wire.events import Event, MemberJoined
 
     data = MemberJoined(group_id="g", timestamp=1, member_id="c1", topics=["t"])
     record = Record.of(0, 0, *encode_event(Event("s", "1", data)))
     sinks = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 1) | {"dlt": 1})
-    entered: dict[str, None] = {}
+    entered: list[str] = []
+
+    def module(frame: FrameType | None) -> str:
+        return "" if frame is None else frame.f_globals.get("__name__", "")
 
     def enter(frame: FrameType, kind: str, _: Any) -> None:
-        if kind == "call":
-            entered.setdefault(frame.f_globals.get("__name__", ""))
+        station = module(frame)
+        if kind == "call" and station in STATIONS and station not in (module(frame.f_back), *entered[-1:]):
+            entered.append(station)
+        elif kind == "return" and frame.f_code is envelope.written.__code__:
+            sys.setprofile(None)
 
     with mock.patch.object(asking, "play", None):
         sys.setprofile(enter)
@@ -91,14 +102,15 @@ def walked() -> list[str]:
             process(Bucket(), [record], 0, sinks)
         finally:
             sys.setprofile(None)
-    return list(entered)
+    return entered
 
 
 def walk() -> str:
     """The stations, each with the first sentence of what it says of itself."""
-    order = [module for module in walked() if module in STATIONS]
+    way = walked()
+    order = [station for number, station in enumerate(way) if station != CODEC or CODEC not in way[:number]]
     if order != list(STATIONS):
-        sys.exit(f"a record's way is {' → '.join(order)}: not that of STATIONS")
+        sys.exit(f"a record's way is {' → '.join(way)}: not that of STATIONS")
     return "\n".join(_stations())
 
 

@@ -14,9 +14,10 @@ from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import DIFF_TYPE, Record, Sinks
+from streaming.monitor.envelope import DIFF_TYPE, Sinks
 from streaming.settings.config import Settings
 from streaming.wire import codec
+from streaming.wire.codec import Record
 from streaming.wire.events import Diff
 
 

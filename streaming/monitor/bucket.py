@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 from streaming.monitor import envelope, liveness
 from streaming.monitor.blob import Bucket
-from streaming.monitor.envelope import Record, Sinks, Write
+from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput
+from streaming.wire.codec import Record, read, read_heartbeat
 from streaming.wire.events import AssignmentAcknowledged, Event, MemberHeartbeat
 
 
@@ -33,11 +34,11 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     latest: dict[str, AssignmentOutput] = {}
     for record in records:
         try:
-            beat = envelope.heartbeat(record)
+            beat = read_heartbeat(record)
             if beat is not None:
                 _hear(bucket, beat, now_ms)
             else:
-                writes += _apply(bucket, envelope.read(record), now_ms, sinks, latest)
+                writes += _apply(bucket, read(record), now_ms, sinks, latest)
         except Exception as error:  # noqa: BLE001 - poison never stops the job: it is in the dead letter whole
             writes.append(envelope.dead_letter(record, error, sinks))
     # A compacted topic keeps the last record of a key: what a batch overwrites itself need not be written.

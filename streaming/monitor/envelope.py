@@ -1,4 +1,4 @@
-"""Bytes into events, and what events give into records to write: dead letters and size limits included."""
+"""Records to write: what an event gave, with its topic, partition and headers and within the size limits."""
 
 from __future__ import annotations
 
@@ -11,56 +11,18 @@ from assignors.partitioner import partition_for_key
 from streaming.monitor import liveness
 from streaming.monitor.rendering import DiffOutput, Output
 from streaming.wire import codec
+from streaming.wire.codec import Record, RecordHeaders
 from streaming.wire.dead_letters import dead_letter_headers, fit
-from streaming.wire.events import Event, MemberHeartbeat
+from streaming.wire.events import Event
 
 #: ``ce_source`` of everything the stream writes from events.
 SOURCE = "rebalance-monitor/stream"
 DIFF_TYPE = "rebalance.diff"
 ASSIGNMENT_TYPE = "rebalance.assignment"
-_HEARTBEAT = b"member.heartbeat"
 #: A worker sees the same groups again and again.
 _partition_for_key = lru_cache(maxsize=1 << 14)(partition_for_key)
 #: More than a record of ours takes beside its key and value, bytes.
 _HEADROOM = 1024
-
-RecordHeaders = Sequence[tuple[str, bytes | None]]
-
-
-class Record(NamedTuple):
-    """A record of the membership topic. ``type``, ``id``, ``source`` and ``time`` are the ``ce_*`` headers' bytes.
-
-    ``headers`` None: those that our codec writes and no others.
-    """
-
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    type: bytes | None
-    id: bytes | None
-    source: bytes | None
-    time: bytes | None
-    headers: RecordHeaders | None
-
-    @classmethod
-    def of(
-        cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders
-    ) -> Record:
-        """A record with all its headers; of several of one name the last counts."""
-        ce = dict(headers)
-        attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))
-        return cls(partition, offset, key, value, *attributes, headers)
-
-    @property
-    def all_headers(self) -> RecordHeaders:
-        """The headers as they were."""
-        if self.headers is not None:
-            return self.headers
-        attributes = (self.type, self.id, self.source, self.time)
-        return list(
-            zip(codec.HEADER_NAMES, (codec.SPEC_VERSION, *attributes, codec.CONTENT_TYPE), strict=True)
-        )
 
 
 class Write(NamedTuple):
@@ -90,22 +52,6 @@ class Sinks(NamedTuple):
     def limit(self, topic: str) -> int:
         """The longest record of a topic, bytes."""
         return self.max_bytes.get(topic, codec.MAX_RECORD_BYTES)
-
-
-def read(record: Record) -> Event:
-    """The event of a record.
-
-    Raises:
-        BadInput: there is none, see :func:`streaming.wire.codec.decode_event`.
-    """
-    return codec.decode_event(record.key, record.value, _attributes(record))
-
-
-def heartbeat(record: Record) -> MemberHeartbeat | None:
-    """The data of a heartbeat, as nine of ten records are; None when :func:`read` has something to say of it."""
-    if record.type != _HEARTBEAT or not record.id or not record.source:
-        return None
-    return codec.decode_heartbeat(record.key, record.value)
 
 
 def write(event: Event, output: Output, sinks: Sinks) -> Write:
@@ -148,17 +94,6 @@ def _refuse_too_large(writes: Sequence[Write], sinks: Sinks) -> None:
                 f"group {(one.key or b'').decode()[:100]!r}: {(dict(one.headers)['ce_type'] or b'').decode()} "
                 f"would have {size} bytes, max.message.bytes of {sinks.diffs} and {sinks.assignments} is {limit}"
             )
-
-
-def _attributes(record: Record) -> dict[str, str]:
-    found = {}
-    for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
-        if value is not None:
-            try:
-                found[name] = value.decode()
-            except UnicodeDecodeError as error:
-                raise codec.MalformedEvent(f"header ce_{name}: not UTF-8") from error
-    return found
 
 
 def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:

@@ -1,6 +1,6 @@
 """The stateful function of the query: one bucket of groups, its rows of one batch, its state.
 
-Runs in Spark's Python workers. Columns become :class:`~streaming.monitor.envelope.Record`, ``process`` and
+Runs in Spark's Python workers. Columns become :class:`~streaming.wire.codec.Record`, ``process`` and
 ``expire`` do the work, and what they give becomes rows again. No clock is read: the batch has one time, kept in
 Spark's offset log and so the same when the batch is run again.
 """
@@ -19,9 +19,10 @@ from pyarrow import compute
 
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
-from streaming.monitor.envelope import Record, Sinks, Write
+from streaming.monitor.envelope import Sinks, Write
 from streaming.spark.progress import Told
 from streaming.wire import codec
+from streaming.wire.codec import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,10 +6,10 @@ Times are RFC 3339 in UTC and come from the data, never from a clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,8 @@ from streaming.wire.events import EVENT_TYPES, Event, EventData, MemberHeartbeat
 
 #: ``[(name, value)]`` as Kafka clients take and give them.
 Headers = list[tuple[str, bytes]]
+#: The same of a record that anybody may have written.
+RecordHeaders = Sequence[tuple[str, bytes | None]]
 
 SPEC_VERSION = b"1.0"
 CONTENT_TYPE = b"application/json"
@@ -25,6 +27,7 @@ CONTENT_TYPE = b"application/json"
 HEADER_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type")
 #: The longest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor makes.
 MAX_RECORD_BYTES = 10 * 2**20
+_HEARTBEAT = b"member.heartbeat"
 
 _encoder = msgspec.json.Encoder()
 _heartbeats = msgspec.json.Decoder(MemberHeartbeat)
@@ -44,6 +47,40 @@ class RecordTooLarge(BadInput):
 
 class MissingKey(BadInput):
     """The record has no key: its group id is not known before its value is trusted."""
+
+
+class Record(NamedTuple):
+    """A record of the membership topic. ``type``, ``id``, ``source`` and ``time`` are the ``ce_*`` headers' bytes.
+
+    ``headers`` None: those that our codec writes and no others.
+    """
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    type: bytes | None
+    id: bytes | None
+    source: bytes | None
+    time: bytes | None
+    headers: RecordHeaders | None
+
+    @classmethod
+    def of(
+        cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders
+    ) -> Record:
+        """A record with all its headers; of several of one name the last counts."""
+        ce = dict(headers)
+        attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))
+        return cls(partition, offset, key, value, *attributes, headers)
+
+    @property
+    def all_headers(self) -> RecordHeaders:
+        """The headers as they were."""
+        if self.headers is not None:
+            return self.headers
+        attributes = (self.type, self.id, self.source, self.time)
+        return list(zip(HEADER_NAMES, (SPEC_VERSION, *attributes, CONTENT_TYPE), strict=True))
 
 
 @cache
@@ -144,17 +181,6 @@ def record_bytes(
     return total
 
 
-def decode_heartbeat(key: bytes | None, value: bytes | None) -> MemberHeartbeat | None:
-    """The data of a heartbeat, nine of ten records; None when :func:`decode_event` has something to say of it."""
-    if key is None or value is None:
-        return None
-    try:
-        data = _heartbeats.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return data if data.group_id.encode() == key else None
-
-
 def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> dict[str, str]:
     """``{attribute: text}`` of a record's ``ce_*`` headers; what is not UTF-8 is left out."""
     found: dict[str, str] = {}
@@ -165,3 +191,32 @@ def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> 
             except UnicodeDecodeError:
                 continue
     return found
+
+
+def read(record: Record) -> Event:
+    """The membership event of a record.
+
+    Raises:
+        BadInput: there is none, see :func:`decode_event`.
+    """
+    ce = {}
+    for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
+        if value is not None:
+            try:
+                ce[name] = value.decode()
+            except UnicodeDecodeError as error:
+                raise MalformedEvent(f"header ce_{name}: not UTF-8") from error
+    return decode_event(record.key, record.value, ce)
+
+
+def read_heartbeat(record: Record) -> MemberHeartbeat | None:
+    """The data of a heartbeat, as nine of ten records are; None when :func:`read` has something to say of it."""
+    if record.type != _HEARTBEAT or not record.id or not record.source:
+        return None
+    if record.key is None or record.value is None:
+        return None
+    try:
+        data = _heartbeats.decode(record.value)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return data if data.group_id.encode() == record.key else None

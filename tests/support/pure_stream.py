@@ -7,7 +7,8 @@ from zlib import crc32
 
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Record, Sinks, Write
+from streaming.monitor.envelope import Sinks, Write
+from streaming.wire.codec import Record
 from tests.support.histories import Topic
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})

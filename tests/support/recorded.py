@@ -22,8 +22,8 @@ from zlib import crc32
 from streaming.monitor import asking
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
-from streaming.monitor.envelope import Record, Sinks, Write
-from streaming.wire.codec import encode_event
+from streaming.monitor.envelope import Sinks, Write
+from streaming.wire.codec import Record, encode_event
 from streaming.wire.events import Event, Evidence, Partitions
 from tests.support.histories import Log
 

@@ -62,7 +62,7 @@ def test_what_a_leader_sends_costs_its_own_record_alone_also_after_a_restart(
 ) -> None:
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
     with (
-        RawLeader(servers, bad) as leader,
+        RawLeader(servers, bad, 60_000) as leader,
         Collecting(servers, f"{bad}|{good}") as collecting,
         Collecting(servers, ".*", "--exclude-group", f"{bad}|(?!{good}).*") as excluding,
     ):

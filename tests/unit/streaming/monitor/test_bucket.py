@@ -10,10 +10,10 @@ import pytest
 from assignors.partitioner import partition_for_key
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
-from streaming.monitor.envelope import Record, Sinks, Write
+from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.wire import codec
-from streaming.wire.codec import ce_attributes, decode_event
+from streaming.wire.codec import Record, ce_attributes, decode_event
 from streaming.wire.events import MAX_TIMESTAMP, Event, MemberFenced
 from tests.support.histories import Log
 from tests.support.pure_stream import by_key
@@ -28,18 +28,6 @@ def record(event: Event, offset: int = 0, partition: int = 1) -> Record:
 
 def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
     return process(bucket, [record(event, offset) for offset, event in enumerate(events)], now_ms, sinks)
-
-
-def test_a_diff_and_the_latest_assignment_go_to_their_topics_by_murmur2() -> None:
-    log = Log("group")
-    diff, latest = run(Bucket(), [log.topics(t=1), log.join("c1")])
-    assert (diff.topic, diff.key, diff.partition) == ("d", b"group", partition_for_key(b"group", 5))
-    assert (latest.topic, latest.key, latest.partition) == ("a", b"group", partition_for_key(b"group", 3))
-    names = ["ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type"]
-    assert [name for name, _ in diff.headers] == names
-    headers = dict(diff.headers)
-    assert (headers["ce_type"], headers["ce_source"]) == (b"rebalance.diff", b"rebalance-monitor/stream")
-    assert headers["ce_time"] == b"1970-01-01T00:00:02.000Z"
 
 
 def bad(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:

@@ -6,8 +6,23 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from streaming.wire.codec import MalformedEvent, decode_event, headers
-from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, MemberJoined, ObservedMember
+from streaming.wire.codec import (
+    MalformedEvent,
+    Record,
+    decode_event,
+    encode_event,
+    headers,
+    read,
+    read_heartbeat,
+)
+from streaming.wire.events import (
+    MAX_TIMESTAMP,
+    Event,
+    GroupObserved,
+    MemberHeartbeat,
+    MemberJoined,
+    ObservedMember,
+)
 
 CE = {"type": "member.joined", "id": "1", "source": "s"}
 
@@ -100,3 +115,39 @@ def test_every_time_that_is_taken_can_be_written_and_shown_in_every_zone(timesta
     assert dict(headers("t", "s", "i", timestamp))["ce_time"] == text
     at = datetime.fromtimestamp(timestamp / 1000, tz=UTC)
     assert [at.astimezone(timezone(timedelta(hours=hours))).year for hours in (-14, 14)]
+
+
+BEAT = Event("s", "1", MemberHeartbeat(group_id="g", timestamp=1, member_id="c"))
+
+
+def test_a_record_reads_as_the_event_it_was_made_of_and_knows_its_headers() -> None:
+    key, value, made = encode_event(BEAT)
+    record = Record.of(1, 2, key, value, made)
+    assert (read(record), read_heartbeat(record)) == (BEAT, BEAT.data)
+    assert record._replace(headers=None).all_headers == made
+    assert Record.of(1, 2, key, value, [("ce_type", b"old"), *made])._replace(headers=made) == record
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": b"member.left"},
+        {"type": None},
+        {"id": None},
+        {"source": b""},
+        {"key": None},
+        {"key": b"other"},
+        {"value": None},
+        {"value": b"{"},
+        {"value": b"\xff"},
+    ],
+    ids=str,
+)
+def test_a_heartbeat_that_is_not_plain_is_left_to_the_whole_reading(change: dict[str, bytes | None]) -> None:
+    assert read_heartbeat(Record.of(0, 0, *encode_event(BEAT))._replace(**change)) is None
+
+
+@pytest.mark.parametrize("name", ["type", "id", "source"])
+def test_a_header_that_is_no_text_is_named(name: str) -> None:
+    with pytest.raises(MalformedEvent, match=f"header ce_{name}: not UTF-8"):
+        read(Record.of(0, 0, *encode_event(BEAT))._replace(**{name: b"\xff"}))

@@ -1,0 +1,106 @@
+"""Where records go, under which headers, and how long they may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors.partitioner import partition_for_key
+from streaming.monitor.envelope import Sinks, Write, dead_letter, write, write_event, written
+from streaming.monitor.group import apply
+from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
+from streaming.wire import codec
+from streaming.wire.codec import MalformedEvent, Record, RecordTooLarge, record_bytes
+from streaming.wire.events import Event, MemberLeft
+from tests.support.histories import Log
+
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
+NAMES = list(codec.HEADER_NAMES)
+
+
+@pytest.fixture
+def joined() -> tuple[Event, list[Output]]:
+    """The join of a first member, and what it gave."""
+    log = Log("group")
+    state, _ = apply(None, log.topics(t=1))
+    join = log.join("c1")
+    return join, apply(state, join)[1]
+
+
+def test_a_diff_and_the_latest_assignment_go_to_their_topics_by_murmur2(
+    joined: tuple[Event, list[Output]],
+) -> None:
+    event, outputs = joined
+    assert [type(output) for output in outputs] == [DiffOutput, AssignmentOutput]
+    for output, topic, count, ce_type in zip(
+        outputs, "da", (5, 3), (b"rebalance.diff", b"rebalance.assignment"), strict=True
+    ):
+        headers = [
+            *(b"1.0", ce_type, output.id.encode(), b"rebalance-monitor/stream"),
+            *(b"1970-01-01T00:00:02.000Z", b"application/json"),
+        ]
+        assert write(event, output, SINKS) == Write(
+            topic,
+            b"group",
+            output.value,
+            list(zip(NAMES, headers, strict=True)),
+            partition_for_key(b"group", count),
+        )
+
+
+def test_of_an_event_the_diffs_are_written_and_the_latest_assignment_waits(
+    joined: tuple[Event, list[Output]],
+) -> None:
+    event, outputs = joined
+    assert written(event, outputs, SINKS) == [write(event, outputs[0], SINKS)]
+    assert written(event, outputs[1:], SINKS) == []
+
+
+def test_an_event_of_the_timer_goes_to_the_log_under_its_own_name() -> None:
+    event = Event("timer", "g/c1/4000", MemberLeft(group_id="g", timestamp=0, member_id="c1"))
+    one = write_event(event, SINKS)
+    assert (one.topic, one.key, one.partition) == ("m", b"g", partition_for_key(b"g", 4))
+    assert codec.decode_event(one.key, one.value, codec.ce_attributes(one.headers)) == event
+
+
+@pytest.mark.parametrize("topic", ["d", "a"])
+@pytest.mark.parametrize("kept", [slice(None), slice(1, None)], ids=["a diff", "no diff"])
+def test_the_longest_record_passes_and_one_byte_more_is_refused(
+    joined: tuple[Event, list[Output]], topic: str, kept: slice
+) -> None:
+    """Neither topic takes what the other refuses: whoever reads one has the other's record too."""
+    event, outputs = joined[0], joined[1][kept]
+    one = write(event, outputs[0], SINKS)
+    size = record_bytes(one.key, one.value, one.headers)
+    written(event, outputs, SINKS._replace(max_bytes={topic: size}))
+    with pytest.raises(RecordTooLarge, match=rf"'group': .* would have {size} bytes, .* is {size - 1}"):
+        written(event, outputs, SINKS._replace(max_bytes={topic: size - 1}))
+
+
+@pytest.mark.parametrize(
+    ("key", "partition"), [(b"k" * 5000, partition_for_key(b"k" * 5000, 2)), (None, None)]
+)
+def test_a_dead_letter_that_is_cut_goes_where_its_whole_key_would(
+    key: bytes | None, partition: int | None
+) -> None:
+    record = Record.of(3, 9, key, b"v" * 5000, [("x", b"1"), ("ce_type", b"member.left")])
+    letter = dead_letter(record, MalformedEvent("why"), SINKS._replace(max_bytes={"dlt": 1000}))
+    assert (letter.topic, letter.partition) == ("dlt", partition)
+    assert record_bytes(letter.key, letter.value, letter.headers) <= 1000
+    reason = {name: value for name, value in letter.headers if name.startswith("dlt_")}
+    assert (
+        reason.items()
+        >= {
+            "dlt_exception": b"MalformedEvent",
+            "dlt_message": b"why",
+            "dlt_topic": b"m",
+            "dlt_partition": b"3",
+            "dlt_offset": b"9",
+        }.items()
+    )
+
+
+def test_a_dead_letter_of_a_record_with_our_headers_alone_has_them_again() -> None:
+    record = Record(0, 1, b"g", b"{", b"member.left", b"1", b"s", None, None)
+    letter = dead_letter(record, MalformedEvent("why"), SINKS)
+    values = (b"1.0", b"member.left", b"1", b"s", None, b"application/json")
+    assert list(letter.headers)[:6] == list(zip(NAMES, values, strict=True))
