@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 # Fast tiers first: a mistake shows before a JVM has started.
-TIERS := $(wildcard tests/unit tests/property tests/golden tests/oracle tests/integration tests/acceptance)
+TIERS := $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle tests/integration tests/acceptance)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
 
@@ -31,7 +31,7 @@ test-%: packages jdk ## one tier: make test-integration
 	@$(PYTEST) -m "not full" tests/$* $(ARGS)
 
 test-unit: packages ## the tiers without Java, in seconds
-	@$(PYTEST) $(wildcard tests/unit tests/property tests/golden) -m "not full and not oracle and not broker and not spark and not container and not browser" $(ARGS)
+	@$(PYTEST) $(wildcard tests/unit tests/property tests/golden tests/fuzz) -m "not full and not oracle and not broker and not spark and not container and not browser" $(ARGS)
 
 # The sizes that `make test` cuts down to a smoke, and what it leaves out: hours.
 test-long: export STREAM_KILLS = 20
@@ -60,6 +60,9 @@ format: packages ## format the code and mend what ruff can
 	@$(BIN)/ruff format
 	@if cargo fmt --version >/dev/null 2>&1; then cd kernel && cargo fmt; fi
 
+fuzz: packages ## every decoder and endpoint, 60 s each (SECONDS=600 TARGET=http SEED=7; CASE=FILE replays one)
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) $(TARGET:%=--target %) $(CASE:%=--case %)
+
 bench: $(BENCHES) ## every benchmark (each prints its machine, sizes and seed)
 
 bench-%: packages java ## one benchmark: make bench-assignors
@@ -81,4 +84,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long check format bench clean packages java jdk help
+.PHONY: demo test test-container test-unit test-long fuzz check format bench clean packages java jdk help

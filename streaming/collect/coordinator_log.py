@@ -6,7 +6,8 @@ Member M left the consumer group`` … ``[GroupId G] Bumped group epoch to N``. 
 (GroupMetadataManager); those of the Scala coordinator before 4.0 differ by a partition in brackets only.
 
 Clients choose what stands in these lines. Ids of more than 500 characters are not looked for: patterns without a
-bound would take half a minute for one line of 32 kB that was made for it.
+bound would take half a minute for one line of 32 kB that was made for it. Nor are numbers of more than ten digits,
+which is what Kafka's INT32 has: Python refuses to read those of thousands.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ _PARTITIONS_CHANGED = "topic.partitions_changed"
 #: Kafka's usual log layout ends with the logger's name.
 _LOGGER = re.compile(r" \([\w.$]+\)$")
 _PREPARING = re.compile(
-    r"Preparing to rebalance group (?P<group>.{1,500}) in state \w+ with old generation (?P<old>-?\d+)"
+    r"Preparing to rebalance group (?P<group>.{1,500}) in state \w+ with old generation (?P<old>-?[0-9]{1,10})"
     r"(?: \([^()]*\))? \(reason: (?P<reason>.*)\)\.?$"
 )
 #: The generation, or epoch, that the lines before it led to.
 _NUMBERED = (
     re.compile(
-        r"Stabilized group (?P<group>.{1,500}) generation (?P<number>\d+)(?: \([^()]*\))? with \d+ members"
+        r"Stabilized group (?P<group>.{1,500}) generation (?P<number>[0-9]{1,10})(?: \([^()]*\))? with \d+ members"
     ),
-    re.compile(r"Group (?P<group>.{1,500}) with generation (?P<number>\d+)(?: \([^()]*\))? is now empty"),
-    re.compile(r"\[GroupId (?P<group>.{1,500}?)\] Bumped group epoch to (?P<number>\d+)"),
+    re.compile(
+        r"Group (?P<group>.{1,500}) with generation (?P<number>[0-9]{1,10})(?: \([^()]*\))? is now empty"
+    ),
+    re.compile(r"\[GroupId (?P<group>.{1,500}?)\] Bumped group epoch to (?P<number>[0-9]{1,10})\b"),
 )
 
 #: How lines about members of consumer groups begin.

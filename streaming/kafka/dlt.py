@@ -6,6 +6,7 @@ for records that the stream can use now: after an upgrade that knows a new type,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -157,4 +158,5 @@ def _letter(message: Message) -> DeadLetter:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    """The number in a header; 0 when it holds none that a partition or an offset could be."""
+    return int(text) if text and re.fullmatch(r"[0-9]{1,19}", text) else 0

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from assignors.errors import BadInput
-from streaming.monitor.tracked import Heard, Tracked
+from streaming.monitor.tracked import CorruptState, Heard, Tracked, unpacked
 
 MAGIC = b"KRMB"
 VERSION = 1
@@ -25,10 +25,6 @@ _HEADER = len(MAGIC) + 1
 
 #: ``{version: bytes of that version's msgpack → bytes of the next version's}``.
 MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {}
-
-
-class CorruptState(BadInput):
-    """The checkpoint's state is not what this program writes."""
 
 
 class StateFromTheFuture(BadInput):
@@ -79,7 +75,7 @@ class Bucket:
             if raw is None:
                 tracked = Tracked()
             else:
-                packed = _group.decode(raw)
+                packed = unpacked(_group, raw, f"state of group {group_id!r}")
                 tracked = Tracked(packed.state, packed.heard, packed.forget_at)
             self._open[group_id] = tracked
         return tracked
@@ -119,7 +115,7 @@ class Bucket:
 
 def _unpack(blob: bytes) -> _Packed:
     version = blob[_HEADER - 1] if blob[: _HEADER - 1] == MAGIC and len(blob) > _HEADER else None
-    if version is None:
+    if version is None or (version < VERSION and version not in MIGRATIONS):
         raise CorruptState(f"state: {blob[:_HEADER].hex()}… is no bucket of this program")
     if version > VERSION:
         raise StateFromTheFuture(
@@ -129,7 +125,4 @@ def _unpack(blob: bytes) -> _Packed:
     body = blob[_HEADER:]
     for step in range(version, VERSION):
         body = MIGRATIONS[step](body)
-    try:
-        return _packed.decode(body)
-    except msgspec.MsgspecError as error:
-        raise CorruptState(f"state of version {version}: {error}") from error
+    return unpacked(_packed, body, f"state of version {version}")

@@ -13,6 +13,7 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput
+from streaming.monitor.tracked import CorruptState
 from streaming.wire.codec import Record, read, read_heartbeat
 from streaming.wire.events import AssignmentAcknowledged, Event, MemberHeartbeat
 
@@ -29,6 +30,9 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     Returns:
         What to write, in order: each diff, and of each group that changed the latest assignment. A record that
         can't be used gives a dead letter and changes nothing.
+
+    Raises:
+        CorruptState: a group's state can't be read. No record is to blame, so none is refused for it.
     """
     writes: list[Write] = []
     latest: dict[str, AssignmentOutput] = {}
@@ -39,6 +43,8 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
                 _hear(bucket, beat, now_ms)
             else:
                 writes += _apply(bucket, read(record), now_ms, sinks, latest)
+        except CorruptState:
+            raise
         except Exception as error:  # noqa: BLE001 - poison never stops the job: it is in the dead letter whole
             writes.append(envelope.dead_letter(record, error, sinks))
     # A compacted topic keeps the last record of a key: what a batch overwrites itself need not be written.

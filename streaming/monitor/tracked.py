@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 from msgspec import Raw, Struct
 
+from assignors.errors import BadInput
 from streaming.monitor.state import GroupState
+
+_T = TypeVar("_T")
 
 _state = msgspec.msgpack.Decoder(GroupState | None)
 _encoder = msgspec.msgpack.Encoder()
+
+
+class CorruptState(BadInput):
+    """The checkpoint's state is not what this program writes."""
+
+
+def unpacked(decoder: msgspec.msgpack.Decoder[_T], packed: bytes | Raw, what: str) -> _T:
+    """A part of the state from its bytes.
+
+    Raises:
+        CorruptState: they are none; the message names ``what``.
+    """
+    try:
+        return decoder.decode(packed)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CorruptState(f"{what}: {error}") from error
 
 
 class Heard(Struct, array_like=True, gc=False):
@@ -50,9 +71,13 @@ class Tracked:
 
     @property
     def state(self) -> GroupState | None:
-        """What the log says of the group; None when it says nothing."""
+        """What the log says of the group; None when it says nothing.
+
+        Raises:
+            CorruptState: its bytes are no group's.
+        """
         if self._state is None and self._raw is not None:
-            self._state = _state.decode(self._raw)
+            self._state = unpacked(_state, self._raw, "state of a group")
         return self._state
 
     def keep(self, state: GroupState | None) -> None:

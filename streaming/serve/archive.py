@@ -90,7 +90,7 @@ class Archive:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """One state of the file for several queries, even if retention runs between them."""
-        with schema.plainly(self._path):
+        with schema.reading(self._path):
             connection = self._connection()
             connection.execute("BEGIN")
             try:

@@ -50,6 +50,15 @@ class BoundedProtocol(H11Protocol):
         elif self._deadline is None:
             self._await_head()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are no request; behind a request, which may be answered by now, just close."""
+        if not self.cycle:
+            super().send_400_response(msg)
+            return
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        self.transport.close()
+
     def _await_head(self) -> None:
         """Set the time by which the head must be complete; bytes that drip in don't put it off."""
         self._deadline = self.loop.call_later(IDLE_SECONDS, self._late)

@@ -81,7 +81,7 @@ class History:
             raise
 
     def _load(self) -> None:
-        with self._plainly():
+        with schema.reading(self.path):
             meta = dict(self._connection.execute("SELECT key, value FROM meta"))
             self.epoch: str = meta["epoch"]
             for group_id, name, summary in self._connection.execute("SELECT id, name, summary FROM groups"):
@@ -103,12 +103,12 @@ class History:
     @property
     def extent(self) -> Extent:
         """What is stored now."""
-        with self._plainly():
+        with schema.reading(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'rounds'"
             ).fetchone()
-        return Extent(self.epoch, int(trimmed), last[0] if last else 0)
+            return Extent(self.epoch, int(trimmed), last[0] if last else 0)
 
     def positions(self) -> dict[tuple[str, int], int]:
         """``{(topic, partition): next offset to read}``."""

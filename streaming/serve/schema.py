@@ -119,8 +119,20 @@ def plainly(path: Path, what: str = "history") -> Iterator[None]:
     """
     try:
         yield
-    except (sqlite3.Error, OSError, zlib.error, msgspec.MsgspecError) as error:
+    except (sqlite3.Error, OSError, zlib.error, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _failure(f"{what} {path}", path, error) from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """As :func:`plainly`, around nothing but the reading of what is stored: there, values that nobody here has
+    written, such as text in place of a number, or a row that is missing, are damage too.
+    """
+    with plainly(path):
+        try:
+            yield
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise _failure(f"history {path}", path, error) from error
 
 
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:

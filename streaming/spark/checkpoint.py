@@ -115,7 +115,7 @@ def _read(folder: Path) -> Card | None:
                 f"--checkpoint {folder}: holds a Spark checkpoint that is not ours; name another folder"
             ) from None
         return None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise damaged(str(folder), f"{folder / NAME} is damaged") from error
 
 

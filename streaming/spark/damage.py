@@ -18,6 +18,8 @@ from assignors.errors import OutsideFailure
 
 #: A file below a folder, as it stands in what Spark says: perhaps in quotes or before punctuation.
 _FILE = r"(?:/[\w.=-]+)+"
+#: What Spark numbers: batches and tasks, which are Java's ``long`` at most.
+_NUMBER = re.compile(r"[0-9]{1,19}")
 _FULL = "No space left on device"
 _DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
 _DAMAGED = re.compile(
@@ -75,7 +77,9 @@ def state_files(checkpoint: Path) -> Iterator[Path]:
     commits = _numbers(checkpoint / "commits")
     version = commits[-1] + 1 if commits else 0
     folder = checkpoint / "state" / "0"
-    tasks = [one for one in sorted(folder.iterdir()) if one.name.isdigit()] if folder.is_dir() else []
+    tasks = (
+        [one for one in sorted(folder.iterdir()) if _NUMBER.fullmatch(one.name)] if folder.is_dir() else []
+    )
     for task in tasks:
         first = max((number for number in _numbers(task, ".snapshot") if number <= version), default=0)
         if first:
@@ -127,13 +131,13 @@ def _numbers(folder: Path, suffix: str = "") -> list[int]:
     """The numbers that files are named by, ascending."""
     names = [one.name for one in folder.iterdir()] if folder.exists() else []
     numbers = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
-    return sorted(int(number) for number in numbers if number.isdigit())
+    return sorted(int(number) for number in numbers if _NUMBER.fullmatch(number))
 
 
 def _is_json(data: bytes) -> bool:
     try:
         return isinstance(msgspec.json.decode(data), dict)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
 

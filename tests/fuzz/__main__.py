@@ -1,0 +1,96 @@
+"""``make fuzz``: every decoder and every endpoint under attack, one target after the other."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.fuzz import engine
+from tests.fuzz.case import FOUND
+from tests.fuzz.targets import NAMES, get
+
+#: Seconds beyond its own that a target gets before it counts as hung.
+_GRACE = 300
+
+
+def main() -> int:
+    """Attack, list, or replay; 1 when something was found."""
+    asked = argparse.ArgumentParser(prog="python -m tests.fuzz", description=main.__doc__)
+    asked.add_argument("--target", action="append", metavar="NAME", help="only this one; repeatable")
+    asked.add_argument("--seconds", type=float, default=60, help="for each target; its start comes on top")
+    asked.add_argument("--seed", type=int, default=1)
+    asked.add_argument("--list", action="store_true", help="name the targets")
+    asked.add_argument("--case", type=Path, help="replay the case in this file; its folder names the target")
+    asked.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = asked.parse_args()
+    if options.folder:
+        engine.attack(options.target[0], options.seconds, options.seed, options.folder)
+        return 0
+    names = options.target or list(NAMES)
+    if unknown := [name for name in names if name not in NAMES]:
+        asked.error(f"--target {unknown[0]}: there are {', '.join(NAMES)}")
+    if options.list:
+        _say("\n".join(names))
+        return 0
+    if options.case:
+        engine.prepare()
+        name = options.target[0] if options.target else options.case.resolve().parent.name
+        engine.replay(get(name), options.case)
+        _say("nothing found")
+        return 0
+    how = "guided by coverage (atheris)" if engine.GUIDED else "not guided: atheris is not installed"
+    _say(f"{len(names)} targets, {options.seconds:g} s each, seed {options.seed}, {how}")
+    return max([_attacked(name, options.seconds, options.seed) for name in names])
+
+
+def _attacked(name: str, seconds: float, seed: int) -> int:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
+        folder = Path(scratch)
+        command = [sys.executable, "-m", "tests.fuzz", "--target", name, "--folder", scratch]
+        command += ["--seconds", str(seconds), "--seed", str(seed)]
+        try:
+            # The order of Python's sets is part of what a seed stands for; where a target writes is its own.
+            child = subprocess.run(
+                command,
+                env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": scratch},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                timeout=seconds + _GRACE,
+                check=False,
+            )
+            status, said = child.returncode, child.stderr.decode(errors="replace")
+        except subprocess.TimeoutExpired as expired:
+            status, said = -1, f"hung for {_GRACE} s\n{(expired.stderr or b'').decode(errors='replace')}"
+        took = time.monotonic() - began
+        count = (folder / engine.COUNT).read_text() if (folder / engine.COUNT).exists() else "?"
+        _say(f"{name:20} {count:>9} cases {took:6.0f} s  {'nothing found' if status == 0 else 'FOUND'}")
+        if status == 0:
+            return 0
+        finding = folder / engine.FINDING
+        _report(name, seed, engine.text(folder), finding.read_text() if finding.exists() else said[-4000:])
+        return 1
+
+
+def _report(name: str, seed: int, case: str, finding: str) -> None:
+    path = FOUND / name / f"{hashlib.sha256(case.encode()).hexdigest()[:12]}.case"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(case)
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    _say(f"{finding}\nThe case (seed {seed}), kept in {shown}:\n{case[:4000]}")
+    _say(f"Again: make fuzz CASE={shown}\n")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

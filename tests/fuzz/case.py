@@ -1,0 +1,69 @@
+"""What a target is given: parts of bytes (or none), such as key, value and headers of some records in a row.
+
+A case is kept in a file of Python literals, a part a line, so that it can be read, edited and compared.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from hypothesis.strategies import SearchStrategy
+
+Part = bytes | None
+Case = list[Part]
+
+FOUND = Path(__file__).parent / "found"
+_packed = msgspec.msgpack.Decoder(Case)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One decoder or endpoint under attack.
+
+    Args:
+        name: as ``TARGET=`` takes it.
+        check: raises for a finding; what it lets pass was used, or refused as it should be.
+        seeds: real cases to start from.
+        width: parts of one record; a case holds whole records.
+        shape: well-typed cases, also those that nobody recorded.
+        words: what the format under attack is written with.
+    """
+
+    name: str
+    check: Callable[[Case], None]
+    seeds: Callable[[], Iterable[Case]]
+    width: int = 1
+    shape: SearchStrategy[Case] | None = None
+    words: tuple[bytes, ...] = field(default=())
+
+
+def dump(case: Case) -> str:
+    """The text of a case's file."""
+    return "".join(f"{part!r}\n" for part in case)
+
+
+def load(text: str) -> Case:
+    """The case in a file's text; lines that begin with # say what it shows."""
+    return [ast.literal_eval(line) for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def pack(case: Case) -> bytes:
+    """A case as one string of bytes."""
+    return msgspec.msgpack.encode(case)
+
+
+def unpack(data: bytes) -> Case | None:
+    """The case in a string of bytes; None when it holds none."""
+    try:
+        return _packed.decode(data)
+    except msgspec.MsgspecError:
+        return None
+
+
+def found(name: str) -> list[Path]:
+    """What was found in a target so far."""
+    return sorted((FOUND / name).glob("*.case"))

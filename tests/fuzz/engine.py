@@ -1,0 +1,208 @@
+"""One target under attack for some seconds, in a process of its own.
+
+Atheris (libFuzzer, guided by the coverage of Python code) has wheels for Linux on x86-64 alone; elsewhere the same
+mutations are drawn from the seeds without a guide.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+
+from tests.fuzz.case import Case, Target, dump, load, pack, unpack
+from tests.fuzz.limits import limited, prepare
+from tests.fuzz.mutate import Mutator
+from tests.fuzz.targets import get
+
+#: The longest case that is made, bytes.
+_LONGEST = 1 << 16
+#: About so many seeds are started from.
+_SEEDS = 40
+#: Of so many cases one is drawn afresh from the target's shapes.
+_FRESH = 8
+#: Seconds for making a finding smaller.
+_SHRINKING = 15.0
+#: Files of one run: the case that is being checked, the finding, the number of cases so far.
+CURRENT, FINDING, COUNT = "current.case", "finding.txt", "count"
+GUIDED = importlib.util.find_spec("atheris") is not None
+
+
+def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
+    """Attack one target; a finding is left in ``folder`` and ends the process with status 1."""
+    logging.disable(logging.CRITICAL)
+    if GUIDED:
+        import atheris
+
+        with atheris.instrument_imports(include=["assignors", "streaming"], enable_loader_override=False):
+            target = get(name)
+    else:
+        target = get(name)
+    cases = _Cases(target, folder)
+    (_guided if GUIDED else _unguided)(cases, seconds, seed)
+    cases.told()
+
+
+class _Cases:
+    """Makes and checks the cases of one run."""
+
+    def __init__(self, target: Target, folder: Path) -> None:
+        prepare()
+        self._target = target
+        self._folder = folder
+        self._current = (folder / CURRENT).open("wb", buffering=0)
+        self._count = 0
+        seeds = [list(case) for case in target.seeds()]
+        self.seeds = seeds[:: max(1, len(seeds) // _SEEDS)]
+        self.mutator = Mutator(target, self.seeds)
+        self._fresh = _fresh(target)
+
+    def made(self, case: Case, random: Random) -> Case:
+        """The next case, from one before."""
+        if self._fresh is not None and random.randrange(_FRESH) == 0:
+            drawn = self._fresh(random.randbytes(2048))
+            if drawn is not None:
+                return drawn if random.random() < 0.5 else self.mutator.mutated(drawn, random)
+        return self.mutator.mutated(case, random)
+
+    def run(self, case: Case) -> None:
+        """Check a case; ends the process when it is a finding."""
+        self._count += 1
+        self._current.seek(0)
+        self._current.write(pack(case))
+        self._current.truncate()
+        try:
+            limited(self._target.check, case)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is a finding
+            small = shrunk(self._target, case, error)
+            text = "".join(traceback.format_exception(error))
+            (self._folder / CURRENT).write_bytes(pack(small))
+            (self._folder / FINDING).write_text(text, errors="backslashreplace")
+            self.told()
+            sys.stderr.flush()
+            os._exit(1)
+
+    def told(self) -> None:
+        """Leave behind how many cases there were."""
+        (self._folder / COUNT).write_text(str(self._count))
+
+
+def _guided(cases: _Cases, seconds: float, seed: int) -> None:
+    import atheris
+
+    corpus = cases._folder / "corpus"
+    corpus.mkdir()
+    for number, case in enumerate(cases.seeds):
+        (corpus / str(number)).write_bytes(pack(case))
+    ends = time.monotonic() + seconds
+
+    def check(data: bytes) -> None:
+        case = unpack(data)
+        if case is not None:
+            cases.run(case)
+        if time.monotonic() > ends:
+            cases.told()
+            sys.stderr.flush()
+            os._exit(0)
+
+    def changed(data: bytes, most: int, number: int) -> bytes:
+        random = Random(number)
+        case = cases.made(unpack(data) or cases.mutator.seed(random), random)
+        if case and random.random() < 0.2:
+            at = random.randrange(len(case))
+            case[at] = bytes(atheris.Mutate(case[at] or b"", len(case[at] or b"") + 64))
+        packed = pack(case)
+        return packed if len(packed) <= most else data
+
+    options = [f"-seed={seed}", f"-max_len={_LONGEST}", "-len_control=0", "-timeout=120", "-rss_limit_mb=0"]
+    quiet = ["-print_final_stats=0", "-verbosity=0", f"-artifact_prefix={cases._folder}/"]
+    atheris.Setup([sys.argv[0], *options, *quiet, str(corpus)], check, custom_mutator=changed)
+    atheris.Fuzz()
+
+
+def _unguided(cases: _Cases, seconds: float, seed: int) -> None:
+    random, ends = Random(seed), time.monotonic() + seconds
+    for case in cases.seeds:
+        cases.run(case)
+    while time.monotonic() < ends:
+        case = cases.made(cases.mutator.seed(random), random)
+        if len(pack(case)) <= _LONGEST:
+            cases.run(case)
+
+
+def _fresh(target: Target) -> Callable[[bytes], Case | None] | None:
+    """A function from random bytes to a case that the target's shapes hold."""
+    if target.shape is None:
+        return None
+    drawn: list[Case] = []
+
+    @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(target.shape)
+    def draw(case: Case) -> None:
+        drawn.append(case)
+
+    def fresh(data: bytes) -> Case | None:
+        drawn.clear()
+        draw.hypothesis.fuzz_one_input(data)  # type: ignore[attr-defined] # hypothesis adds it
+        return list(drawn[0]) if drawn else None
+
+    return fresh
+
+
+def shrunk(target: Target, case: Case, error: BaseException) -> Case:
+    """A smaller case with the same finding: records, then pieces of parts, left out as long as it stays."""
+    wanted, ends = _mark(error), time.monotonic() + _SHRINKING
+    smaller = True
+    while smaller and time.monotonic() < ends:
+        smaller = False
+        for attempt in itertools.chain(_fewer(case, target.width), _shorter(case)):
+            if time.monotonic() > ends:
+                break
+            try:
+                limited(target.check, attempt)
+            except BaseException as other:  # noqa: BLE001 - compared with the finding
+                if _mark(other) == wanted:
+                    case, smaller = attempt, True
+                    break
+    return case
+
+
+def _mark(error: BaseException) -> tuple[str, str, int]:
+    """What tells a finding from another: its type and where it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return (type(error).__name__, *((last[0].filename, last[0].lineno or 0) if last else ("", 0)))
+
+
+def _fewer(case: Case, width: int) -> Iterator[Case]:
+    for at in range(0, len(case), width):
+        yield case[:at] + case[at + width :]
+
+
+def _shorter(case: Case) -> Iterator[Case]:
+    for at, part in enumerate(case):
+        if not part:
+            continue
+        size = len(part)
+        while size:
+            for start in range(0, len(part), size):
+                yield [*case[:at], part[:start] + part[start + size :], *case[at + 1 :]]
+            size //= 2
+
+
+def replay(target: Target, path: Path) -> None:
+    """Check the case in a file; raises what it finds."""
+    limited(target.check, load(path.read_text()))
+
+
+def text(folder: Path) -> str:
+    """The case that was being checked when a run ended, as text."""
+    return dump(unpack((folder / CURRENT).read_bytes()) or [])

@@ -1,0 +1,57 @@
+"""What one input may take of the processor and of memory, whatever it says."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from tests.fuzz.case import Case
+
+#: Processor seconds of one input, and bytes that the process may grow by: inputs have some kilobytes.
+MOST_SECONDS = 5.0
+MOST_BYTES = 400 * 2**20
+#: No process of the harness gets more memory.
+_ALL_BYTES = 4 * 2**30
+
+
+class TooSlow(Exception):  # noqa: N818 - it is a finding, no error of ours
+    """The input took too much of the processor."""
+
+
+class TooLarge(Exception):  # noqa: N818 - same
+    """The input took too much memory."""
+
+
+def _expired(_signal: int, _frame: FrameType | None) -> None:
+    raise TooSlow(f"more than {MOST_SECONDS} s of the processor")
+
+
+def limited(check: Callable[[Case], None], case: Case) -> None:
+    """Check a case within its limits.
+
+    Raises:
+        TooSlow, TooLarge: it needs more.
+    """
+    began, peak = time.process_time(), _peak()
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+    try:
+        check(case)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    if time.process_time() - began > MOST_SECONDS:
+        raise TooSlow(f"{time.process_time() - began:.1f} s of the processor")
+    if _peak() - peak > MOST_BYTES:
+        raise TooLarge(f"{(_peak() - peak) >> 20} MiB of memory")
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def prepare() -> None:
+    """Set up this process, whose main thread this is, for :func:`limited`."""
+    signal.signal(signal.SIGVTALRM, _expired)
+    resource.setrlimit(resource.RLIMIT_DATA, (_ALL_BYTES, _ALL_BYTES))

@@ -1,0 +1,223 @@
+"""A case changed a little: whole records, a value within JSON, or plain bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from random import Random
+from struct import pack
+from typing import Any
+
+from tests.fuzz.case import Case, Part, Target
+
+#: Numbers at which widths, limits and calendars end.
+EDGES = (
+    *(-1, 0, 1, 2, 127, 128, 255, 256, 32_767, 32_768, 65_535, 2_000_000, 2_000_001),
+    *(2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32, 2**53, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64),
+    *(253_370_764_799_999, 253_370_764_800_000, 10**40),
+)
+TEXTS = (
+    *(
+        "",
+        " ",
+        "0",
+        "x",
+        "\0",
+        "\n",
+        "\r\n",
+        "é",
+        "ﷺ",
+        "𝔊",
+        "²",
+        "١",
+        "\ud800",
+        "..",
+        "/",
+        "%",
+        "%2F",
+        "~",
+        "'",
+        '"',
+    ),
+    *(
+        "null",
+        "true",
+        "A" * 22,
+        "consumer",
+        "classic",
+        "range",
+        "t0",
+        "c1",
+        "\u202e",
+        "\x1b[31m",
+        "a" * 40_000,
+    ),
+)
+_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    1.5,
+    -0.0,
+    1e308,
+    float("nan"),
+    float("inf"),
+    [],
+    {},
+    [[]],
+    [None],
+)
+_NUMBER = re.compile(rb"\d+")
+#: Deeper than any reader goes.
+_DEEP = 3_000
+
+
+class Mutator:
+    """Changes cases of one target, with values of its seeds."""
+
+    def __init__(self, target: Target, seeds: list[Case]) -> None:
+        self._target = target
+        self._seeds = seeds
+
+    def seed(self, random: Random) -> Case:
+        """One of the seeds."""
+        return list(random.choice(self._seeds))
+
+    def mutated(self, case: Case, random: Random) -> Case:
+        """The case after one to a few changes."""
+        case = list(case) or self.seed(random)
+        for _ in range(random.choice((1, 1, 1, 2, 2, 3, 5, 8))):
+            if random.random() < 0.25 and case:
+                case = self._records(case, random)
+            if case:
+                at = random.randrange(len(case))
+                case[at] = self._part(case[at], at, random)
+        return case
+
+    def _records(self, case: Case, random: Random) -> Case:
+        """Records removed, repeated, moved, or taken from another case."""
+        width = self._target.width
+        records = [case[at : at + width] for at in range(0, len(case), width)]
+        at = random.randrange(len(records))
+        match random.randrange(5):
+            case 0 if len(records) > 1:
+                del records[at]
+            case 1:
+                records.insert(random.randint(0, len(records)), list(records[at]))
+            case 2:
+                records.append(records.pop(at))
+            case _:
+                other = self.seed(random)
+                start = random.randrange(0, len(other), width) if other else 0
+                end = start + width * random.choice((1, 1, 2, len(other)))
+                records[at:at] = [other[start:end]]
+        return [part for record in records for part in record][: 64 * width]
+
+    def _part(self, part: Part, at: int, random: Random) -> Part:
+        roll = random.random()
+        if part is None or roll < 0.03:
+            return random.choice((None, b"", self._column(at, random)))
+        if roll < 0.1:
+            return self._column(at, random)
+        if roll < 0.6 and part[:1] in (b"{", b"["):
+            try:
+                return self._json(json.loads(part), random)
+            except (ValueError, RecursionError):
+                pass
+        return self._bytes(part, random)
+
+    def _column(self, at: int, random: Random) -> Part:
+        """What stands at this place of a record in a seed."""
+        other = self.seed(random)
+        same = other[at % self._target.width :: self._target.width]
+        return random.choice(same) if same else b""
+
+    def _bytes(self, part: bytes, random: Random) -> bytes:
+        at = random.randint(0, len(part))
+        width = random.choice((1, 1, 2, 4, 8, 16, len(part) + 1))
+        match random.randrange(9):
+            case 0:
+                new = bytes([part[at] ^ 1 << random.randrange(8)]) if at < len(part) else b"\x80"
+                width = 1
+            case 1:
+                new = random.randbytes(random.choice((1, 1, 2, 4)))
+            case 2:
+                size, form = random.choice(((1, ">b"), (2, ">h"), (4, ">i"), (8, ">q")))
+                fitting = [edge for edge in EDGES if -(1 << 8 * size - 1) <= edge < 1 << 8 * size - 1]
+                new, width = pack(form, random.choice(fitting)), random.choice((0, size))
+            case 3:
+                new = b""
+            case 4:
+                new, width = part[at : at + width] * random.choice((1, 2, 50)), 0
+            case 5 if self._target.words:
+                new, width = random.choice(self._target.words), random.choice((0, 1, width))
+            case 6:
+                new = random.choice(TEXTS).encode(errors="surrogatepass")
+            case 7 if numbers := list(_NUMBER.finditer(part)):
+                found = random.choice(numbers)
+                edge = random.choice((*EDGES, 10**5000))
+                return part[: found.start()] + _digits(edge) + part[found.end() :]
+            case _:
+                other = self._column(random.randrange(self._target.width), random) or b""
+                start = random.randint(0, len(other))
+                new = other[start : start + width]
+        return part[:at] + new + part[at + width :]
+
+    def _json(self, value: Any, random: Random) -> bytes:
+        places = list(_places(value))
+        if not places:
+            return json.dumps(self._value(random, value)).encode()
+        holder, key = random.choice(places)
+        match random.randrange(7):
+            case 0:
+                del holder[key]
+            case 1 if isinstance(holder, dict):
+                holder[random.choice((*TEXTS, str(key) + "x"))] = holder[key]
+            case 1:
+                holder.insert(key, holder[key])
+            case 2:
+                other, there = random.choice(places)
+                try:
+                    holder[key] = json.loads(json.dumps(other[there]))
+                except (KeyError, IndexError):
+                    holder[key] = None
+            case 3 if isinstance(holder, list):
+                random.shuffle(holder)
+            case 4 if isinstance(holder[key], int):
+                holder[key] += random.choice((-1, 1, 1000))
+            case _:
+                holder[key] = self._value(random, value)
+        text = json.dumps(value, ensure_ascii=random.random() < 0.5)
+        if random.random() < 0.02:
+            text = text[:-1] + ', "x": ' + "[" * _DEEP + "]" * _DEEP + text[-1:]
+        return text.encode(errors="surrogatepass")
+
+    def _value(self, random: Random, whole: Any) -> Any:
+        match random.randrange(4):
+            case 0:
+                return random.choice(EDGES)
+            case 1:
+                return random.choice(TEXTS)
+            case 2:
+                return random.choice(_VALUES)
+            case _:
+                return [whole, [random.choice(EDGES)], {"t": [random.choice(EDGES)]}][random.randrange(3)]
+
+
+def _digits(number: int) -> bytes:
+    return b"9" * 5000 if number > 10**4000 else str(number).encode()
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every holder and key within a JSON value."""
+    level = [value]
+    while level:
+        inner: list[Any] = []
+        for holder in level:
+            keys = holder if isinstance(holder, dict) else range(len(holder))
+            for key in keys:
+                yield holder, key
+                if isinstance(holder[key], dict | list):
+                    inner.append(holder[key])
+        level = inner

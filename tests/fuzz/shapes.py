@@ -1,0 +1,57 @@
+"""hypothesis' values of msgspec's types: well-typed, at the edges of what the types allow, and seldom sensible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec import inspect
+
+from tests.fuzz.mutate import EDGES
+
+#: Few, so that parts of one value refer to each other.
+_NAMES = st.sampled_from(["g", "t0", "t1", "c1", "c2", "i1", "é", ""])
+_TEXTS = st.one_of(
+    _NAMES,
+    st.sampled_from(["range", "cooperative-sticky", "uniform", "consumer", "connect", "r1", "A" * 22]),
+    st.text(max_size=4),
+)
+
+
+def of(type_: Any) -> st.SearchStrategy[Any]:
+    """Values of a struct, or of any type that msgspec knows."""
+    return _strategy(inspect.type_info(type_))
+
+
+def _strategy(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: PLR0911 - one return a kind of type
+    match kind:
+        case inspect.StructType(cls=cls, fields=fields):
+            return _struct(cls, fields)
+        case inspect.IntType(ge=least, le=most):
+            low, high = -(2**63) if least is None else least, 2**63 - 1 if most is None else most
+            edges = [edge for edge in (*EDGES, low, high) if low <= edge <= high]
+            return st.integers(max(low, -3), min(high, 6)) | st.sampled_from(edges)
+        case inspect.StrType(max_length=most):
+            return _TEXTS if most is None else _TEXTS.filter(lambda text: len(text) <= most)
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
+            return st.lists(_strategy(item), max_size=4)
+        case inspect.DictType(key_type=key, value_type=value):
+            names = _strategy(key) if isinstance(key, inspect.IntType) else _NAMES
+            return st.dictionaries(names, _strategy(value), max_size=3)
+        case inspect.BytesType():
+            return st.binary(max_size=24)
+        case inspect.UnionType(types=types):
+            return st.one_of(list(map(_strategy, types)))
+        case inspect.LiteralType(values=values):
+            return st.sampled_from(values)
+        case inspect.BoolType():
+            return st.booleans()
+        case inspect.NoneType():
+            return st.none()
+    raise TypeError(f"{kind}: no values of this type are made yet")
+
+
+def _struct(cls: type, fields: tuple[inspect.Field, ...]) -> st.SearchStrategy[Any]:
+    needed = {one.name: _strategy(one.type) for one in fields if one.required}
+    others = {one.name: _strategy(one.type) for one in fields if not one.required}
+    return st.fixed_dictionaries(needed, optional=others).map(lambda values: cls(**values))

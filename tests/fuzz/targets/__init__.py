@@ -1,0 +1,21 @@
+"""Every target by the module that holds it; those whose input comes from the farthest away first."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tests.fuzz.case import Target
+
+NAMES = {
+    **dict.fromkeys(("offsets-topic", "embedded", "coordinator-log"), "offsets"),
+    **dict.fromkeys(("http", "http-bytes"), "http"),
+    **dict.fromkeys(("membership", "diffs", "assignments", "dead-letters"), "topics"),
+    **dict.fromkeys(("state", "checkpoint", "history-file", "history-rows", "settings"), "files"),
+    **dict.fromkeys(("assign", "check", "partition", "place", "scenario"), "answers"),
+}
+
+
+def get(name: str) -> Target:
+    """The target of this name; its module is imported only now, as coverage is measured from there on."""
+    found: dict[str, Target] = {one.name: one for one in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
+    return found[name]

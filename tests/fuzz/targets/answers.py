@@ -1,0 +1,287 @@
+"""Standard input of the commands that answer questions, and scenarios."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from hypothesis import strategies as st
+
+from assignors.errors import BadInput, MonitorError
+from assignors.partitioner import partition_for_key
+from streaming.answers import assign, check
+from streaming.answers.groups import GroupLine
+from streaming.answers.keys import chooser, partition_lines
+from streaming.answers.lines import answer_lines
+from streaming.answers.place import place
+from streaming.simulate import ready
+from streaming.simulate.parse import loads
+from streaming.simulate.results import document
+from streaming.simulate.run import forecast
+from streaming.simulate.scenario import Scenario
+from tests.fuzz.case import Case, Target
+from tests.fuzz.shapes import of
+
+_GOLDEN = Path(__file__).parents[2] / "golden/assignors"
+#: More than this is heavy by right: the limits of questions are those of the largest clusters.
+_MOST_PARTITIONS = 5_000
+_MOST_MEMBERS = 200
+
+
+_FILE = b"""topics: {t0: 6, t1: {partitions: 2, racks: [[r1], []]}}
+session_timeout_ms: 45000
+events:
+  - {at: 0, join: c1, topics: [t0, t1], group_protocol: classic}
+  - {at: 0, join: c2, topics: [t0], instance_id: i-2, rack_id: r1, assignors: [range]}
+  - {at: 10000, bounce: c1, down_ms: 4000}
+  - {at: 20000, crash: c2}
+  - {at: 21000, pause: c1, down_ms: 50000}
+  - {at: 40000, subscribe: c1, topics: [t1]}
+  - {at: 50000, partitions: {t0: 8}}
+  - {at: 60000, coordinator_fails: true}
+  - {at: 70000, leave: c1}
+"""
+
+
+def _answered(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
+    """One JSON answer a line that is not blank."""
+    written: list[bytes] = []
+    status = answer_lines(
+        io.BytesIO(source), answer, lambda found: written.append(msgspec.json.encode(found))
+    )
+    answers = [json.loads(line) for line in written]
+    assert len(answers) == sum(
+        bool(line.removeprefix(b"\xef\xbb\xbf").strip()) for line in source.split(b"\n")
+    )
+    assert status == (2 if any("error" in one for one in answers) else 0)
+    return answers
+
+
+def _heavy(case: Case) -> bool:
+    """Whether a line asks for more than an input of the harness may take."""
+    line = (case[0] if case else None) or b""
+    try:
+        group = msgspec.json.decode(line, type=GroupLine)
+    except (ValueError, RecursionError):
+        return False
+    topics = sum(topic.partitions for topic in group.topics.values())
+    streams = sum(sum((member.streams or {}).values()) for member in group.members)
+    return max(topics, streams) > _MOST_PARTITIONS or len(group.members) > _MOST_MEMBERS
+
+
+def _assign(case: Case) -> None:
+    line = (case[0] if case else None) or b""
+    if _heavy(case):
+        return
+    for answer in (assign.answering(compared=False, explained=True), assign.compare):
+        _answered(line, answer)
+    for found in _answered(line, assign.answer):
+        if "assignment" in found:
+            _agreed(line, found["assignment"])
+
+
+def _agreed(line: bytes, assignment: dict[str, Any]) -> None:
+    """What ``assign`` answers, ``check`` finds exact."""
+    if line.count(b"\n"):
+        return
+    asked = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    if asked.get("protocol") == "zookeeper":
+        return  # the answer is by thread there
+    asked["assignment"] = assignment
+    found = check.answer(json.dumps(asked).encode(), exact=True)
+    assert not [one for one in found["violations"] if one.startswith("exact")], found
+
+
+def _check(case: Case) -> None:
+    if not _heavy(case):
+        _answered((case[0] if case else None) or b"", lambda line: check.answer(line, exact=True))
+        _answered((case[0] if case else None) or b"", check.answer)
+
+
+def _group_seeds() -> Iterator[Case]:
+    for path in sorted(_GOLDEN.glob("*/*.jsonl")):
+        for line in path.read_text().splitlines()[:12]:
+            one = json.loads(line)
+            asked = one.get("question") or one.get("case") or one
+            if isinstance(asked, dict) and {"topics", "members"} <= asked.keys():
+                yield [json.dumps(asked).encode()]
+    for protocol, assignor in (
+        *(("classic", name) for name in ("range", "roundrobin", "sticky", "cooperative-sticky")),
+        *(("consumer", name) for name in ("uniform", "range")),
+        *(("zookeeper", name) for name in ("range", "roundrobin")),
+    ):
+        members = [
+            {"memberId": name, "topics": ["t0", "t1"], "rackId": "r1", "owned": {"t0": [at]}, "generation": 4}
+            | ({"streams": {"t0": 2, "t1": 1}} if protocol == "zookeeper" else {})
+            for at, name in enumerate(("c1", "c2"))
+        ]
+        topics = {
+            "t0": {"partitions": 3, "racks": [["r1"], ["r2"], []], "topicId": "A" * 21 + "B"},
+            "t1": {"partitions": 2, "topicId": "A" * 21 + "Q"},
+        }
+        given = {"protocol": protocol, "assignor": assignor, "topics": topics, "members": members}
+        yield [json.dumps(given).encode()]
+        observed = {"c1": {"t0": [0, 1], "t1": [0]}, "c2": {"t0": [2], "t1": [1]}}
+        yield [json.dumps(given | {"assignment": observed}).encode()]
+
+
+def _check_seeds() -> Iterator[Case]:
+    yield from _group_seeds()
+    yield [b'{"brokers": "0:r1,1:r2,2:r3:fenced,3", "placement": {"0": [0, 1], "1": [1, 3]}}']
+    yield [b'{"brokers": "0,1,2", "placement": {"t0": {"0": [0, 1], "1": [2, 1]}, "t1": {"0": [2]}}}']
+
+
+def _partition(case: Case) -> None:
+    source, number = ((part or b"") for part in [*case, None, None][:2])
+    partitions = max(1, int.from_bytes(number[:4]) & 0x7FFF_FFFF)
+    lines = source.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = lines[: len(lines) - (not lines[-1])]
+    formats: tuple[Literal["utf8", "base64"], ...] = ("utf8", "base64")
+    for keys in formats:
+        for limit in (None, 64):
+            target = io.BytesIO()
+            status = partition_lines(
+                io.BytesIO(source),
+                target,
+                chooser("murmur2", partitions),
+                keys=keys,
+                partitions=partitions,
+                limit=limit,
+            )
+            answers = target.getvalue().splitlines()
+            assert len(answers) == len(lines), (len(answers), len(lines))
+            expected = [_partition_of(line.removesuffix(b"\r"), keys, partitions, limit) for line in lines]
+            found = [None if one.startswith(b"{") else int(one) for one in answers]
+            assert found == expected
+            assert status == (2 if None in expected else 0)
+
+
+def _partition_of(line: bytes, keys: str, partitions: int, limit: int | None) -> int | None:
+    if limit is not None and len(line) > limit:
+        return None
+    try:
+        if keys == "utf8":
+            line.decode()
+        else:
+            line = base64.b64decode(line.replace(b"-", b"+").replace(b"_", b"/"), validate=True)
+    except ValueError:
+        return None
+    return partition_for_key(line, partitions)
+
+
+def _partition_seeds() -> Iterator[Case]:
+    yield [b"\xef\xbb\xbfkey-1\r\nkey-2\n\nd\xc3\xa9j\xc3\xa0\n", b"\0\0\0\x06"]
+    yield [b"a2V5\nYW55/w==\n_-8=\n" + b"x" * 70 + b"\nlast", b"\x7f\xff\xff\xff"]
+
+
+def _place(case: Case) -> None:
+    brokers, *numbers = case or [b""]
+    try:
+        text = (brokers or b"").decode()
+    except UnicodeDecodeError:
+        return  # Python decodes the command line itself
+    partitions, factor, start, shift, first, seed = (_number(part) for part in [*numbers, *[None] * 6][:6])
+    if abs(partitions or 0) > _MOST_PARTITIONS:
+        partitions = 3
+    for placer in ("admin-utils", "striped"):
+        for indices in ({}, {"start_index": start, "shift": shift}):
+            try:
+                found = place(
+                    text,
+                    partitions or 1,
+                    factor or 1,
+                    placer=placer,  # type: ignore[arg-type] # one of the two
+                    start_partition=first or 0,
+                    seed=seed,
+                    **indices,
+                )
+            except MonitorError:
+                continue
+            assert len(found) == (partitions or 1)
+            for replicas in found.values():
+                assert len(set(replicas)) == len(replicas) == (factor or 1)
+
+
+def _number(part: bytes | None) -> int | None:
+    try:
+        return int((part or b"").decode())
+    except ValueError:
+        return None
+
+
+def _place_seeds() -> Iterator[Case]:
+    yield [b"0:r1,1:r3,2:r3,3:r2,4:r2,5:r1", b"7", b"3", b"0", b"0", b"0", b"1"]
+    yield [b"0,1,2", b"4", b"2", b"1", b"1", b"2", b"7"]
+    yield [b"0:r1,3:r1:fenced,4::fenced,5:r2", b"3", b"2", b"0", b"0", b"0", b"1"]
+
+
+def _scenario(case: Case) -> None:
+    """A scenario that is read can be played under every protocol, or the refusal says why not."""
+    try:
+        text = ((case[0] if case else None) or b"").decode()
+        plan = loads(text)
+    except (UnicodeDecodeError, BadInput):
+        return
+    if _long(plan):
+        return
+    for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer"):
+        try:
+            found = forecast(plan, protocol, stretches=True)
+        except BadInput:
+            continue
+        json.dumps(document([found]))
+
+
+def _long(plan: Scenario) -> bool:
+    """Whether a scenario is heavy by right."""
+    counts = [topic.partitions for topic in plan.topics.values()]
+    counts += [count for event in plan.events for count in event.partitions.values()]
+    return (
+        sum(counts) > 200 or len(plan.events) > 12 or max((one.at for one in plan.events), default=0) > 10**7
+    )
+
+
+def _scenario_seeds() -> Iterator[Case]:
+    for name in ready.READY:
+        found = ready.ready(name, None, None)
+        small = found | {"events": found["events"][:8], "topics": dict.fromkeys(found["topics"], 4)}
+        yield [json.dumps(small, indent=1).encode()]
+    yield [_FILE]
+
+
+TARGETS = (
+    Target(
+        "assign", _assign, _group_seeds, shape=of(GroupLine).map(lambda line: [msgspec.json.encode(line)])
+    ),
+    Target(
+        "check",
+        _check,
+        _check_seeds,
+        shape=st.one_of(of(GroupLine), of(check.PlacementLine)).map(lambda line: [msgspec.json.encode(line)]),
+    ),
+    Target("partition", _partition, _partition_seeds, 2),
+    Target("place", _place, _place_seeds, 7),
+    Target(
+        "scenario",
+        _scenario,
+        _scenario_seeds,
+        words=(
+            b"&a ",
+            b"*a",
+            b"!!python/object",
+            b"<<: ",
+            b"0x_",
+            b"0b",
+            b"? ",
+            b"- ",
+            b"---\n",
+            b"1e999",
+            b"~",
+        ),
+    ),
+)

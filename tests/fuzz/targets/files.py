@@ -1,0 +1,359 @@
+"""Files: the blobs and the other files of a checkpoint, the history, settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+import msgspec
+
+from assignors.errors import MonitorError
+from streaming.monitor.blob import MAGIC, VERSION, Bucket
+from streaming.monitor.bucket import expire, process
+from streaming.monitor.state import GroupState
+from streaming.monitor.tracked import Heard
+from streaming.serve.archive import Archive, Window
+from streaming.serve.board import Board
+from streaming.serve.history import History, Retention
+from streaming.serve.records import TopicRecord
+from streaming.settings.config import as_toml, load
+from streaming.spark import checkpoint, damage
+from streaming.spark.inspection import Inspected
+from streaming.wire import codec
+from streaming.wire.codec import Record
+from tests.fuzz.case import Case, Target
+from tests.fuzz.shapes import of
+from tests.fuzz.targets.topics import SINKS
+from tests.support.feed import ASSIGNMENTS, DIFFS, records
+from tests.support.histories import Group, Log
+from tests.support.recorded import SORTS
+from tests.support.recorded import records as recorded
+
+
+@cache
+def _folder() -> Path:
+    """A folder of this process."""
+    return Path(tempfile.mkdtemp())
+
+
+def told(error: MonitorError) -> None:
+    """It is one line that says something."""
+    assert str(error).splitlines() == [str(error)], repr(str(error))
+
+
+def _events(group_id: str) -> Iterator[Record]:
+    """What may happen to a group whose state was read."""
+    log = Log(group_id)
+    happened = (
+        log.topics(t0=3, t=5),
+        log.join("new", "t0", "t", session_timeout_ms=10_000),
+        log.beat("new"),
+        log.leave("c1"),
+        log.observe(1_000, {"a": {"t": [0, 1]}, "b": {}}),
+        log.delete(),
+    )
+    for offset, event in enumerate(happened):
+        key, value, headers = codec.encode_event(event)
+        yield Record.of(0, offset, key, value, headers)
+
+
+def _blob(case: Case) -> None:
+    """A bucket is read whole and goes on, or is refused as a whole: no event is refused for it."""
+    data = (case[0] if case else None) or b""
+    try:
+        bucket = Bucket(data)
+        names = list(bucket)
+        for name in names:
+            Inspected(1, name, bucket.size(name), bucket.get(name)).as_json()
+        bucket = Bucket(data)
+        for name in names[:3]:
+            # Bytes that decode may still contradict each other; that is not looked for here.
+            for write in process(bucket, _events(name), 10**12, SINKS):
+                reason = dict(write.headers).get("dlt_exception")
+                assert reason not in (
+                    b"CorruptState",
+                    b"ValidationError",
+                    b"DecodeError",
+                    b"UnicodeDecodeError",
+                )
+        expire(bucket, 10**12 + 11_000, SINKS)
+        again = Bucket(bucket.pack())
+    except MonitorError:
+        return
+    assert list(again) == list(bucket)
+
+
+def _blob_seeds() -> Iterator[Case]:
+    for sort in SORTS:
+        bucket = Bucket()
+        for record in recorded(sort, 120):
+            process(bucket, [record], 1_000, SINKS)
+        yield [bucket.pack()]
+    yield [MAGIC + bytes([VERSION + 1]) + b"\x92\x80\x80"]
+
+
+def _state(state: GroupState) -> Case:
+    heard = {"c1": Heard(1, 2_000, 1_000)}
+    groups = {"g": msgspec.Raw(msgspec.msgpack.encode((state, heard, 0)))}
+    return [MAGIC + bytes([VERSION]) + msgspec.msgpack.encode((groups, {"g": 2_000}))]
+
+
+_CARD = checkpoint.Card("cluster", "m", "id-1", 4, partitions=4)
+#: The files of a checkpoint, in the order of a case's parts; the last part is the name of one more file.
+_FILES = (
+    checkpoint.NAME,
+    "metadata",
+    "offsets/11",
+    "offsets/12",
+    "commits/11",
+    "sources/0/0",
+    "state/0/0/12.snapshot",
+)
+
+
+def _checkpoint(case: Case) -> None:
+    """A folder that anything may have happened to is claimed or refused in one line, before Spark sees it."""
+    folder = _folder() / "checkpoint"
+    shutil.rmtree(folder, ignore_errors=True)
+    *contents, name = (case + [None] * 8)[:8]
+    for file, content in zip(_FILES, contents, strict=True):
+        if content is not None:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_bytes(content)
+    if name and b"\0" not in name and b"/" not in name and name not in (b".", b"..") and len(name) < 200:
+        for parent in ("offsets", "state/0", "state/0/0"):
+            (folder / parent).mkdir(parents=True, exist_ok=True)
+            with (folder / parent / os.fsdecode(name)).open("wb"):
+                pass
+    try:
+        damage.look(str(folder))
+        checkpoint.claim(str(folder), _CARD, "stop")
+    except MonitorError as error:
+        told(error)
+        return
+    assert checkpoint.claim(str(folder), _CARD, "stop") == checkpoint.claim(str(folder), _CARD, "stop")
+
+
+def _checkpoint_seeds() -> Iterator[Case]:
+    offsets = b'v1\n{"batchWatermarkMs":0}\n{"m":{"0":4}}\n-'
+    whole: Case = [
+        msgspec.json.encode(_CARD),
+        b'{"id":"1"}',
+        offsets,
+        offsets,
+        b'v1\n{"nextBatchWatermarkMs":0}',
+        b'\0v1\n{"m":{"0":0}}',
+        b"state",
+        None,
+    ]
+    yield whole
+    for name in (b"13", b"12.delta", b"13.delta", b"1.snapshot", "²".encode(), b"9" * 199, b"\xff"):
+        yield [*whole[:-1], name]
+
+
+@cache
+def _real_history() -> tuple[Path, bytes]:
+    """A small history, closed, and its bytes."""
+    path = _folder() / "real.sqlite"
+    with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
+        for number, name in enumerate(("orders", "a/b", "é\n")):
+            group = Group(name, {"t0": 6, "t1": 2}, number)
+            history.append(records(group.diffs(4)))
+            latest = codec.encode(group.latest())
+            history.append([TopicRecord(ASSIGNMENTS, 0, number, name.encode(), latest, None)])
+        history.renew({DIFFS: "id-1"})
+    return path, path.read_bytes()
+
+
+def _use_history(path: Path) -> None:
+    """What ``serve`` does with a history: all that goes wrong is told in one line."""
+    try:
+        with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
+            extent = history.extent
+            history.positions(), history.topic_ids()
+            board = Board(extent, history.groups)
+            board.snapshot(None)
+            archive = Archive(history.path)
+            try:
+                _read_history(archive, board, list(history.groups))
+            finally:
+                archive.close()
+            history.renew({DIFFS: "id-2"})
+            board.publish(history.append(records(Group("orders", {"t0": 6}, 9).diffs(2), start=90)))
+            history.trim(Retention(1, 1), 1)
+            history.check()
+    except MonitorError as error:
+        told(error)
+
+
+def _read_history(archive: Archive, board: Board, names: list[str]) -> None:
+    for with_diff in (True, False):
+        archive.page(Window(), with_diff=with_diff)
+    for row in archive.after(board.extent, max(0, board.extent.last - 3), 10, 10**6) or []:
+        board.round_frame(row)
+    for name in names[:2]:
+        archive.timeline(Window(group=name))
+        archive.assignment(name)
+        archive.round(name, board.extent.last)
+
+
+def _history_bytes(case: Case) -> None:
+    """The file with some bytes overwritten: each part is a place (four bytes) and what stands there."""
+    _, real = _real_history()
+    data = bytearray(real)
+    for part in case:
+        place, new = int.from_bytes((part or b"")[:4]) % (len(data) + 1), (part or b"")[4:]
+        data[place : place + len(new)] = new
+    with _fresh_history() as path:
+        path.write_bytes(data)
+        _use_history(path)
+
+
+@contextmanager
+def _fresh_history() -> Iterator[Path]:
+    folder = _folder() / "history"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    yield folder / "history.sqlite"
+
+
+def _history_byte_seeds() -> Iterator[Case]:
+    yield []
+    size = len(_real_history()[1])
+    for place in (0, 16, 18, 28, 40, 60, 68, 100, 4_096, 8_192, size - 8, size // 2):
+        yield [place.to_bytes(4) + b"\xff\xff"]
+
+
+#: The values that a row of each table may hold, as SQL; the parts of a case are theirs.
+_STORED = (
+    ("UPDATE meta SET value = ? WHERE key = 'epoch'", "text"),
+    ("UPDATE meta SET value = ? WHERE key = 'trimmed'", "text"),
+    ("UPDATE meta SET value = ? WHERE key = 'cluster_id'", "text"),
+    ("UPDATE groups SET summary = ? WHERE id = 1", "blob"),
+    ("UPDATE groups SET assignment = ? WHERE id = 1", "blob"),
+    ("UPDATE groups SET name = ? WHERE id = 1", "text"),
+    ("UPDATE rounds SET summary = ? WHERE seq = 4", "blob"),
+    ("UPDATE rounds SET changes = ? WHERE seq = 4", "deflated"),
+    ("UPDATE rounds SET body = ? WHERE seq = 4", "deflated"),
+    ("UPDATE rounds SET changes = ? WHERE seq = 12", "blob"),
+    ("UPDATE rounds SET body = ? WHERE seq = 12", "blob"),
+    ("UPDATE positions SET next_offset = ?", "text"),
+)
+
+
+def _history_rows(case: Case) -> None:
+    """The file with other values in its rows."""
+    _, real = _real_history()
+    with _fresh_history() as path:
+        path.write_bytes(real)
+        with closing(sqlite3.connect(path)) as connection:
+            for (statement, kind), part in zip(_STORED, case, strict=False):
+                if part is not None:
+                    value = zlib.compress(part) if kind == "deflated" else part
+                    as_text = part.decode(errors="replace").replace("\0", "0")
+                    connection.execute(statement, (as_text if kind == "text" else value,))
+            connection.commit()
+        _use_history(path)
+
+
+def _history_row_seeds() -> Iterator[Case]:
+    path, _ = _real_history()
+    with closing(sqlite3.connect(path)) as connection:
+        summary, assignment = connection.execute(
+            "SELECT summary, assignment FROM groups WHERE id = 1"
+        ).fetchone()
+        one = connection.execute("SELECT summary, changes, body FROM rounds WHERE seq = 4").fetchone()
+    changes, body = map(zlib.decompress, one[1:])
+    whole = [
+        b"abcd1234",
+        b"0",
+        b"c",
+        summary,
+        assignment,
+        b"orders",
+        one[0],
+        changes,
+        body,
+        one[1],
+        one[2],
+        b"9",
+    ]
+    yield [None] * len(_STORED)
+    for at, value in enumerate(whole):
+        yield [*[None] * at, value, *[None] * (len(_STORED) - at - 1)]
+
+
+#: Environment variables whose values are the parts of a case after the file.
+_VARIABLES = (
+    "REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS",
+    "REBALANCE_MONITOR_COLLECT__INCLUDE_GROUPS",
+    "REBALANCE_MONITOR_TOPICS",
+)
+
+
+def _settings(case: Case) -> None:
+    """A file of settings and variables beside it; what is taken can be shown and says the same when read again."""
+    config = _folder() / "settings.toml"
+    toml, *variables = (case + [None] * 4)[:4]
+    config.write_bytes(toml or b"")
+    given = {
+        name: os.fsdecode(value)
+        for name, value in zip(_VARIABLES, variables, strict=True)
+        if value is not None and b"\0" not in value and len(value) < 100_000
+    }
+    with mock.patch.dict(os.environ, given):
+        try:
+            found = load(config)
+        except MonitorError as error:
+            told(error)
+            return
+    shown = "\n".join(as_toml(found))
+    if "***" in shown or "\udcff" in shown:
+        return  # a password is masked
+    shown = shown[shown.index("[topics]") :]  # of [kafka] it shows what has no effect, too
+    config.write_text(shown, errors="surrogateescape")
+    again = "\n".join(as_toml(load(config)))
+    assert again[again.index("[topics]") :] == shown
+
+
+def _settings_seeds() -> Iterator[Case]:
+    file = (
+        b'[kafka]\nbootstrap_servers = "k1:9092,[::1]:9093"\n\n[topics]\nprefix = "a."\npartitions = 8\n'
+        b'replication_factor = -1\n\n[collect]\ngroup_id = "g"\ninclude_groups = ["a.*", "b"]\n'
+        b'exclude_groups = ["x"]\ncoordinator_logs = ["/tmp/a.log"]\n'
+    )
+    sasl = (
+        b'[kafka]\nsecurity_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
+        b'sasl_password = "p"\nssl_ca_file = "/dev/null"\nssl_check_hostname = false\n'
+    )
+    for part in (file, sasl, b""):
+        yield [part, None, None, None]
+    yield [file, b"k:1", b'["a", "b"]', b'{"prefix": "z", "partitions": 2}']
+    yield [None, b"k:1", b"a", b"{"]
+
+
+_TOML = (
+    b"\n[kafka]\n",
+    b"\n[collect.x]\n",
+    b"= 1\n",
+    b"'''",
+    b"[[a]]",
+    b"= {a = 1}\n",
+    b"\\uD800",
+    b"1979-05-27",
+)
+TARGETS = (
+    Target("state", _blob, _blob_seeds, shape=of(GroupState).map(_state)),
+    Target("checkpoint", _checkpoint, _checkpoint_seeds, 8),
+    Target("history-file", _history_bytes, _history_byte_seeds),
+    Target("history-rows", _history_rows, _history_row_seeds, len(_STORED)),
+    Target("settings", _settings, _settings_seeds, 4, words=_TOML),
+)

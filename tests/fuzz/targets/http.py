@@ -1,0 +1,241 @@
+"""Every endpoint of ``serve``: requests to the application, and bytes to the real server."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import logging
+import re
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+
+from streaming.serve.history import History, Retention
+from streaming.serve.records import TopicRecord
+from streaming.serve.security import POLICY
+from streaming.serve.server import FeedServer, ServeOptions
+from streaming.wire.codec import encode
+from tests.fuzz.case import Case, Target
+from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records, service
+from tests.support.histories import Group
+
+_TOKEN = "0123456789abcdef"  # noqa: S105 - of this harness
+_PATHS = (
+    *("/", "/health", "/ready", "/metrics", "/api/openapi.json", "/assets/main.js", "/groups/orders"),
+    *("/api/groups", "/api/groups/orders", "/api/groups/a%2Fb/rounds", "/api/groups/%C3%A9%0A/timeline"),
+    *("/api/groups/orders/rounds/1", "/api/groups/orders/rounds?view=summary&limit=2&cursor=3"),
+    "/api/rounds?from=2020-01-01T00:00:00Z&to=4102444800000&cause=member.joined&min_moved=1",
+    "/api/groups/orders/timeline?from=1&to=1900000000000&limit=5",
+    *("/api/stream", "/api/stream?group=orders&last_event_id=x.1&min_moved=2", "/nothing", "*"),
+)
+_HEADERS = (
+    b"host",
+    b"last-event-id",
+    b"authorization",
+    b"if-none-match",
+    b"accept-encoding",
+    b"content-length",
+)
+
+
+def _rounds() -> list[TopicRecord]:
+    found: list[TopicRecord] = []
+    for number, name in enumerate(("orders", "a/b", "é\n", "%2F")):
+        group = Group(name, {"t0": 6, "t1": 2}, number)
+        found += records(group.diffs(6), start=len(found))
+        latest = encode(group.latest())
+        found.append(TopicRecord(ASSIGNMENTS, 0, number, name.encode(), latest, None))
+    return found
+
+
+@cache
+def _app() -> tuple[Starlette, Starlette]:
+    """The application over a real history: on loopback, and behind a token."""
+    path = Path(tempfile.mkdtemp()) / "history.sqlite"
+    history = History(path, cluster_id="c", diffs_topic=DIFFS)
+    history.append(_rounds())
+    return service(history), service(history, token=_TOKEN, loopback_only=False)
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()
+
+
+def _asgi(case: Case) -> None:
+    """A request as a server hands it over: the answer is whole, and no failure of ours."""
+    parts = ((part or b"") for part in (case + [None] * 8)[:8])
+    # h11 lets no other bytes through: ASCII that can be seen, and in headers bytes above it.
+    method, target, *values = (re.sub(rb"[^!-~\x80-\xff]", b"", part) for part in parts)
+    method, target = (re.sub(rb"[\x80-\xff]", b"", part) for part in (method, target))
+    path, _, query = target.partition(b"?")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method.decode("latin-1"),
+        "scheme": "http",
+        "path": unquote(path.decode("latin-1")),
+        "raw_path": path,
+        "query_string": query,
+        "headers": [pair for pair in zip(_HEADERS, values, strict=True) if pair[1]],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8686),
+    }
+    for app in _app():
+        sent = _loop().run_until_complete(_asked(app, dict(scope, state={"abort": lambda: None})))
+        _check_answer(scope, sent)
+
+
+async def _asked(app: Starlette, scope: dict[str, Any]) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+    enough = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        # A client that follows the feed leaves once it has its first events.
+        await asyncio.wait_for(enough.wait(), 10)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+        if len(sent) > 2 or not message.get("more_body", True):
+            enough.set()
+
+    await asyncio.wait_for(app(scope, receive, send), 20)
+    return sent
+
+
+def _check_answer(scope: dict[str, Any], sent: list[dict[str, Any]]) -> None:
+    start, *bodies = sent
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
+    assert start["status"] < 500 or (start["status"] == 503 and scope["path"] == "/ready"), start
+    assert headers["content-security-policy"] == POLICY
+    assert all(value.isprintable() for value in headers.values())
+    body = b"".join(message.get("body", b"") for message in bodies)
+    if start["status"] >= 400 and scope["path"] != "/ready":
+        assert headers["content-type"] == "application/problem+json", sent
+    if "json" in headers.get("content-type", "") and "content-encoding" not in headers and body:
+        told = json.loads(body)
+        if start["status"] >= 400 and scope["path"] != "/ready":
+            assert told["status"] == start["status"]
+            assert told["detail"]
+
+
+def _asgi_seeds() -> Iterator[Case]:
+    for path in _PATHS:
+        yield [b"GET", path.encode(), b"localhost:8686", None, b"Bearer " + _TOKEN.encode(), None, None, None]
+    yield [b"HEAD", b"/api/stream", b"[::1]:1", b"x.1", b"Basic eA==", b'"x"', b"gzip", b"0"]
+    yield [b"POST", b"/api/groups", b"evil.com", b"abcd.99999999999999999999", None, None, b"*", b"5"]
+
+
+class _Complaints(logging.Handler):
+    """What the server logs of failures."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(self.format(record))
+
+
+@cache
+def _server() -> tuple[int, _Complaints]:
+    """A running server over the same rounds, and what it complains of."""
+    source = MemorySource()
+    source.put(*_rounds())
+    options = ServeOptions(
+        Path(tempfile.mkdtemp()) / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40)
+    )
+    server = FeedServer(source, options, cluster_id="c")
+    threading.Thread(target=server.run, daemon=True).start()
+    logging.disable(logging.NOTSET)
+    complaints = _Complaints()
+    logging.getLogger().handlers = [complaints]
+    port = int(server.address.rsplit(":", 1)[1])
+    ends = time.monotonic() + 20
+    while _status(port) != http.HTTPStatus.OK:
+        assert time.monotonic() < ends, "the server does not get ready"
+        time.sleep(0.01)
+    return port, complaints
+
+
+def _status(port: int) -> int:
+    connection = http.client.HTTPConnection("localhost", port, timeout=20)
+    try:
+        connection.request("GET", "/ready")
+        return connection.getresponse().status
+    except ConnectionError:
+        return 0
+    finally:
+        connection.close()
+
+
+def _bytes(case: Case) -> None:
+    """Bytes to the real server, a part at a time: it answers in HTTP or closes, and goes on."""
+    port, complaints = _server()
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        for part in case:
+            try:
+                client.sendall(part or b"")
+            except (BrokenPipeError, ConnectionResetError):
+                break  # it has heard enough
+        answer = _taken(client)
+    assert not answer or answer.startswith(b"HTTP/1.1 "), answer[:100]
+    if answer:
+        assert int(answer[9:12]) < 500, answer[:300]
+    assert not complaints.heard, complaints.heard.pop()
+
+
+def _taken(client: socket.socket) -> bytes:
+    """What comes until the connection is closed; a feed is left after its first events."""
+    answer = b""
+    try:
+        client.shutdown(socket.SHUT_WR)
+        while part := client.recv(1 << 16):
+            answer += part
+            if b"text/event-stream" in answer and b"\n\n" in answer:
+                break
+    except (ConnectionResetError, OSError):
+        pass
+    return answer
+
+
+def _byte_seeds() -> Iterator[Case]:
+    for path in _PATHS:
+        yield [b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode()]
+    one = b"GET /api/groups HTTP/1.1\r\nHost: localhost\r\n"
+    yield [one, b"Connection: close\r\n\r\n"]
+    yield [one + b"\r\n" + one + b"Last-Event-ID: x.1\r\n\r\n"]
+    yield [one + b"Content-Length: 5\r\n\r\nhello", one + b"\r\n"]
+    yield [one + b"Transfer-Encoding: chunked\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n"]
+    yield [one + b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n"]
+    yield [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+
+
+_WORDS = (
+    *(b"/api/groups/", b"/rounds", b"/timeline", b"?limit=", b"&from=", b"%2F", b"%00", b"%", b"//", b"/../"),
+    *(
+        b"\r\n",
+        b"\r\n\r\n",
+        b"HTTP/1.0",
+        b"HTTP/1.1",
+        b"Host: ",
+        b"Expect: 100-continue\r\n",
+        b"chunked",
+        b"HEAD",
+    ),
+)
+TARGETS = (
+    Target("http", _asgi, _asgi_seeds, 8, words=_WORDS),
+    Target("http-bytes", _bytes, _byte_seeds, words=_WORDS),
+)

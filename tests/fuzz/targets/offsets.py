@@ -1,0 +1,184 @@
+"""What the collector reads: records of the offsets topic, what clients embed in them, and coordinators' logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import error, pack, unpack
+
+from hypothesis import strategies as st
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
+from streaming.collect.commits import unexplained
+from streaming.collect.coordinator.embedded import read_assignment, read_subscription
+from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.collect.encoding import MalformedRecord
+from streaming.collect.fold import Fold, Found, Row
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.wire import codec
+from streaming.wire.codec import Record
+from streaming.wire.events import Event, GroupObserved
+from tests.fuzz.case import Case, Target
+from tests.fuzz.mutate import EDGES
+from tests.fuzz.targets.topics import SINKS, check_written
+from tests.support import offsets_topic
+
+_WORDS = (
+    *(pack(">h", number) for number in range(-1, 27)),
+    *(pack(">i", number) for number in (-1, 0, 1, 2, 2**31 - 1)),
+    offsets_topic.string("consumer"),
+    offsets_topic.string(None),
+    b"\x00",
+    b"\x01",
+    b"\xff\xff\xff\xff\x0f",
+)
+
+
+def _records(case: Case) -> None:
+    fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, surely_alive_ms=5_000)
+    rows = [
+        Row(4, offset, unpack(">q", (at or b"")[:8].rjust(8, b"\0"))[0], key, value)
+        for offset, (at, key, value) in enumerate(zip(*[iter(case)] * 3, strict=False))
+    ]
+    out = [item for row in rows for item in fold.add(row)] + fold.settle()
+    fold.subscriptions()
+    bucket = Bucket()
+    for item in out:
+        assert item.row in rows
+        if not isinstance(item, Found):
+            assert isinstance(item.error, MalformedRecord)
+            continue
+        key, value, headers = codec.encode_event(item.event)
+        assert codec.decode_event(key, value, codec.ce_attributes(headers)) == item.event
+        record = Record.of(4, item.row.offset, key, value, headers)
+        for write in process(bucket, [record], 0, SINKS):
+            check_written(write)
+
+
+def _record_seeds() -> Iterator[Case]:
+    for rows in offsets_topic.captured().values():
+        yield [part for row in rows[:24] for part in (pack(">q", row.timestamp), row.key, row.value)]
+        for row in rows:
+            yield [pack(">q", row.timestamp), row.key, row.value]
+
+
+_numbers = st.sampled_from([edge for edge in EDGES if -(2**31) <= edge < 2**31])
+_shares = st.dictionaries(st.sampled_from(["t", "u", "é", ""]), st.lists(_numbers, max_size=4), max_size=3)
+_subscriptions = st.builds(
+    offsets_topic.subscription,
+    st.lists(st.sampled_from(["t", "u", ""]), max_size=3),
+    _shares,
+    generation=_numbers,
+    user_data=st.none() | st.binary(max_size=30),
+    rack=st.none() | st.sampled_from(["", "r1"]),
+)
+_assignments = st.builds(offsets_topic.assignment, _shares)
+
+
+@st.composite
+def _generations(draw: st.DrawFn) -> Case:
+    """Generations of one classic group, and commits of its members."""
+    case: Case = []
+    for number in range(draw(st.integers(1, 5))):
+        at = pack(">q", 1_700_000_000_000 + number * draw(st.sampled_from([0, 1, 10_000, 2**40])))
+        if draw(st.booleans()):
+            members = draw(
+                st.dictionaries(
+                    st.sampled_from(["a", "b", "c"]), st.tuples(_subscriptions, _assignments), max_size=3
+                )
+            )
+            value = offsets_topic.group_value(
+                draw(_numbers),
+                members,
+                version=draw(st.integers(0, 4)),
+                protocol=draw(st.sampled_from(["range", "sticky", "cooperative-sticky", None])),
+                instances=draw(st.dictionaries(st.sampled_from(["a", "b"]), st.just("i"), max_size=2)),
+            )
+            case += [at, offsets_topic.group_key("g"), draw(st.sampled_from([value, value, None]))]
+        else:
+            key = offsets_topic.commit_key("g", "t", draw(_numbers))
+            case += [at, key, offsets_topic.commit_value(draw(st.integers(-(2**63), 2**63 - 2)))]
+    return case
+
+
+def _embedded(case: Case) -> None:
+    """What a client embeds is refused, or read as another implementation reads it."""
+    subscription, assignment = ((part or b"") for part in [*case, None, None][:2])
+    for protocol in ("range", "sticky", None):
+        try:
+            said = read_subscription(subscription, protocol)
+        except MalformedRecord:
+            continue
+        again = offsets_topic.subscription(
+            list(said.topics), said.owned, generation=said.owned_generation, rack=said.rack_id
+        )
+        assert read_subscription(again, None) == said
+        assert _theirs(subscription) in (None, said.topics)
+    try:
+        assigned = read_assignment(assignment)
+    except MalformedRecord:
+        return
+    assert read_assignment(offsets_topic.assignment(assigned)) == assigned
+
+
+def _theirs(subscription: bytes) -> tuple[str, ...] | None:
+    """The topics that kafka-python reads; None: it needs fields that Kafka's own reader does without."""
+    try:
+        return tuple(ConsumerProtocolSubscription.decode(subscription).topics)
+    except (ValueError, TypeError, error):
+        return None
+
+
+def _embedded_seeds() -> Iterator[Case]:
+    given = offsets_topic.assignment({"t": [0, 1], "u": [3]})
+    for rack in (None, "r1"):
+        yield [offsets_topic.subscription(["t", "u"], {"t": [0]}, generation=4, rack=rack), given]
+    user_data = pack(">i", 1) + offsets_topic.string("t") + pack(">iii", 1, 0, 7)
+    yield [offsets_topic.subscription(["t"], {}, user_data=user_data), given]
+
+
+def _log(case: Case) -> None:
+    """Any lines; what they say of any generation is an event that the stream takes."""
+    log = CoordinatorLog()
+    for line in case:
+        for text in (line or b"").decode(errors="replace").split("\n"):
+            log.feed(text)
+    for group, number in [*log._known][-20:]:
+        evidence = log.evidence(group, number)
+        data = GroupObserved(
+            group_id="g",
+            timestamp=1,
+            members=[],
+            generation=1,
+            evidence=[*evidence, *unexplained([], evidence)],
+        )
+        key, value, headers = codec.encode_event(Event("s", "1", data))
+        assert codec.decode_event(key, value, codec.ce_attributes(headers)).data == data
+
+
+def _log_seeds() -> Iterator[Case]:
+    lines = (offsets_topic.GOLDEN / "coordinator-4.3.1.log").read_bytes().splitlines()
+    yield from ([line] for line in lines)
+    yield from (lines[at : at + 12] for at in range(0, len(lines), 6))
+
+
+_LOG_WORDS = (
+    *(b"[GroupId ", b"] Member ", b" group ", b" generation ", b"(reason: ", b" with group instance id "),
+    *(
+        b"removed dynamic members who haven't joined: Set(",
+        b"explicit `LeaveGroup` request for (",
+        b") members",
+    ),
+    *(
+        b"Preparing to rebalance group ",
+        b" in state Stable with old generation ",
+        b"with group instance id a ",
+    ),
+)
+TARGETS = (
+    Target("offsets-topic", _records, _record_seeds, 3, _generations(), _WORDS),
+    Target(
+        "embedded", _embedded, _embedded_seeds, 2, st.tuples(_subscriptions, _assignments).map(list), _WORDS
+    ),
+    Target("coordinator-log", _log, _log_seeds, words=_LOG_WORDS),
+)

@@ -1,0 +1,244 @@
+"""The topics: membership events as the stream takes them; diffs, assignments and dead letters as readers do."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from rich.console import Console
+
+from assignors.errors import MonitorError
+from streaming.cli.render import dead_letters, diff_lines
+from streaming.kafka import dlt
+from streaming.kafka.reader import DiffReader, MalformedDiff
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import expire, process
+from streaming.monitor.envelope import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write
+from streaming.serve import records, rounds
+from streaming.serve.records import TopicRecord, UnusableRecord
+from streaming.wire import codec, events
+from streaming.wire.codec import Record
+from streaming.wire.dead_letters import dead_letter_headers, fit
+from tests.fuzz.case import Case, Target
+from tests.fuzz.shapes import of
+from tests.support.histories import check_algebra
+from tests.support.recorded import SORTS
+from tests.support.recorded import records as recorded
+
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
+#: What a dead letter may give as its reason.
+_WORDS = (b"ce_type", b"member.joined", b"group.observed", b'"owned":{"t0":[0]}', b"null", b"group-0")
+
+
+def _kinds(error: type[MonitorError]) -> Iterator[str]:
+    yield error.__name__
+    for kind in error.__subclasses__():
+        yield from _kinds(kind)
+
+
+def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> None:
+    """It says why, in words of ours, and its list can be shown."""
+    said = dict(headers)
+    assert said[b"dlt_exception".decode()].decode() in set(_kinds(MonitorError)), said
+    assert said["dlt_message"]
+    _show_letter(key, value, list(headers))
+
+
+def _show_letter(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> None:
+    letter = dlt._letter(_message(key, value, headers))
+    msgspec.json.encode(letter)
+    Console(file=io.StringIO(), width=100).print(dead_letters([letter]))
+
+
+def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> Any:
+    """A record as confluent-kafka hands it over."""
+    return SimpleNamespace(
+        key=lambda: key, value=lambda: value, headers=lambda: headers, partition=lambda: 0, offset=lambda: 7
+    )
+
+
+def check_written(write: Write) -> None:
+    """What is written is taken by everyone who reads it."""
+    ce = codec.ce_attributes(write.headers)
+    if write.topic == SINKS.dead_letters:
+        _check_dead_letter(write.key, write.value, write.headers)
+    elif ce["type"] == DIFF_TYPE:
+        diff = msgspec.json.decode(write.value or b"", type=events.Diff)
+        if not diff.violations:  # two owners of a partition are told as what they are
+            check_algebra(diff)
+        records.round_of(TopicRecord("d", 0, 0, write.key, write.value, ce["id"]))
+        list(diff_lines(diff))
+    elif ce["type"] == ASSIGNMENT_TYPE:
+        records.assignment_of(TopicRecord("a", 0, 0, write.key, write.value, ce["id"]))
+    else:
+        event = codec.decode_event(write.key, write.value, ce)
+        assert codec.encode_event(event) == (write.key, write.value, write.headers)
+
+
+def _membership_records(case: Case) -> Iterator[Record]:
+    for offset, (key, value, *attributes, other) in enumerate(zip(*[iter(case)] * 6, strict=False)):
+        headers = list(zip(codec.HEADER_NAMES[1:4], attributes, strict=True))
+        yield Record.of(0, offset, key, value, headers if other is None else [*headers, ("other", other)])
+
+
+def _check_event(record: Record) -> None:
+    try:
+        event = codec.read(record)
+    except MonitorError:
+        return
+    key, value, headers = codec.encode_event(event)
+    assert codec.decode_event(key, value, codec.ce_attributes(headers)) == event
+
+
+def _membership(case: Case) -> None:
+    bucket = Bucket()
+    now = 1_000
+    for record in _membership_records(case):
+        _check_event(record)
+        now += 20_000
+        writes = process(bucket, [record], now, SINKS)
+        writes += expire(bucket, now + 5_000, SINKS)
+        for write in writes:
+            check_written(write)
+        packed = bucket.pack()
+        again = Bucket(packed)
+        assert {name: again.get(name) for name in again} == {name: bucket.get(name) for name in bucket}
+        bucket = again
+
+
+def _membership_seeds() -> Iterator[Case]:
+    for sort in SORTS:
+        log = list(recorded(sort, 300))
+        groups = itertools.groupby(sorted(log, key=lambda one: one.key or b""), lambda one: one.key)
+        for _, group in groups:
+            yield [
+                part
+                for one in itertools.islice(group, 12)
+                for part in (one.key, one.value, one.type, one.id, one.source, None)
+            ]
+
+
+def _event_case(event: events.EventData, kind: str) -> Case:
+    return [event.group_id.encode(errors="replace"), codec.encode(event), kind.encode(), b"1", b"/s", None]
+
+
+_MEMBERSHIP_SHAPE = st.lists(
+    st.one_of(
+        [
+            of(type_).map(lambda event, kind=kind: _event_case(event, kind))
+            for kind, type_ in events.EVENT_TYPES.items()
+        ]
+    ),
+    max_size=8,
+).map(
+    lambda made: [
+        # One group, every record with an id of its own.
+        part
+        for number, one in enumerate(made)
+        for part in (b"g", _named(one[1] or b""), one[2], b"%d" % number, one[4], one[5])
+    ]
+)
+
+
+def _named(value: bytes) -> bytes:
+    return msgspec.json.encode(msgspec.json.decode(value) | {"groupId": "g"})
+
+
+def _outputs(kind: str) -> Iterator[Case]:
+    """Real diffs, or latest assignments, of every sort of group."""
+    for sort in SORTS:
+        bucket, case = Bucket(), []
+        for record in recorded(sort, 250):
+            for write in process(bucket, [record], 0, SINKS):
+                ce = codec.ce_attributes(write.headers)
+                if ce.get("type") == kind and write.topic != SINKS.dead_letters:
+                    case += [write.key, write.value, ce["id"].encode()]
+        yield from (case[at : at + 12] for at in range(0, len(case), 12))
+
+
+def _diffs(case: Case) -> None:
+    """As ``serve`` and ``watch`` take them: the same records for both."""
+    group = None
+    reader: Any = SimpleNamespace(_seen={}, _group=None, _topic="d")
+    for offset, (key, value, ce_id) in enumerate(zip(*[iter(case)] * 3, strict=False)):
+        text = codec.ce_attributes([("ce_id", ce_id)]).get("id")
+        message = _message(key, value, [("ce_id", ce_id)])
+        try:
+            shown = DiffReader._record(reader, message)
+        except MalformedDiff:
+            pass
+        else:
+            for line in [] if shown is None else diff_lines(shown.diff):
+                Console(file=io.StringIO(), width=100).print(line)
+        try:
+            found = records.round_of(TopicRecord("d", 0, offset, key, value, text))
+        except UnusableRecord:
+            continue
+        group = rounds.advance(group, offset + 1, found.summary)
+        msgspec.json.decode(codec.encode(group), type=rounds.GroupSummary)
+        assert msgspec.json.decode(codec.encode(found.summary), type=rounds.RoundSummary) == found.summary
+        codec.encode(found.changes)
+        codec.encode(rounds.before(msgspec.json.decode(found.body, type=events.Diff).members))
+        found.body.decode()
+
+
+def _assignments(case: Case) -> None:
+    group = None
+    for offset, (key, value, ce_id) in enumerate(zip(*[iter(case)] * 3, strict=False)):
+        del ce_id
+        try:
+            found = records.assignment_of(TopicRecord("a", 0, offset, key, value, None))
+        except UnusableRecord:
+            continue
+        if found.latest is not None:
+            group = rounds.with_assignment(group, found.latest)
+            codec.encode(group)
+
+
+def _dead_letters(case: Case) -> None:
+    """Any record in the dead-letter topic can be listed; what we make of a record is never too long."""
+    key, value, *headers = case or [None, None]
+    names = itertools.cycle(("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "a"))
+    given = list(zip(names, headers, strict=False))
+    _show_letter(key, value, given)
+    made = dead_letter_headers(given, codec.MalformedEvent("x"), topic="t", partition=0, offset=0)
+    for limit in (600, 5_000):
+        fitted = fit(key, value, made, limit)
+        assert codec.record_bytes(*fitted) <= max(limit, codec.record_bytes(None, None, fitted[2]))
+        _check_dead_letter(*fitted)
+
+
+def _dead_letter_seeds() -> Iterator[Case]:
+    for record in recorded("derived", 2_000):
+        for write in process(Bucket(), [record], 0, SINKS):
+            if write.topic == SINKS.dead_letters:
+                values = dict(write.headers)
+                names = ("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "ce_id")
+                yield [write.key, write.value, *map(values.get, names)]
+
+
+TARGETS = (
+    Target("membership", _membership, _membership_seeds, 6, _MEMBERSHIP_SHAPE, _WORDS),
+    Target(
+        "diffs",
+        _diffs,
+        lambda: _outputs(DIFF_TYPE),
+        3,
+        of(events.Diff).map(lambda diff: [diff.group_id.encode(errors="replace"), codec.encode(diff), b"1"]),
+    ),
+    Target(
+        "assignments",
+        _assignments,
+        lambda: _outputs(ASSIGNMENT_TYPE),
+        3,
+        of(events.LatestAssignment).map(
+            lambda one: [one.group_id.encode(errors="replace"), codec.encode(one), None]
+        ),
+    ),
+    Target("dead-letters", _dead_letters, _dead_letter_seeds, 8),
+)

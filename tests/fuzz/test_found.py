@@ -1,0 +1,27 @@
+"""What fuzzing has found stays mended, and every target still takes its seeds."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import engine
+from tests.fuzz.case import FOUND, dump, load
+from tests.fuzz.targets import NAMES, get
+
+CASES = sorted(FOUND.glob("*/*.case"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_what_was_found_is_mended(path: Path) -> None:
+    engine.replay(get(path.parent.name), path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_target_takes_its_seeds(name: str) -> None:
+    target = get(name)
+    for case in islice(target.seeds(), 3):
+        target.check(list(case))
+        assert load(dump(case)) == case
