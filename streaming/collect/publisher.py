@@ -73,6 +73,9 @@ class Publisher:
                 {
                     "transactional.id": self._group_id,
                     "transaction.timeout.ms": 60_000,
+                    # With "rebootstrap" a restarted broker is decommissioned first, and adding offsets to a
+                    # transaction then waits for it for ever (librdkafka issue 5511).
+                    "metadata.recovery.strategy": "none",
                     # A batch of several records must not be longer than what the topics take either.
                     "batch.size": min(1_000_000, *self._limits.values()),
                 },

@@ -73,9 +73,6 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
         "logger": _librdkafka_logger(),
         # A producer, and an admin client, would have the broker make every topic that they ask for.
         "allow.auto.create.topics": False,
-        # "rebootstrap" ends a client for good when a broker that has just started answers with no brokers
-        # (librdkafka issue 5301), and a transaction's offsets wait for a broker that was taken off the list (5511).
-        "metadata.recovery.strategy": "none",
         # A broker that comes back is found within a second.
         "reconnect.backoff.max.ms": 1000,
         **security.librdkafka(settings),
