@@ -138,7 +138,7 @@ def _leave_the_pipe() -> NoReturn:
 
 
 def _print_anything() -> None:
-    """Letters that the locale can't say are escaped too."""
+    """Characters that the locale can't encode are escaped too."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # one that is closed is None
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""The partition counts that groups are told: each group what is new of the topics it subscribes to, once."""
+"""The partition counts that groups are told: each group once what is new about the topics it subscribes to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def outdated(data: GroupObserved, told: Mapping[str, TopicMetadata]) -> bool:
 def partitions_changed(
     source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]
 ) -> Event:
-    """The event that tells a group's topics; its id is unique because a group is told once a moment."""
+    """The event that tells a group's topics; its id is unique: a group is told at most once in a millisecond."""
     data = PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
     names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
     return Event(source, f"{group_id}@{timestamp}:{names}", data)

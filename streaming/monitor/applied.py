@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-#: Events remembered a group: at most 4 KiB of state, reached only by groups that changed as often.
+#: Events remembered for each group: at most 4 KiB of state, reached only by groups that changed as often.
 REMEMBERED = 512
 _SIZE = 8
 

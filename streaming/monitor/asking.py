@@ -28,7 +28,7 @@ try:
 except ImportError:  # it is not installed, or not of this release
     play = None  # type: ignore[assignment] # a function where it is installed
 
-#: What a classic member without named assignors counts as.
+#: What a classic member that names no assignor counts as.
 DEFAULT_CLASSIC = ("range",)
 #: The first of ``group.consumer.assignors``: what the coordinator takes when no member names one.
 DEFAULT_CONSUMER = "uniform"
@@ -112,7 +112,7 @@ def sync(
         UnknownAssignor: Kafka ships no such assignor.
         InvalidGroup: the assignor refuses the group.
     """
-    # Native code takes it that members bring what they owned: one that comes back under its instance id does not.
+    # Native code assumes that members bring what they owned: one that comes back under its instance id does not.
     if play is not None and not any(claim.owned or before[name] for name, claim in claims.items()):
         answer = _counted(state, assignor, members, before)
         if answer is not None:
@@ -133,7 +133,7 @@ def target(
 
 
 def _alike(members: Sequence[MemberState]) -> bool:
-    """Whether all name the same assignors, as nearly always."""
+    """Whether all name the same assignors, as they nearly always do."""
     lists = [member.assignors for member in members]
     return lists.count(lists[0]) == len(lists)
 

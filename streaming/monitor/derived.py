@@ -69,7 +69,7 @@ def _join_and_sync(state: GroupState, generation: int, occasion: Occasion) -> li
         )
         if assignor != COOPERATIVE or number == MAX_ROUNDS or not _rejoins(answer.members, before):
             return rounds
-        # Native code counts on: it needs to know where this round ended, whoever answered for it.
+        # Native code continues the count: it needs to know where this round ended, whoever answered for it.
         after = structs.replace(state, members=answer.members)
         ended = answer.changes or changes(after, before)
         state = structs.replace(after, last_owners=ended.last_owners)

@@ -291,7 +291,7 @@ def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
     """What was held is revoked; the memory of applied events stays until the group is forgotten."""
     tombstone = AssignmentOutput(event, None)
     if data.forget:
-        # Written by the timer on what it knew: members that came since keep the group.
+        # The timer wrote it from what it knew: members that came since keep the group.
         return (state, ()) if state.members else (None, (tombstone,))
     empty = GroupState(
         observed=state.observed, topics=state.topics, applied=state.applied, timestamp=data.timestamp

@@ -19,7 +19,7 @@ _ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[\w.-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,
 class KafkaSettings(BaseModel):
     """How every component reaches the cluster (``[kafka]``).
 
-    Passwords are given as such, better from the environment, or as a file that holds nothing else.
+    Passwords are given as they are, preferably from the environment, or as a file that holds nothing else.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)

@@ -27,7 +27,7 @@ _PLAIN = ("null", "bool", "int", "float")
 
 
 class Twice(dict[Any, Any]):
-    """A mapping that said something twice; ``key`` is what."""
+    """A mapping that holds a key twice; ``key`` is which."""
 
     key: Any = None
 

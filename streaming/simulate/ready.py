@@ -121,7 +121,7 @@ READY: dict[str, Ready] = {
     "crash": Ready("one member crashes without leaving the group", 3, 9, _crash),
     "long-gc": Ready("one member pauses for longer than its session timeout", 3, 9, _long_pause),
     "flapping": Ready("one member restarts every fifteen seconds", 3, 9, _flapping),
-    "partition-growth": Ready("the topic gets half as many partitions more", 3, 8, _growth),
+    "partition-growth": Ready("the topic gets half as many partitions again", 3, 8, _growth),
     "two-bounces": Ready("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces),
     "classic-to-consumer": Ready(
         "from the classic to the consumer protocol, one member at each bounce", 3, 9, _to_consumer

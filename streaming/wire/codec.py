@@ -18,7 +18,7 @@ from streaming.wire.events import EVENT_TYPES, Event, EventData, MemberHeartbeat
 
 #: ``[(name, value)]`` as Kafka clients take and give them.
 Headers = list[tuple[str, bytes]]
-#: The same of a record that anybody may have written.
+#: The same, of a record that anyone may have written.
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 
 SPEC_VERSION = b"1.0"
@@ -42,7 +42,7 @@ class MalformedEvent(BadInput):
 
 
 class RecordTooLarge(BadInput):
-    """What follows from the event is longer than its topic takes."""
+    """A record that follows from the event is longer than its topic takes."""
 
 
 class MissingKey(BadInput):
@@ -69,7 +69,7 @@ class Record(NamedTuple):
     def of(
         cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders
     ) -> Record:
-        """A record with all its headers; of several of one name the last counts."""
+        """A record with all its headers; where several have one name, the last counts."""
         ce = dict(headers)
         attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))
         return cls(partition, offset, key, value, *attributes, headers)

@@ -13,7 +13,7 @@ from streaming.wire.codec import record_bytes
 
 #: The headers that a dead letter adds.
 PREFIX = "dlt_"
-#: Says of a dead letter that was cut to what its topic takes how many bytes key, value and headers had.
+#: On a dead letter that was cut to what its topic takes: how many bytes key, value and headers had.
 TRUNCATED = "dlt_truncated"
 #: A message is for people: no longer than this.
 _MESSAGE = 1000
@@ -49,9 +49,9 @@ def fit(
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
     """A dead letter that is no longer than its topic takes.
 
-    Almost always as it is. Else :data:`TRUNCATED` is added and the value cut short; where that is not enough the
-    record's own headers go, at last the key is cut. The whole record stands where ``dlt_topic`` … say, as long as
-    that topic keeps it.
+    Almost always it fits as it is. Otherwise :data:`TRUNCATED` is added and the value cut short; where that is not
+    enough the record's own headers go, at last the key is cut. The whole record stands where ``dlt_topic`` … say,
+    as long as that topic keeps it.
 
     ``limit`` is in bytes, as :func:`streaming.wire.codec.record_bytes` counts.
     """

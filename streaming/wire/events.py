@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 MAX_TIMESTAMP = 253_370_764_799_999
 #: Milliseconds since the epoch.
 Timestamp = Annotated[int, Meta(ge=0, le=MAX_TIMESTAMP)]
-#: A group's or member's id: Kafka's requests carry no longer strings.
+#: A group's or member's id: Kafka's requests can't carry longer strings.
 Id = Annotated[str, Meta(max_length=32_767)]
 #: The largest INT32 of Kafka.
 MAX_INT32 = 2_147_483_647
@@ -35,7 +35,7 @@ Partitions = dict[str, list[Partition]]
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False, gc=False):
-    """Frozen, named only, camelCase on the wire."""
+    """Frozen, keyword-only, camelCase on the wire."""
 
 
 class _Event(_Wire, frozen=True):
@@ -81,7 +81,7 @@ class MemberFenced(_MemberEvent, frozen=True):
     """A member was removed: its session timed out, or another took its instance id.
 
     ``last_heard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
-    had read. Has the log more of the member by then, the event changes nothing.
+    had read. If the log holds more of the member by then, the event changes nothing.
     """
 
     reason: str | None = None
@@ -164,7 +164,7 @@ class GroupObserved(_Event, frozen=True):
 
 
 class GroupDeleted(_Event, frozen=True):
-    """The group is gone. ``forget`` (written by the monitor's own timer): nothing of it is kept either."""
+    """The group is gone. With ``forget`` (written by the monitor's own timer) nothing of it is kept either."""
 
     reason: str | None = None
     forget: bool = False
