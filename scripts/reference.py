@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import inspect
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from typer.testing import CliRunner
 
-from streaming.cli.main import COMMANDS
+from streaming.cli.main import COMMANDS, build
 from streaming.wire.events import EVENT_TYPES, Diff, LatestAssignment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,14 +24,9 @@ NOTE = "<!-- Written by scripts/reference.py from the code: change it there. -->
 def commands() -> str:
     """Every command's ``--help``, as a terminal of 100 columns shows it without colour."""
     parts = ["# Commands\n", NOTE]
+    terminal = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     for name, line in COMMANDS.items():
-        answer = subprocess.run(
-            [sys.executable, "-m", "streaming", name, "--help"],
-            env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        answer = terminal.invoke(build(name), [name, "--help"], prog_name="python -m streaming")
         text = "\n".join(row.rstrip() for row in answer.stdout.strip("\n").splitlines())
         parts.append(f"## {name}\n\n{line}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
