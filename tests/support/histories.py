@@ -1,8 +1,7 @@
 """Membership logs for tests, written by hand or by chance, and what the pure monitor makes of them.
 
 :class:`Log` writes the events of one group. :class:`Group` is a group whose members come and go, with the diffs
-that the monitor gives for it. :func:`membership_log` interleaves many groups of every kind, the same for the same
-seed.
+that the monitor gives for it. :mod:`tests.support.recorded` has the logs of many groups.
 """
 
 from __future__ import annotations
@@ -19,24 +18,6 @@ from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
 from streaming.monitor.state import GroupState
 from streaming.wire import codec, events
 from streaming.wire.events import Cause, Diff, Event, EventData, MemberDiff, Partitions, TopicMetadata
-
-#: Kinds of groups; a group keeps its kind.
-FLAVOURS: tuple[dict[str, Any], ...] = (
-    {"assignors": []},
-    {"assignors": ["roundrobin", "range"]},
-    {"assignors": ["sticky"]},
-    {"assignors": ["cooperative-sticky"]},
-    {"assignors": ["cooperative-sticky", "range"]},
-    {"assignors": ["uniform"], "group_protocol": "consumer"},
-    {"assignors": ["range"], "group_protocol": "consumer"},
-    {"observed": "range"},
-    {"observed": "cooperative-sticky"},
-    {"observed": "uniform"},
-    {"migrates": True},
-)
-#: No session ends while a test runs: what is fenced stands in the log.
-SESSION_TIMEOUT_MS = 3_600_000
-TOPICS = ("orders", "payments", "audit")
 
 
 class Log:
@@ -245,142 +226,6 @@ class Group(Log):
         assignment = assignments(self.outputs)[-1].assignment
         assert assignment is not None
         return assignment
-
-
-class _AnyGroup(Log):
-    """One group of a :func:`membership_log`."""
-
-    def __init__(self, name: str, flavour: dict[str, Any], rng: Random) -> None:
-        super().__init__(name)
-        self.source = f"/groups/{name}"
-        self.flavour, self.rng = flavour, rng
-        self.clock = 1_700_000_000_000
-        self.members: dict[str, str | None] = {}
-        self.born = self.generation = 0
-        self.heard: dict[str, int] = {}
-        self.history: list[Event] = []
-
-    def now(self) -> int:
-        self.clock += self.rng.randrange(-500, 5_000)
-        return self.clock
-
-    def event(self, kind: type[EventData], **fields: Any) -> Event:
-        event = super().event(kind, **fields)
-        self.history = [*self.history[-40:], event]
-        return event
-
-    def next(self) -> Event:
-        if self.count == 0:
-            return self._counts()
-        roll = self.rng.random()
-        if roll < 0.08 and self.history:
-            return self.rng.choice(self.history)
-        if roll < 0.12:
-            return self._counts()
-        if roll < 0.125:
-            self.members, self.generation = {}, 0
-            forget = self.rng.random() < 0.1
-            deleted = self.delete(forget=forget)
-            if forget:  # with the group goes the memory of its events: nobody repeats those of a week ago
-                self.history = []
-            return deleted
-        if roll < 0.14:
-            return self.acknowledge(self._someone(), owned={"orders": [0]})
-        return self._observe() if "observed" in self.flavour else self._member_event(roll)
-
-    def _counts(self) -> Event:
-        names = self.rng.sample(TOPICS, self.rng.randint(1, len(TOPICS))) if self.count else TOPICS
-        return self.topics(**{name: self.rng.choice((1, 3, 6, 12)) for name in names})
-
-    def _someone(self) -> str:
-        return self.rng.choice([*self.members, "nobody"])
-
-    def _subscription(self) -> list[str]:
-        return sorted(self.rng.sample(TOPICS, self.rng.randint(1, len(TOPICS))))
-
-    def _join(self, member_id: str, instance_id: str | None) -> Event:
-        self.members[member_id] = instance_id
-        fields = {name: value for name, value in self.flavour.items() if name != "migrates"}
-        if "migrates" in self.flavour:
-            modern = self.rng.random() < min(0.9, self.count / 100)
-            fields = (
-                {"group_protocol": "consumer"} if modern else {"assignors": ["cooperative-sticky", "range"]}
-            )
-        return self.join(
-            member_id,
-            *self._subscription(),
-            group_instance_id=instance_id,
-            owned={"orders": [0]} if self.rng.random() < 0.1 else {},
-            generation=self.rng.randint(-1, 5) if self.rng.random() < 0.1 else -1,
-            session_timeout_ms=self.rng.choice((None, SESSION_TIMEOUT_MS)),
-            **fields,
-        )
-
-    def _member_event(self, roll: float) -> Event:
-        if not self.members or (roll < 0.45 and len(self.members) < 6):
-            self.born += 1
-            return self._join(f"c{self.born}", f"i{self.born}" if self.rng.random() < 0.3 else None)
-        if roll < 0.55:
-            member_id = self._someone()
-            beat = self.beat(member_id, generation=self.rng.randint(0, 9))
-            self.heard[member_id] = beat.data.timestamp
-            return beat
-        if roll < 0.58 and self.heard:
-            return self._fence()
-        if roll < 0.65:
-            return self.subscribe(self._someone(), *self._subscription())
-        if roll < 0.72:
-            old = self.rng.choice(list(self.members))
-            instance = self.members.pop(old)
-            self.born += 1
-            return self._join(f"c{self.born}" if instance else old, instance)
-        member_id = self._someone()
-        self.members.pop(member_id, None)
-        return self.rng.choice((self.leave, self.fence))(member_id, reason="r")
-
-    def _fence(self) -> Event:
-        """What the timer writes; now and then it had not read the member's last heartbeat."""
-        member_id = self.rng.choice(list(self.heard))
-        heard = self.heard[member_id]
-        if self.rng.random() < 0.3:
-            heard -= 1
-        else:
-            self.members.pop(member_id, None)
-        return self.fence(member_id, reason="session timeout", last_heard=heard)
-
-    def _observe(self) -> Event:
-        self.generation += self.rng.choice((0, 1, 1, 1, 2))
-        if self.rng.random() < 0.5:
-            self.born += 1
-            self.members[f"c{self.born}"] = None
-        elif self.members:
-            self.members.pop(self.rng.choice(list(self.members)))
-        ids = list(self.members)
-        shares: dict[str, Partitions] = {member_id: {} for member_id in ids}
-        for topic in TOPICS if ids else ():
-            for partition in range(6):
-                shares[self.rng.choice(ids)].setdefault(topic, []).append(partition)
-        assignor = self.flavour["observed"]
-        topics = {member_id: list(TOPICS) for member_id in ids}
-        return self.observe(
-            self.generation, shares, protocol=assignor, topics=topics, epoch=assignor == "uniform"
-        )
-
-
-def membership_log(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
-    """``count`` events over ``groups`` groups, interleaved: all protocols, assignors and disturbances.
-
-    Derived groups under every assignor and protocol, a migration from one to the other, observed groups (eager,
-    cooperative, consumer), static members, duplicates, stale generations, events of unknown members, heartbeats,
-    session timeouts (fences of the timer, good and stale), partition counts that grow and shrink, deletions.
-    """
-    rng = Random(seed)
-    known = [
-        _AnyGroup(f"group-{number}", FLAVOURS[number % len(FLAVOURS)], Random(f"{seed}/{number}"))
-        for number in range(groups)
-    ]
-    for _ in range(count):
-        yield rng.choice(known).next()
 
 
 #: A topic in memory, as its producer would have written it: records by partition.

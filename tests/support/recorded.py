@@ -1,40 +1,19 @@
-"""Long membership logs of three sorts, and digests of every byte that the stream makes of them.
+"""Membership logs of many groups by chance: every protocol, assignor and disturbance, the same for the same seed.
 
-``python -m tests.support.recorded [--count N] [--write]`` compares with (or writes) the digests in
-``tests/golden/streaming/monitor``: the guard of a change that must keep behaviour byte for byte. The log is
-digested beside the answer, so that a changed generator is not taken for a changed monitor.
+What the stream makes of them, byte for byte, is in ``tests/golden/streaming/monitor``.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import Iterator
 from random import Random
 from typing import Any
-from unittest import mock
-from zlib import crc32
 
-from streaming.monitor import asking
-from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import expire, process
-from streaming.monitor.envelope import Sinks, Write
 from streaming.wire.codec import Record, encode_event
 from streaming.wire.events import Event, Evidence, Partitions
 from tests.support.histories import Log
 
-GOLDEN = Path(__file__).parents[1] / "golden/streaming/monitor/recorded.json"
 SORTS = ("derived", "observed", "mixed")
-#: Events of the sample that every run of the tests takes, and of the whole.
-SAMPLE, WHOLE = 1_500, 100_000
-#: Records a batch; each with two buckets more than the one before.
-BATCHES = (13, 400, 20_000)
-SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2}, {"d": 5_000, "dlt": 1_500}, 300_000)
-
 ASSIGNORS: tuple[dict[str, Any], ...] = (
     {"assignors": []},
     {"assignors": ["range"]},
@@ -59,7 +38,9 @@ KINDS = (
 
 
 class AnyGroup(Log):
-    """One group: of ``plain`` ones all members subscribe alike."""
+    """One group by chance: of ``plain`` ones all members subscribe alike."""
+
+    session_timeout_ms = 45_000
 
     def __init__(self, name: str, sort: str, number: int, seed: int) -> None:
         super().__init__(name)
@@ -146,7 +127,7 @@ class AnyGroup(Log):
             member_id,
             *self._subscription(),
             group_instance_id=instance_id,
-            session_timeout_ms=self.random.choice((None, 45_000)),
+            session_timeout_ms=self.random.choice((None, self.session_timeout_ms)),
             client_id="client",
             **fields,
         )
@@ -248,72 +229,13 @@ def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
         yield Record.of(offset % 4, offset, key, value, headers)
 
 
-def answers(log: list[Record], batch: int, buckets: int) -> Iterator[object]:
-    """Every write in order, timers included, and the bytes of every group's state at the end."""
-    blobs: dict[int, bytes] = {}
-    for start in range(0, len(log), batch):
-        now = start * 1_000
-        parts: dict[int, list[Record]] = {}
-        for record in log[start : start + batch]:
-            parts.setdefault(crc32(record.key or b"") % buckets, []).append(record)
-        for number in range(buckets):
-            bucket = Bucket(blobs.get(number))
-            writes: list[Write] = process(bucket, parts.get(number, []), now, SINKS)
-            if bucket.changed:
-                blobs[number] = bucket.pack()
-            bucket = Bucket(blobs.get(number))
-            writes += expire(bucket, now + 50_000, SINKS)
-            if bucket.changed:
-                blobs[number] = bucket.pack()
-            yield from map(tuple, writes)
-    for number in range(buckets):
-        yield blobs.get(number)
-
-
-def digest(items: Iterable[object]) -> str:
-    """SHA-256 of the items' text."""
-    found = sha256()
-    for item in items:
-        found.update(repr(item).encode())
-    return found.hexdigest()
-
-
-def digests(sort: str, count: int) -> dict[str, str]:
-    """Of the log, and of what each batching makes of it."""
-    log = list(records(sort, count))
-    found = {"log": digest(map(tuple, log))}
-    for more, batch in enumerate(BATCHES):
-        found[f"batches of {batch}"] = digest(answers(log, batch, 1 + 2 * more))
-    return found
-
-
-def mode(name: str) -> AbstractContextManager[object]:
-    """``python``: without native code, whether it is installed or not; ``native``: as installed."""
-    return mock.patch.object(asking, "play", None) if name == "python" else nullcontext()
-
-
-def main() -> None:
-    """Compare the whole, or a part, with what is written down; exit 1 where it differs."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--count", type=int, default=WHOLE)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
-    different = False
-    for sort in SORTS:
-        for name in ("python", "native"):
-            with mode(name):
-                found = digests(sort, options.count)
-            if options.write:
-                known.setdefault(str(options.count), {}).setdefault(sort, found)
-            same = known[str(options.count)][sort] == found
-            different = different or not same
-            print(options.count, sort, name, "the same" if same else f"DIFFERENT: {found}", flush=True)  # noqa: T201 - its answer
-    if options.write:
-        GOLDEN.parent.mkdir(parents=True, exist_ok=True)
-        GOLDEN.write_text(json.dumps(known, indent=1) + "\n")
-    sys.exit(different)
-
-
-if __name__ == "__main__":
-    main()
+def membership_log(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
+    """``count`` events over ``groups`` groups of all sorts, interleaved; no session ends while a test runs."""
+    rng = Random(seed)
+    known = [
+        AnyGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)
+    ]
+    for group in known:
+        group.session_timeout_ms = 3_600_000
+    for _ in range(count):
+        yield rng.choice(known).next()

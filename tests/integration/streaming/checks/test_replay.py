@@ -9,8 +9,9 @@ from streaming.checks.replay import differences, replay
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
 from streaming.kafka.topic_reader import TopicUnreadable
-from tests.support.histories import as_topic, membership_log
+from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
+from tests.support.recorded import membership_log
 from tests.support.stream_job import Job
 
 pytestmark = pytest.mark.broker

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import run
-from tests.support.histories import as_topic, membership_log
+from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
+from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, compacted
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

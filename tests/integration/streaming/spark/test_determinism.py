@@ -17,8 +17,9 @@ from streaming.monitor import asking
 from streaming.spark import plan
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Batches, Tally
-from tests.support.histories import as_topic, membership_log
+from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
+from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, compacted, expected
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.support.histories import as_topic, membership_log
+from tests.support.histories import as_topic
 from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
 from tests.support.load import rss
+from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, expected, once, processes_of
 
 logger = logging.getLogger(__name__)

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.histories import Topic, as_topic, membership_log
+from tests.support.histories import Topic, as_topic
 from tests.support.kafka import Kafka, eventually
+from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, compacted, expected, once, processes_of
 
 logger = logging.getLogger(__name__)

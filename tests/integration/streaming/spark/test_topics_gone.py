@@ -12,8 +12,9 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.identity import identify
-from tests.support.histories import Topic, as_topic, membership_log
+from tests.support.histories import Topic, as_topic
 from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
+from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, expected, once
 
 #: ``tests/acceptance/test_faults.py`` deletes a topic under a running job in `make test`.

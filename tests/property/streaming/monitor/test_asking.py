@@ -17,7 +17,8 @@ from streaming.monitor import asking
 from streaming.monitor.group import apply
 from streaming.monitor.state import GroupState
 from streaming.wire.events import MAX_INT32, Event
-from tests.support.histories import Log, membership_log
+from tests.support.histories import Log
+from tests.support.recorded import membership_log
 
 play = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then").play
 

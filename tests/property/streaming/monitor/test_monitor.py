@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,28 +12,43 @@ from assignors.errors import MonitorError
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.state import GroupState
-from streaming.wire.events import Event, EventData, MemberJoined, Partitions
-from tests.support.histories import as_topic, check_algebra, holds, membership_log
+from streaming.wire.events import Event, EventData, GroupObserved, MemberJoined, ObservedMember, Partitions
+from tests.support.histories import as_topic, check_algebra, holds
 from tests.support.pure_stream import by_key, run
+from tests.support.recorded import membership_log
 
 #: What each member holds.
 Shares = dict[str, Partitions]
 
 
-def _began(state: GroupState | None, data: EventData, held: Shares) -> Shares:
+def _began(state: GroupState | None, data: EventData, held: Shares, *, round_follows: bool) -> Shares:
     """Who holds what as the rebalance begins.
 
     A static member that comes back under another id has its old share; what a newcomer claims counts where nobody
     else holds it. The diffs before say neither.
     """
-    if not isinstance(data, MemberJoined) or (state is not None and state.member(data.member_id)):
+    if isinstance(data, GroupObserved):
+        coming: Sequence[MemberJoined | ObservedMember] = data.members
+    elif isinstance(data, MemberJoined) and not (state is not None and state.observed):
+        coming = [data]
+    else:
         return held
-    replaced = None if state is None else state.static_member(data.group_instance_id)
-    if replaced is not None:
-        return {data.member_id if name == replaced.member_id else name: held[name] for name in held}
+    known = {member.member_id: member.instance_id for member in state.members} if state is not None else {}
+    held = {name: held.get(name, {}) for name in known}
+    instances = {one.group_instance_id: one.member_id for one in coming if one.group_instance_id is not None}
+    present = {one.member_id for one in coming}
+    renamed = {name: instances[by] for name, by in known.items() if by in instances and name not in present}
+    held = {renamed.get(name, name): share for name, share in held.items()}
+    for one in coming if round_follows else ():
+        if one.member_id not in held:
+            held[one.member_id] = _free(one.owned, held)
+    return held
+
+
+def _free(claim: Partitions, held: Shares) -> Partitions:
     taken = {(topic, p) for share in held.values() for topic, partitions in share.items() for p in partitions}
-    free = {topic: [p for p in claim if (topic, p) not in taken] for topic, claim in data.owned.items()}
-    return held | {data.member_id: {topic: claim for topic, claim in free.items() if claim}}
+    free = {topic: [p for p in partitions if (topic, p) not in taken] for topic, partitions in claim.items()}
+    return {topic: partitions for topic, partitions in free.items() if partitions}
 
 
 def _check(log: Iterable[Event]) -> int:
@@ -46,8 +61,9 @@ def _check(log: Iterable[Event]) -> int:
             after, outputs = apply(state, event)
         except MonitorError:
             continue
-        if after is not state and not (state is not None and state.observed):
-            held = _began(state, event.data, held)
+        if after is not state:
+            decided = any(isinstance(output, DiffOutput) for output in outputs)
+            held = _began(state, event.data, held, round_follows=decided)
         state = after
         for output in outputs:
             if isinstance(output, DiffOutput):
