@@ -1,15 +1,27 @@
 """What README and tutorial print is run as it is printed."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.console import script
-
 ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def script(page: Path) -> str:
+    """The commands (``$ …``) of all ``console`` blocks in order, with their continuation lines (``> …``)."""
+    lines = []
+    for block in BLOCK.findall(page.read_text()):
+        for line in block.splitlines():
+            if line.startswith(("$ ", "> ")):
+                lines.append(line[2:])
+            elif line == ">":
+                lines.append("")
+    return "\n".join(lines) + "\n"
 
 
 @pytest.mark.broker
@@ -43,8 +55,6 @@ def test_the_readme_names_targets_that_exist() -> None:
     "page", sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]), ids=lambda p: p.name
 )
 def test_links_lead_somewhere(page: Path) -> None:
-    import re
-
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.streaming.protocols.play_cases import KINDS, case
+from tests.integration.streaming.protocols.real_groups import Play
 from tests.support.kafka import Kafka
 from tests.support.members import JavaMembers
-from tests.support.play_cases import KINDS, case
-from tests.support.real_groups import Play
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.long]
 _DEFAULT = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.integration.streaming.protocols.real_groups import Group
 from tests.support.kafka import unique
-from tests.support.real_groups import Group
 
 #: What a case may be: protocol, assignor, static members, which clients; "both": classic and consumer members.
 KINDS = (
