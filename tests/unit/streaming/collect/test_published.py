@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streaming.collect.counts import partitions_changed
-from streaming.collect.published import remember
+from streaming.collect.published import published_counts, remember
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupDeleted, GroupObserved, TopicMetadata
+from tests.support.memory_kafka import MemoryKafka
 
 SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions=8, topic_id="i")
 
@@ -50,3 +55,18 @@ def test_what_cannot_be_decoded_is_left_to_the_stream() -> None:
     remember(found, None, b"{}", headers, "here")
     remember(found, key, b"{}", None, "here")
     assert found == {}
+
+
+def test_a_restarted_collector_reads_the_topic_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group deleted and made again is told everything again, whether the collector was there or not."""
+    kafka = MemoryKafka(monkeypatch)
+    settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+    kafka.create(settings.topics.membership, 2)
+    for number, event in enumerate(
+        (counts("a", t=SIX, u=SIX), counts("b", t=SIX), deleted("a"), counts("a", t=EIGHT))
+    ):
+        key, value, headers = codec.encode_event(event)
+        kafka.append(settings.topics.membership, value, key=key, partition=number == 1, headers=headers)
+        kafka.mark(settings.topics.membership, 0)
+    assert published_counts(settings, "here") == {"a": {"t": EIGHT}, "b": {"t": SIX}}
+    assert published_counts(settings, "elsewhere") == {}

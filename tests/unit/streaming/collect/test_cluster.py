@@ -1,0 +1,131 @@
+"""What the cluster says of its topics and sessions."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streaming.collect.cluster import ClusterTopics, surely_alive_ms
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.events import TopicMetadata
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
+AWAY = KafkaError(KafkaError._TRANSPORT, "broker is away")
+
+
+def bounds(session: str, heartbeat: str) -> dict[str, str]:
+    return {
+        "group.consumer.min.session.timeout.ms": session,
+        "group.consumer.max.heartbeat.interval.ms": heartbeat,
+    }
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    return MemoryKafka(monkeypatch)
+
+
+@pytest.fixture
+def topics(kafka: MemoryKafka) -> ClusterTopics:
+    return ClusterTopics(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "expected"),
+    [
+        ([bounds("45000", "15000")], 30_000),
+        ([bounds("45000", "15000"), bounds("20000", "15000"), bounds("60000", "5000")], 5000),
+        ([bounds("45000", "15000"), {}], 30_000),  # of an older version
+        ([bounds("15000", "15000")], None),
+        ([bounds("1000", "15000")], None),
+        ([{}], None),
+        ([], None),
+    ],
+)
+def test_the_narrowest_bounds_of_all_brokers_count(
+    kafka: MemoryKafka, brokers: list[dict[str, str]], expected: int | None
+) -> None:
+    kafka.brokers = dict(enumerate(brokers))
+    assert surely_alive_ms(SETTINGS) == expected
+
+
+@pytest.mark.parametrize("request_", ["list_topics", "describe_configs"])
+def test_a_cluster_that_does_not_tell_leaves_nothing_to_prove(kafka: MemoryKafka, request_: str) -> None:
+    kafka.brokers = {1: bounds("45000", "15000")}
+    kafka.fail(request_, AWAY)
+    assert surely_alive_ms(SETTINGS) is None
+
+
+def test_topics_with_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+    kafka.create("plain", 2).id = "a+b/c=="
+    kafka.create("racks", 2).racks = [["r2", "r1", ""], []]
+    kafka.create("other", 1)
+    assert topics.refresh(["plain", "racks", "missing"]) == {
+        "plain": TopicMetadata(partitions=2, topic_id="a-b_c"),
+        "racks": TopicMetadata(partitions=2, racks=[["r1", "r2"], []], topic_id="id-2"),
+    }
+    assert topics.refresh(None).keys() == {"plain", "racks", "other"}
+
+
+def test_only_what_is_new_or_grew_is_asked_for_again(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+    kafka.create("a", 1)
+    kafka.create("b", 1)
+    topics.refresh(None)
+    kafka.requests.clear()
+    kafka.topics["a"].logs.append(kafka.topics["b"].logs[0])
+    assert topics.refresh(None)["a"].partitions == 2
+    assert kafka.requests.count("describe_topics") == 1
+    kafka.delete("b")
+    assert topics.refresh(None).keys() == {"a"}
+    kafka.create("b", 1)
+    assert topics.refresh(["b"])["b"].topic_id == "id-3"
+    assert kafka.requests.count("describe_topics") == 2
+
+
+def test_many_topics_are_asked_about_in_several_requests(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+    for number in range(1001):
+        kafka.create(f"t{number}")
+    assert len(topics.refresh(None)) == 1001
+
+
+def test_a_topic_deleted_between_two_requests_is_passed_over(
+    kafka: MemoryKafka, topics: ClusterTopics
+) -> None:
+    kafka.create("a")
+    kafka.fail("describe_topics", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
+    assert topics.refresh(None) == {}
+
+
+def test_an_id_has_the_name_of_its_topic_also_when_it_is_gone(
+    kafka: MemoryKafka, topics: ClusterTopics, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.create("t")
+    assert topics.name("id-1") == "t"
+    kafka.delete("t")
+    assert topics.name("id-1") == "t"
+    kafka.create("t")  # made anew: the same name and count, another id
+    assert topics.name("id-2") == "t"
+    kafka.requests.clear()
+    assert [topics.name("never"), topics.name("never")] == ["never", "never"]
+    assert kafka.requests.count("list_topics") == 1  # what is unknown is asked once
+    assert caplog.messages == ["topic id never has no topic any more; the id stands for its name"]
+
+
+def test_an_id_that_turns_up_later_has_a_name_then(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+    assert topics.name("id-1") == "id-1"
+    kafka.create("late")
+    topics.refresh(None)
+    assert topics.name("id-1") == "late"
+
+
+def test_a_cluster_that_is_away_is_asked_six_times(
+    kafka: MemoryKafka, topics: ClusterTopics, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.create("t")
+    kafka.fail("list_topics", *[AWAY] * 5)
+    assert topics.name("id-1") == "t"
+    assert caplog.messages == ["topic ids: broker is away"] * 5
+    kafka.fail("list_topics", *[AWAY] * 6)
+    with pytest.raises(KafkaException):
+        topics.name("other")

@@ -1,0 +1,228 @@
+"""The collector's whole way, from the recorded offsets topic to the membership topic, over a cluster in memory."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from confluent_kafka import KafkaError
+from prometheus_client import CollectorRegistry
+
+from streaming.collect.collector import Collector
+from streaming.collect.fold import OFFSETS_TOPIC
+from streaming.collect.metrics import CollectMetrics
+from streaming.kafka.access import NotAllowed
+from streaming.kafka.clients import ClusterUnavailable
+from streaming.settings.config import CollectSettings, Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import Log, MemoryKafka
+from tests.support.offsets_topic import GOLDEN, captured
+from tests.support.wait import eventually
+
+IDS = {"t": "5a0scAsoRdS8Ki4XL0hedw", "u": "OKMdhzJ5TU2q1sqNLVf-kQ"}
+SESSIONS = {
+    "group.consumer.min.session.timeout.ms": "45000",
+    "group.consumer.max.heartbeat.interval.ms": "15000",
+}
+TOPIC = "rebalance.membership"
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.cluster_id = "c"
+    made.create("t", 6).id = IDS["t"] + "=="  # as the client prints an id
+    made.create("u", 3).id = IDS["u"].replace("-", "+")
+    rows = captured()
+    made.create(OFFSETS_TOPIC, max(rows) + 1)
+    for partition, several in rows.items():
+        log = made.topics[OFFSETS_TOPIC].logs[partition]
+        for row in several:
+            while log.end < row.offset:
+                made.mark(OFFSETS_TOPIC, partition)
+            made.append(OFFSETS_TOPIC, row.value, key=row.key, partition=partition, timestamp=row.timestamp)
+    return made
+
+
+def settings(**collect: Any) -> Settings:
+    return Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"), collect=CollectSettings(**collect))
+
+
+class Collecting:
+    """A collector at work in a thread; it ends in order when the block does."""
+
+    def __init__(self, made: Settings, *logs: Path) -> None:
+        self._stop, self._registry = threading.Event(), CollectorRegistry()
+        self._collector = Collector(made, self._stop, logs, CollectMetrics(self._registry))
+        self._thread = threading.Thread(target=self._collector.run)
+
+    def figure(self, name: str) -> float | None:
+        return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}")
+
+    def has_read(self, kafka: MemoryKafka) -> bool:
+        records = len(kafka.records(OFFSETS_TOPIC))
+        return (self.figure("records_total"), self.figure("partitions_behind")) == (records, 0)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+
+def told(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
+    """Type and value of each membership event, group after group, each in order."""
+    found = []
+    for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
+        headers = dict(message.headers() or [])
+        found.append(((headers["ce_type"] or b"").decode(), json.loads(message.value() or b"null")))
+    return sorted(found, key=lambda one: one[1]["groupId"])
+
+
+def recorded(*, logged: bool, alive: int | None) -> list[tuple[bytes, bytes, dict[str, str]]]:
+    lines = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
+    return [
+        (one["key"].encode(), one["value"].encode(), one["headers"])
+        for one in lines
+        if (one["logged"], one["surelyAliveMs"]) == (logged, alive)
+    ]
+
+
+def published(kafka: MemoryKafka, *without: str) -> list[tuple[bytes, bytes, dict[str, str]]]:
+    found = []
+    for message in kafka.records(TOPIC):
+        headers = {name: (data or b"").decode() for name, data in message.headers() or []}
+        if headers["ce_type"] not in without:
+            found.append((message.key() or b"", message.value() or b"", headers))
+    return sorted(found, key=lambda one: one[0])
+
+
+@pytest.mark.parametrize("logged", [False, True])
+@pytest.mark.parametrize("alive", [None, 30_000])
+def test_it_publishes_what_was_recorded(kafka: MemoryKafka, logged: bool, alive: int | None) -> None:
+    kafka.brokers = {1: SESSIONS if alive else {}, 2: SESSIONS if alive else {}}
+    logs = [GOLDEN / "coordinator-4.3.1.log"] if logged else []
+    with Collecting(settings(), *logs) as collector:
+        eventually(lambda: collector.has_read(kafka))
+    found = published(kafka, "topic.partitions_changed")
+    assert found == sorted(recorded(logged=logged, alive=alive), key=lambda one: one[0])
+
+
+def test_each_group_is_told_the_partition_counts_before_the_view_that_shows_them(kafka: MemoryKafka) -> None:
+    with Collecting(settings()) as collector:
+        eventually(lambda: collector.has_read(kafka))
+    counts = [(kind, value) for kind, value in told(kafka) if value.get("topics") and "members" not in value]
+    by_group: dict[str, list[dict[str, int]]] = {}
+    for kind, value in counts:
+        assert kind == "topic.partitions_changed"
+        topics = {name: topic["partitions"] for name, topic in value["topics"].items()}
+        assert {name: topic["topicId"] for name, topic in value["topics"].items()}.items() <= IDS.items()
+        by_group.setdefault(value["groupId"], []).append(topics)
+    assert by_group == {"g-classic": [{"t": 6}, {"u": 3}], "g-consumer": [{"t": 6}, {"u": 3}]}
+    kinds = [kind for kind, value in told(kafka) if value["groupId"] == "g-consumer"]
+    assert kinds[:2] == ["topic.partitions_changed", "group.observed"]
+
+
+def test_a_second_start_publishes_nothing_again_and_goes_on(kafka: MemoryKafka) -> None:
+    with Collecting(settings()) as collector:
+        eventually(lambda: collector.has_read(kafka))
+    before, ends = published(kafka), [log.end for log in kafka.topics[OFFSETS_TOPIC].logs]
+    group = settings().topics.prefix + settings().collect.group_id
+    assert {key: ends[key[2]] for key in kafka.committed} == kafka.committed
+    assert {name for name, *_ in kafka.committed} == {group}
+    with Collecting(settings()) as collector:
+        eventually(lambda: collector.has_read(kafka))
+    assert published(kafka) == before
+
+
+def living(kafka: MemoryKafka) -> None:
+    """Only the beginning of the record: A is in ``g-classic``, and nobody else anywhere."""
+    for log in kafka.topics[OFFSETS_TOPIC].logs:
+        del log.entries[2 if any(one and b"g-classic" in (one.key() or b"") for one in log.entries) else 0 :]
+
+
+def test_a_topic_that_grew_is_told_without_any_change_of_its_groups(kafka: MemoryKafka) -> None:
+    living(kafka)
+    counts = []
+    with Collecting(settings(metadata_interval_ms=100)) as collector:
+        eventually(lambda: collector.has_read(kafka) and told(kafka))
+        kafka.topics["t"].logs.append(Log())
+        eventually(lambda: len(told(kafka)) == 3)
+        counts = [value["topics"]["t"]["partitions"] for kind, value in told(kafka) if "partitions" in kind]
+    assert counts == [6, 7]
+    assert collector.figure("events_total") == 3
+
+
+def test_while_the_cluster_does_not_tell_of_its_topics_views_are_published_all_the_same(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    living(kafka)
+    away = KafkaError(KafkaError._TRANSPORT, "broker is away")
+    with Collecting(settings(metadata_interval_ms=100)) as collector:
+        eventually(lambda: collector.has_read(kafka) and len(told(kafka)) == 2)
+        kafka.topics["t"].logs.append(Log())
+        kafka.fail("list_topics", *[away] * 3)
+        eventually(lambda: len(told(kafka)) == 3)
+    assert "topic metadata: broker is away" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "groups"),
+    [
+        ([".*"], [], {b"g-classic", b"g-consumer"}),
+        (["g-c.*"], [".*classic"], {b"g-consumer"}),
+        (["g-classic"], [], {b"g-classic"}),
+        ([".*"], ["g-.*"], set()),
+    ],
+)
+def test_only_the_groups_that_are_asked_for(
+    kafka: MemoryKafka, include: list[str], exclude: list[str], groups: set[bytes]
+) -> None:
+    made = settings(include_groups=include, exclude_groups=exclude)
+    with Collecting(made) as collector:
+        eventually(lambda: collector.has_read(kafka))
+    assert {message.key() for message in kafka.records(TOPIC)} == groups
+
+
+def test_what_cannot_be_read_is_dead_lettered_and_passed(kafka: MemoryKafka) -> None:
+    place = kafka.append(OFFSETS_TOPIC, b"\0\3\xff", key=b"\0\2\0\1g", partition=4, timestamp=5)
+    with Collecting(settings()) as collector:
+        eventually(lambda: collector.has_read(kafka))
+    (letter,) = kafka.records("rebalance.membership-dlt")
+    assert letter.record[:2] == (b"\0\2\0\1g", b"\0\3\xff")
+    headers = dict(letter.headers() or [])
+    assert (headers["dlt_topic"], headers["dlt_partition"], headers["dlt_offset"]) == (
+        b"__consumer_offsets",
+        b"4",
+        str(place).encode(),
+    )
+
+
+def test_without_the_right_it_says_which_is_missing(kafka: MemoryKafka) -> None:
+    kafka.deny(OFFSETS_TOPIC, "READ")
+    with pytest.raises(NotAllowed, match="may not read topic __consumer_offsets, which collect must"):
+        Collector(settings(), threading.Event()).run()
+    assert TOPIC not in kafka.topics
+
+
+def test_a_cluster_that_goes_while_it_starts_is_one_line(kafka: MemoryKafka) -> None:
+    kafka.fail("committed", KafkaError(KafkaError._TIMED_OUT, "timed out"))
+    with pytest.raises(
+        ClusterUnavailable,
+        match="bootstrap_servers memory:1: timed out; started again, the collector goes on where it stopped",
+    ):
+        Collector(settings(), threading.Event()).run()
+    assert all(consumer.closed for consumer in kafka.consumers)
+
+
+def test_who_is_asked_to_stop_before_anything_was_read_stops(kafka: MemoryKafka) -> None:
+    stop = threading.Event()
+    stop.set()
+    Collector(settings(), stop).run()
+    assert all(consumer.closed for consumer in kafka.consumers)

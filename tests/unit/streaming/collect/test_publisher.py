@@ -1,0 +1,222 @@
+"""What the publisher makes of each answer of the cluster; that transactions are whole, real brokers show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streaming.collect import publisher
+from streaming.collect.encoding import MalformedRecord
+from streaming.collect.fold import OFFSETS_TOPIC, Row, Unusable
+from streaming.collect.publisher import NotPublished, Publisher, Superseded
+from streaming.collect.source import ResumePoint
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.events import Event, MemberLeft
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+TOPIC = SETTINGS.topics.membership
+AWAY = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True, False)
+ABORT = KafkaError(KafkaError._TIMED_OUT, "aborted", False, False, True)
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    ensure_topics(SETTINGS)
+    monkeypatch.setattr(publisher, "_RETRY_SECONDS", 0.0)
+    made.requests.clear()
+    return made
+
+
+def event(number: int = 1) -> Event:
+    return Event("s", str(number), MemberLeft(group_id="g", timestamp=number, member_id="m"))
+
+
+def place(offset: int) -> ResumePoint:
+    return ResumePoint(OFFSETS_TOPIC, {3: offset, 5: 2 * offset}, "group")
+
+
+def ids(kafka: MemoryKafka, topic: str = TOPIC) -> list[bytes | None]:
+    return [dict(message.headers() or [])["ce_id"] for message in kafka.records(topic)]
+
+
+def kept(kafka: MemoryKafka) -> dict[int, int]:
+    return {partition: offset for (_, _, partition), offset in kafka.committed.items()}
+
+
+def test_a_batch_and_the_place_behind_it_are_there_together(kafka: MemoryKafka) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    bad = Unusable(Row(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
+    written = taking.publish([event(1), bad, event(2)], place(10))
+    assert [(one.topic, one.dead) for one in written] == [
+        (TOPIC, False),
+        (SETTINGS.topics.dead_letters, True),
+        (TOPIC, False),
+    ]
+    assert ids(kafka) == [b"1", b"2"]
+    assert [letter.record[:2] for letter in kafka.records(SETTINGS.topics.dead_letters)] == [(b"k", b"v")]
+    assert kafka.committed == {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
+
+
+@pytest.mark.parametrize("request_", ["commit", "send_offsets"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_transaction_that_must_be_aborted_is_written_again_once(
+    kafka: MemoryKafka, request_: str, times: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail(request_, *[ABORT] * times)
+    taking.publish([event(1), event(2)], place(10))
+    assert ids(kafka) == [b"1", b"2"]
+    assert kept(kafka) == {3: 10, 5: 20}
+    assert kafka.requests.count("abort") == times
+    assert caplog.messages.count("the transaction was aborted; writing the batch again") == times
+
+
+def test_a_record_that_is_not_taken_aborts_the_whole_batch(kafka: MemoryKafka) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("produce", KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, "too few replicas"))
+    taking.publish([event(1), event(2)], place(10))
+    assert ids(kafka) == [b"1", b"2"]
+    assert kafka.requests.count("abort") == 1
+
+
+def test_a_cluster_that_is_away_for_a_moment_is_waited_for(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.fail("init_transactions", AWAY)
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("commit", AWAY)
+    taking.publish([event(1)], place(10))
+    assert ids(kafka) == [b"1"]
+    assert kafka.requests.count("abort") == 0
+    assert caplog.messages.count("waiting for the cluster: timed out") == 2
+
+
+def test_a_producer_that_lost_a_cluster_which_is_there_for_others_is_replaced(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    taking.publish([event(1)], place(5))
+    kafka.fail("commit", AWAY, AWAY)
+    taking.publish([event(2)], place(10))
+    assert ids(kafka) == [b"1", b"2"]
+    assert kafka.epochs["group"] == 2
+    lost = "the cluster answers others, but not this producer (timed out): a new one"
+    assert caplog.messages.count(lost) == 1
+
+
+def test_a_commit_whose_answer_was_lost_is_not_repeated_when_its_place_is_kept(kafka: MemoryKafka) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    taking.publish([event(1)], place(5))
+    kafka.fail("commit", AWAY, AWAY)
+    # It reached the cluster all the same.
+    kafka.committed |= {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
+    kafka.append(TOPIC, b"{}", headers=[("ce_id", b"2")])
+    taking.publish([event(2)], place(10))
+    assert sorted(ids(kafka), key=repr) == [b"1", b"2"]
+
+
+def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka) -> None:
+    """What was kept before it is not known: the same ids again harm nobody."""
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("commit", AWAY, AWAY)
+    kafka.committed |= {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
+    taking.publish([event(1)], place(10))
+    assert ids(kafka) == [b"1"]
+
+
+def test_offsets_that_wait_for_a_broker_that_has_left_go_by_a_new_producer(kafka: MemoryKafka) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("send_offsets", AWAY)
+    taking.publish([event(1)], place(10))
+    assert (ids(kafka), kafka.epochs["group"]) == ([b"1"], 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (
+            KafkaError(KafkaError._FENCED, "fenced", True),
+            Superseded,
+            "Another collector with the same group id",
+        ),
+        (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "old"), Superseded, "Another collector"),
+        (KafkaError(KafkaError.PRODUCER_FENCED, "old"), Superseded, "Another collector"),
+        (
+            KafkaError(KafkaError._FATAL, "no more", True),
+            NotPublished,
+            "the cluster refuses what was collected: no more",
+        ),
+        (
+            KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed"),
+            NotPublished,
+            "the cluster refuses what was collected: not allowed",
+        ),
+    ],
+)
+def test_what_cannot_be_repaired_ends_the_collector_with_its_reason(
+    kafka: MemoryKafka, error: KafkaError, raised: type[Exception], message: str
+) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("commit", error)
+    with pytest.raises(raised, match=message):
+        taking.publish([event(1)], place(10))
+    assert (ids(kafka), kept(kafka)) == ([], {})
+
+
+def test_two_of_one_name_the_later_one_goes_on(kafka: MemoryKafka) -> None:
+    first, second = (Publisher(SETTINGS, "group", lambda: False) for _ in range(2))
+    with pytest.raises(Superseded):
+        first.publish([event(1)], place(10))
+    second.publish([event(2)], place(10))
+    assert ids(kafka) == [b"2"]
+
+
+@pytest.mark.parametrize("error", [AWAY, ABORT])
+def test_who_is_asked_to_stop_waits_for_no_cluster(kafka: MemoryKafka, error: KafkaError) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: True)
+    kafka.fail("commit", error)
+    with pytest.raises(NotPublished, match=r"the cluster does not answer|it is read again at the next start"):
+        taking.publish([event(1)], place(10))
+    assert (ids(kafka), kept(kafka)) == ([], {})
+
+
+def test_limits_that_changed_meanwhile_are_taken_note_of(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A topic takes less than when the collector started: what the broker refuses is dead-lettered."""
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    assert taking._producer.client.config["batch.size"] == 1_000_000
+    kafka.topics[TOPIC].config["max.message.bytes"] = "50"
+    kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
+    taking.publish([event(1)], place(10))
+    assert kafka.records(TOPIC) == []
+    (letter,) = kafka.records(SETTINGS.topics.dead_letters)
+    assert json.loads(letter.value() or b"")["memberId"] == "m"
+    assert taking._producer.client.config["batch.size"] == 50
+    (said,) = (
+        text for text in caplog.messages if text.startswith("dead-lettered to rebalance.membership-dlt")
+    )
+    assert "max.message.bytes of rebalance.membership is 50" in said
+
+
+def test_limits_that_nobody_tells_stay_as_they_were(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("commit", ABORT)
+    kafka.fail("describe_configs", KafkaError(KafkaError._TRANSPORT, "away"))
+
+    def refused(*_: Any) -> None:
+        raise publisher.ClusterUnavailable("away")
+
+    monkeypatch.setattr(publisher, "describe_topics", refused)
+    taking.publish([event(1)], place(10))
+    assert ids(kafka) == [b"1"]
+    assert kafka.epochs["group"] == 1
