@@ -6,6 +6,7 @@ Every partition a member holds after, and every one it lost, stands in exactly o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -82,15 +83,15 @@ def _after(change: ShareDiff) -> list[tuple[str, int, bool]]:
     ]
 
 
-class _Reasons:
+class _Reasons(ABC):
     """Names the rule behind one partition: ``(rule, why)``."""
 
     def __init__(self, found: Group) -> None:
         self.found = found
 
+    @abstractmethod
     def given(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
         """Why the member holds it after."""
-        raise NotImplementedError
 
     def flawed(self, member: Member, topic: str, partition: int) -> tuple[str, str] | None:
         """Why the member holds what nobody should, None when all is well: sticky where a topic has shrunk."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from streaming.wire.events import (
     Event,
+    EventData,
     MemberHeartbeat,
     MemberJoined,
     MemberLeft,
@@ -26,69 +28,68 @@ START_MS = 1_700_000_000_000
 
 def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
     """``count`` events; the first ``groups × 21`` set the groups up (counted as part of the 10 % changes)."""
-    rng = random.Random(seed)
-    sent = 0
-
-    def event(group: int, data: object) -> Event:
-        nonlocal sent
-        sent += 1
-        return Event(f"/app/{group}", str(sent), data)
-
-    def join(group: int, member: int) -> Event:
-        return event(
-            group,
-            MemberJoined(
-                group_id=f"group-{group:06d}",
-                timestamp=START_MS + sent,
-                member_id=f"consumer-{group:06d}-{member:08d}",
-                topics=[TOPIC],
-                assignors=ASSIGNORS[group % len(ASSIGNORS)],
-                session_timeout_ms=3_600_000,
-            ),
-        )
-
-    members: list[list[int]] = []
-    for group in range(groups):
-        topics = {TOPIC: TopicMetadata(partitions=PARTITIONS)}
-        yield event(
-            group, PartitionsChanged(group_id=f"group-{group:06d}", timestamp=START_MS + sent, topics=topics)
-        )
-        members.append(list(range(MEMBERS)))
-        for member in range(MEMBERS):
-            yield join(group, member)
-    left = count - sent
-    changes = max(0, count // 10 - sent)
+    load = _Load(seed)
+    for _ in range(groups):
+        yield from load.new_group()
+    left = count - load.sent
+    changes = max(0, count // 10 - load.sent)
     last: Event | None = None
     for number in range(left):
-        group = rng.randrange(groups)
-        known = members[group]
+        group = load.random.randrange(groups)
         # Changes are spread evenly over what is left.
         if changes * (number + 1) // left > changes * number // left:
-            if len(known) > MEMBERS - 1:
-                member = known.pop(rng.randrange(len(known)))
-                last = event(
-                    group,
-                    MemberLeft(
-                        group_id=f"group-{group:06d}",
-                        timestamp=START_MS + sent,
-                        member_id=f"consumer-{group:06d}-{member:08d}",
-                    ),
-                )
-            else:
-                known.append(sent)
-                last = join(group, sent)
+            last = load.change(group)
             yield last
         elif number % 10 == 0 and last is not None:
-            sent += 1
+            load.sent += 1
             yield last  # a producer that repeats itself
         else:
-            member = rng.choice(known)
-            yield event(
-                group,
-                MemberHeartbeat(
-                    group_id=f"group-{group:06d}",
-                    timestamp=START_MS + sent,
-                    member_id=f"consumer-{group:06d}-{member:08d}",
-                    generation=1,
-                ),
-            )
+            yield load.heartbeat(group)
+
+
+class _Load:
+    """The groups' members by number, and how many events there were."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.sent = 0
+        self._members: list[list[int]] = []
+
+    def new_group(self) -> Iterator[Event]:
+        group = len(self._members)
+        self._members.append(list(range(MEMBERS)))
+        yield self._event(group, PartitionsChanged, topics={TOPIC: TopicMetadata(partitions=PARTITIONS)})
+        for member in range(MEMBERS):
+            yield self._join(group, member)
+
+    def change(self, group: int) -> Event:
+        """A leave, or a join where one has left."""
+        known = self._members[group]
+        if len(known) > MEMBERS - 1:
+            member = known.pop(self.random.randrange(len(known)))
+            return self._event(group, MemberLeft, member_id=_name(group, member))
+        known.append(self.sent)
+        return self._join(group, self.sent)
+
+    def heartbeat(self, group: int) -> Event:
+        member = self.random.choice(self._members[group])
+        return self._event(group, MemberHeartbeat, member_id=_name(group, member), generation=1)
+
+    def _join(self, group: int, member: int) -> Event:
+        return self._event(
+            group,
+            MemberJoined,
+            member_id=_name(group, member),
+            topics=[TOPIC],
+            assignors=ASSIGNORS[group % len(ASSIGNORS)],
+            session_timeout_ms=3_600_000,
+        )
+
+    def _event(self, group: int, kind: type[EventData], **fields: Any) -> Event:
+        data = kind(group_id=f"group-{group:06d}", timestamp=START_MS + self.sent, **fields)
+        self.sent += 1
+        return Event(f"/app/{group}", str(self.sent), data)
+
+
+def _name(group: int, member: int) -> str:
+    return f"consumer-{group:06d}-{member:08d}"

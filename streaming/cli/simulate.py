@@ -9,6 +9,37 @@ import typer
 
 from streaming.cli.options import command, offline
 
+_Scenario = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SCENARIO", help="A YAML or JSON file, - for standard input, or a ready scenario."
+    ),
+]
+_Protocol = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protocol",
+        metavar="NAME",
+        help="zookeeper, eager-v1, eager, cooperative, connect, consumer, or all. Repeatable.",
+        show_default="all",
+    ),
+]
+_Assignor = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assignor", metavar="[PROTOCOL=]NAME", help="In place of a protocol's default. Repeatable."
+    ),
+]
+_OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
+_Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write the timelines as a picture.")]
+_List = Annotated[bool, typer.Option("--list", help="List the ready scenarios.")]
+_Show = Annotated[bool, typer.Option("--show", help="Print the scenario as YAML, to edit.")]
+_Members = Annotated[int | None, typer.Option("--members", help="Members of a ready scenario.")]
+_Partitions = Annotated[int | None, typer.Option("--partitions", help="Partitions of a ready scenario.")]
+_ViewLag = Annotated[int, typer.Option("--view-lag-ms", min=0, help="How far ZooKeeper views lag at most.")]
+_Seed = Annotated[int, typer.Option("--seed", help="Of that lag.")]
+_Rows = Annotated[int, typer.Option("--rows", min=0, help="Partitions drawn at most in a timeline.")]
+
 
 @command(
     "Example: rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative --svg a.svg",
@@ -17,43 +48,19 @@ from streaming.cli.options import command, offline
 )
 @offline
 def simulate(
-    scenario: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SCENARIO", help="A YAML or JSON file, - for standard input, or a ready scenario."
-        ),
-    ] = None,
+    scenario: _Scenario = None,
     *,
-    protocol: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--protocol",
-            metavar="NAME",
-            help="zookeeper, eager-v1, eager, cooperative, connect, consumer, or all. Repeatable.",
-            show_default="all",
-        ),
-    ] = None,
-    assignor: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--assignor", metavar="[PROTOCOL=]NAME", help="In place of a protocol's default. Repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document for programs.")] = False,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Write the timelines as a picture.")
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the ready scenarios.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print the scenario as YAML, to edit.")] = False,
-    members: Annotated[int | None, typer.Option("--members", help="Members of a ready scenario.")] = None,
-    partitions: Annotated[
-        int | None, typer.Option("--partitions", help="Partitions of a ready scenario.")
-    ] = None,
-    view_lag_ms: Annotated[
-        int, typer.Option("--view-lag-ms", min=0, help="How far ZooKeeper views lag at most.")
-    ] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="Of that lag.")] = 0,
-    rows: Annotated[int, typer.Option("--rows", min=0, help="Partitions drawn at most in a timeline.")] = 24,
+    protocol: _Protocol = None,
+    assignor: _Assignor = None,
+    as_json: _OneDocument = False,
+    svg: _Svg = None,
+    list_: _List = False,
+    show: _Show = False,
+    members: _Members = None,
+    partitions: _Partitions = None,
+    view_lag_ms: _ViewLag = 0,
+    seed: _Seed = 0,
+    rows: _Rows = 24,
 ) -> None:
     """Play a scenario under each protocol: rounds, requests, what moves, and how long partitions stand still."""
     from streaming.answers import forecast as ask

@@ -90,14 +90,14 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT)
         with suppress(
-            NotImplementedError, RuntimeError, ValueError
-        ):  # not the main thread: the caller stops us
+            RuntimeError, ValueError
+        ):  # not the main thread, or no such handlers: the caller stops us
             for number in handled:
                 loop.add_signal_handler(number, self.stop)
         try:
             yield
         finally:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
+            with suppress(RuntimeError, ValueError):
                 for number in handled:
                     loop.remove_signal_handler(number)
 
