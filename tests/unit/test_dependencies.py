@@ -21,6 +21,7 @@ UNSEEN = {
     "pytest-timeout": "a plugin of pytest",
     "pytest-xdist": "a plugin of pytest",
     "types-pyyaml": "types for mypy",
+    "pytest-cov": "a plugin of pytest",
 }
 OURS = {"assignors", "streaming", "tests", "scripts", "benchmarks", "deploy"}
 
@@ -42,7 +43,10 @@ def imported(*folders: str) -> set[str]:
     found = packages_distributions()
     foreign = modules - OURS - sys.stdlib_module_names
     # rebalance_kernel may be missing; pydantic_core is pydantic's other half, pinned to it.
-    names = {found[name][0].lower().replace("_", "-") if name in found else name for name in foreign}
+    names = {
+        found[name][0].lower().replace("_", "-") if name in found else name.replace("_", "-")
+        for name in foreign
+    }
     return names - {"rebalance-kernel", "rebalance_kernel", "pydantic-core"}
 
 
@@ -51,9 +55,11 @@ def test_the_packages_declare_what_they_import() -> None:
 
 
 def test_the_tests_declare_what_they_import_besides() -> None:
+    mutants = declared(PROJECT["dependency-groups"]["mutants"]) - UNSEEN.keys()
     used = imported("tests", "scripts", "benchmarks", "deploy")
     tools = declared(PROJECT["dependency-groups"]["dev"])
-    assert used - declared(PROJECT["project"]["dependencies"]) == tools - UNSEEN.keys()
+    assert used - declared(PROJECT["project"]["dependencies"]) == (tools | mutants) - UNSEEN.keys()
+    assert mutants < imported("tests/mutants")
 
 
 def test_nothing_is_optional_without_a_reason() -> None:

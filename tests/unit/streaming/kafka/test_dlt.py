@@ -1,0 +1,103 @@
+"""Dead letters over a cluster in memory: what is listed, and what is sent again."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from assignors.partitioner import partition_for_key
+from streaming.kafka import dlt
+from streaming.kafka.dlt import DeadLetter, DeadLetterCut, DeadLettersUnavailable, NoSuchDeadLetter
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.codec import MalformedEvent
+from streaming.wire.dead_letters import dead_letter_headers
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+MEMBERSHIP, LETTERS = SETTINGS.topics.membership, SETTINGS.topics.dead_letters
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.create(MEMBERSHIP, 4)
+    made.create(LETTERS, 2)
+    return made
+
+
+def put(
+    kafka: MemoryKafka, key: bytes | None, value: bytes | None, partition: int = 0, *more: tuple[str, bytes]
+) -> None:
+    headers = dead_letter_headers(
+        [("x", None), ("y", b"1")], MalformedEvent("why"), topic="m", partition=6, offset=9
+    )
+    kafka.append(LETTERS, value, key=key, partition=partition, headers=[*headers, *more])
+
+
+def letter(key: bytes | None = b"k", value: bytes | None = b"v", **more: object) -> DeadLetter:
+    fields = {"partition": 0, "offset": 0, "truncated": False} | more
+    return DeadLetter(
+        exception="MalformedEvent",
+        message="why",
+        source_topic="m",
+        source_partition=6,
+        source_offset=9,
+        key=key,
+        value=value,
+        headers=[("x", None), ("y", b"1")],
+        **fields,  # type: ignore[arg-type] # of these types
+    )
+
+
+def test_letters_are_read_with_their_reason_and_the_record_as_it_was(kafka: MemoryKafka) -> None:
+    put(kafka, b"k", b"v")
+    put(kafka, None, None, 1, ("dlt_truncated", b"5000"))
+    kafka.append(LETTERS, b"by hand", headers=[("dlt_partition", b"x")])
+    bare = DeadLetter(0, 1, "", "", "", 0, 0, None, b"by hand", [])
+    assert list(dlt.read(SETTINGS)) == [
+        letter(),
+        bare,
+        letter(None, None, partition=1, truncated=True),
+    ]
+
+
+def test_what_is_sent_again_is_what_was_refused_byte_for_byte(kafka: MemoryKafka) -> None:
+    assert dlt.resubmit(SETTINGS, [letter(), letter(b"other", None), letter(None, b"v")]) == 3
+    assert {
+        message.key(): (message.partition(), *message.record[1:]) for message in kafka.records(MEMBERSHIP)
+    } == {
+        b"k": (partition_for_key(b"k", 4), b"v", [("x", None), ("y", b"1")]),
+        b"other": (partition_for_key(b"other", 4), None, [("x", None), ("y", b"1")]),
+        None: (6 % 4, b"v", [("x", None), ("y", b"1")]),
+    }
+    assert dlt.resubmit(SETTINGS, []) == 0
+
+
+def test_a_letter_that_was_cut_is_not_sent_and_those_before_it_are(kafka: MemoryKafka) -> None:
+    cut = letter(b"cut", partition=1, offset=3, truncated=True)
+    with pytest.raises(DeadLetterCut) as refused:
+        dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
+    assert str(refused.value) == (
+        "1:3: only a part of the record; the whole one is at m 6:9; 1 sent before it"
+    )
+    assert [message.key() for message in kafka.records(MEMBERSHIP)] == [b"k"]
+
+
+def test_a_cluster_that_does_not_take_them_says_why(kafka: MemoryKafka) -> None:
+    kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
+    with pytest.raises(DeadLettersUnavailable, match=r"topic rebalance\.membership: .*too large"):
+        dlt.resubmit(SETTINGS, [letter()])
+    kafka.fail("list_topics", KafkaError(KafkaError._TRANSPORT, "away"))
+    with pytest.raises(DeadLettersUnavailable, match=r"topic rebalance\.membership: away"):
+        dlt.resubmit(SETTINGS, [letter()])
+
+
+def test_letters_are_picked_by_their_places_in_the_order_asked_for() -> None:
+    letters = [letter(offset=number) for number in range(3)]
+    assert dlt.pick(iter(letters), ["0:2", "0:0"]) == [letters[2], letters[0]]
+    assert dlt.pick(iter(letters), []) == []
+    with pytest.raises(
+        NoSuchDeadLetter, match="'0:7': no dead letter there; `dlt list` shows PARTITION:OFFSET"
+    ):
+        dlt.pick(iter(letters), ["0:0", "0:7"])

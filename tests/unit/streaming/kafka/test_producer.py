@@ -1,0 +1,126 @@
+"""Sending over a cluster in memory: each record where its key belongs, each failure told."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from assignors.partitioner import partition_for_key
+from streaming.kafka import producer
+from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire import codec
+from streaming.wire.events import Event, MemberLeft
+from tests.support.memory_kafka import Log, MemoryKafka
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+TOPIC = SETTINGS.topics.membership
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.create(TOPIC, 5)
+    return made
+
+
+def event(group: str) -> Event:
+    return Event("s", "1", MemberLeft(group_id=group, timestamp=1, member_id="m"))
+
+
+def places(kafka: MemoryKafka, topic: str = TOPIC) -> dict[bytes | None, int | None]:
+    return {message.key(): message.partition() for message in kafka.records(topic)}
+
+
+def test_each_group_goes_to_the_partition_that_kafka_gives_its_key(kafka: MemoryKafka) -> None:
+    groups = [f"g{number}" for number in range(20)]
+    with EventProducer(SETTINGS) as sending:
+        for group in groups:
+            sending.send(event(group))
+    assert places(kafka) == {group.encode(): partition_for_key(group.encode(), 5) for group in groups}
+    (first,) = (message for message in kafka.records(TOPIC) if message.key() == b"g0")
+    assert first.record == tuple(codec.encode_event(event("g0")))
+    assert kafka.requests.count("list_topics") == 1  # the count is asked now and then, not each time
+
+
+def test_another_topic_and_a_record_without_a_key(kafka: MemoryKafka) -> None:
+    kafka.create("other", 3)
+    with EventProducer(SETTINGS) as sending:
+        sending.send(event("g"), "other")
+        sending.send_record(TOPIC, None, None, [("h", None)])
+    assert places(kafka, "other") == {b"g": partition_for_key(b"g", 3)}
+    assert [message.record for message in kafka.records(TOPIC)] == [(None, None, [("h", None)])]
+
+
+def test_a_topic_that_grew_is_noticed_after_a_while(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sending = EventProducer(SETTINGS)
+    sending.send(event("g1"))
+    kafka.topics[TOPIC].logs += [Log() for _ in range(11)]
+    sending.send(event("g2"))
+    monkeypatch.setattr(producer, "_METADATA_SECONDS", 0.0)
+    sending.send(event("g3"))
+    sending.flush()
+    assert places(kafka) == {
+        b"g1": partition_for_key(b"g1", 5),
+        b"g2": partition_for_key(b"g2", 5),
+        b"g3": partition_for_key(b"g3", 16),
+    }
+
+
+def test_a_record_that_is_not_taken_is_told_once(kafka: MemoryKafka) -> None:
+    sending = EventProducer(SETTINGS)
+    kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
+    sending.send(event("g1"))
+    with pytest.raises(NotDelivered, match=r"topic rebalance\.membership, key b'g1': too large"):
+        sending.send(event("g2"))
+    sending.send(event("g3"))
+    sending.flush()
+    assert places(kafka).keys() == {b"g3"}
+
+
+def test_what_fails_is_told_at_the_end_at_the_latest(kafka: MemoryKafka) -> None:
+    kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
+    with pytest.raises(NotDelivered, match="too large"), EventProducer(SETTINGS) as sending:
+        sending.send(event("g"))
+
+
+def test_another_error_in_the_block_is_not_hidden_by_what_was_not_sent(kafka: MemoryKafka) -> None:
+    kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
+    with pytest.raises(KeyError), EventProducer(SETTINGS) as sending:
+        sending.send(event("g"))
+        raise KeyError
+
+
+def test_a_full_queue_is_waited_for(kafka: MemoryKafka) -> None:
+    kafka.fail("produce", *[KafkaError(KafkaError._QUEUE_FULL, "full")] * 3)
+    with EventProducer(SETTINGS) as sending:
+        sending.send(event("g"))
+    assert places(kafka).keys() == {b"g"}
+
+
+def test_what_is_not_delivered_in_time_is_told(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    sending = EventProducer(SETTINGS)
+    monkeypatch.setattr(sending.client, "flush", lambda _: 3)
+    with pytest.raises(NotDelivered, match=r"3 records are not delivered after 30 s; is the cluster up\?"):
+        sending.flush()
+
+
+def test_a_topic_that_does_not_exist_and_a_cluster_that_does_not_answer(kafka: MemoryKafka) -> None:
+    sending = EventProducer(SETTINGS)
+    with pytest.raises(
+        NotDelivered, match=r"topic nowhere: .*; `rebalance-monitor topics --create` makes it"
+    ):
+        sending.send(event("g"), "nowhere")
+    kafka.away = True
+    with pytest.raises(ClusterUnavailable, match=r"topic rebalance\.membership: broker is away"):
+        sending.send(event("g"))
+
+
+def test_a_record_is_in_the_log_once_and_in_order(kafka: MemoryKafka) -> None:
+    config = EventProducer(SETTINGS, {"linger.ms": 9}).client.config
+    wanted = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 10 * 2**20, "linger.ms": 9}
+    assert {name: config[name] for name in wanted} == wanted

@@ -1,0 +1,118 @@
+"""The diff feed over a cluster in memory: each diff once, from where it was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from streaming.kafka import reader, topic_reader
+from streaming.kafka.reader import DiffReader, DiffRecord, MalformedDiff, read_diffs
+from streaming.kafka.topic_reader import TopicUnreadable
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.histories import sample
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.wait import eventually
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+TOPIC = SETTINGS.topics.diffs
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    made = MemoryKafka(monkeypatch)
+    made.create(TOPIC, 2)
+    return made
+
+
+def put(
+    kafka: MemoryKafka, number: int, group: str = "g", partition: int = 0, *, value: bytes | None = None
+) -> None:
+    value = msgspec.json.encode(sample(group_id=group)) if value is None else value
+    kafka.append(TOPIC, value, key=group.encode(), partition=partition, headers=[("ce_id", b"%d" % number)])
+
+
+def ids(**options: Any) -> list[str]:
+    return [record.id for record in read_diffs(SETTINGS, exit_at_end=True, **options)]
+
+
+def test_a_diff_with_its_id_its_bytes_and_its_place(kafka: MemoryKafka) -> None:
+    kafka.mark(TOPIC, 1)
+    put(kafka, 7, partition=1)
+    (record,) = read_diffs(SETTINGS, exit_at_end=True, from_beginning=True)
+    diff = sample(group_id="g")
+    assert record == DiffRecord("7", diff, msgspec.json.encode(diff), 1, 1)
+
+
+def test_what_spark_writes_again_is_given_once(kafka: MemoryKafka) -> None:
+    for number in (1, 2, 1, 2, 3):
+        put(kafka, number)
+    kafka.append(TOPIC, b"{}", key=b"g")  # without an id it is nobody's diff
+    assert ids(from_beginning=True) == ["1", "2", "3"]
+
+
+def test_so_many_ids_are_remembered(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "REMEMBERED_IDS", 2)
+    for number in (1, 2, 1, 3, 2, 1):
+        put(kafka, number)
+    assert ids(from_beginning=True) == ["1", "2", "3", "1"]
+
+
+def test_one_groups_diffs_and_only_what_is_new(kafka: MemoryKafka) -> None:
+    for number in range(4):
+        put(kafka, number, f"g{number % 2}", number % 2)
+    assert ids(from_beginning=True, group="g1") == ["1", "3"]
+    assert ids() == []
+    assert sorted(ids(positions={0: 1, 1: 0})) == ["1", "2", "3"]
+
+
+def test_a_later_reader_goes_on_where_an_earlier_one_stopped(kafka: MemoryKafka) -> None:
+    for number in range(3):
+        put(kafka, number)
+    with DiffReader(SETTINGS, from_beginning=True) as first:
+        assert not first.at_end
+        assert (first.poll(0.1) or first).id == "0"
+        kept = first.positions, first.topic_id
+    assert kept == ({0: 1, 1: 0}, "id-1")
+    assert ids(positions=kept[0], topic_id=kept[1]) == ["1", "2"]
+    assert ids(positions=kept[0], topic_id="another") == ["0", "1", "2"]
+
+
+def test_a_record_that_is_no_diff_is_told_and_passed(kafka: MemoryKafka) -> None:
+    put(kafka, 1)
+    put(kafka, 2, value=b'{"groupId": 7}')
+    put(kafka, 3)
+    with DiffReader(SETTINGS, from_beginning=True) as strict:
+        assert strict.poll(0.1) is not None
+        with pytest.raises(MalformedDiff, match=r"rebalance\.diffs partition 0 offset 1: .*groupId"):
+            strict.poll(0.1)
+        assert (strict.poll(0.1) or strict).id == "3"
+    told: list[MalformedDiff] = []
+    assert ids(from_beginning=True, on_malformed=told.append) == ["1", "3"]
+    assert len(told) == 1
+    with pytest.raises(MalformedDiff):
+        ids(from_beginning=True)
+
+
+def test_following_goes_on_until_it_is_stopped(kafka: MemoryKafka) -> None:
+    put(kafka, 1)
+    found: list[str] = []
+    for record in read_diffs(SETTINGS, from_beginning=True, until=lambda: len(found) == 3):
+        found.append(record.id)
+        put(kafka, len(found) + 1)
+    assert found == ["1", "2", "3"]
+
+
+def test_a_topic_that_is_made_again_is_followed_unless_it_is_read_to_its_end(kafka: MemoryKafka) -> None:
+    put(kafka, 1)
+    with DiffReader(SETTINGS) as patient, DiffReader(SETTINGS, follow=False) as strict:
+        kafka.delete(TOPIC)
+        kafka.create(TOPIC)
+        put(kafka, 2)
+        assert (eventually(lambda: patient.poll(0.01)) or patient).id == "2"  # type: ignore[attr-defined] # found
+        assert (patient.positions, patient.topic_id) == ({0: 1}, "id-2")
+        with pytest.raises(TopicUnreadable):
+            eventually(lambda: strict.poll(0.01))

@@ -1,0 +1,294 @@
+"""Reading topics over a cluster in memory: what a reader does of everything that can become of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streaming.kafka import stall, topic_reader
+from streaming.kafka.access import NotAllowed
+from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import Log, MemoryKafka, Message
+from tests.support.wait import eventually
+
+SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    made = MemoryKafka(monkeypatch)
+    made.create("t", 2)
+    for number in range(6):
+        made.append("t", b"%d" % number, partition=number % 2)
+    return made
+
+
+def values(messages: Iterable[Message]) -> list[bytes | None]:
+    return [message.value() for message in messages]
+
+
+def polled(reader: TopicReader, most: int = 1000) -> list[bytes | None]:
+    return values(reader.poll(0.01, most))
+
+
+def to_the_end(reader: TopicReader) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    eventually(lambda: found.extend(polled(reader)) or reader.at_end)
+    return found
+
+
+def reader(*topics: str, **options: Any) -> TopicReader:
+    return TopicReader(SETTINGS, topics or ["t"], **options)
+
+
+def test_from_the_beginning_to_the_end_and_on_from_there(kafka: MemoryKafka) -> None:
+    with reader() as first:
+        assert not first.at_end
+        assert sorted(to_the_end(first), key=repr) == [b"%d" % number for number in range(6)]
+        assert (first.positions, first.ids, first.lag) == ({("t", 0): 3, ("t", 1): 3}, {"t": "id-1"}, 0)
+    kafka.append("t", b"later", partition=1)
+    with reader(positions=first.positions, ids=first.ids) as second:
+        assert second.lag == 1
+        assert to_the_end(second) == [b"later"]
+    assert all(consumer.closed for consumer in kafka.consumers)
+
+
+def test_from_the_ends_only_what_comes_is_read(kafka: MemoryKafka) -> None:
+    with reader(from_beginning=False) as late:
+        assert late.at_end
+        assert polled(late) == []
+        kafka.append("t", b"new")
+        assert polled(late) == [b"new"]
+
+
+def test_no_more_than_asked_for_at_once(kafka: MemoryKafka) -> None:
+    with reader() as slow:
+        assert [len(polled(slow, most)) for most in (1, 2)] == [1, 2]
+        assert slow.lag == 3
+
+
+@pytest.mark.parametrize("positions", [{("t", 0): 2}, {("t", 0): 2, ("t", 1): 3}])
+def test_a_position_wins_over_the_beginning_and_the_end(
+    kafka: MemoryKafka, positions: dict[tuple[str, int], int]
+) -> None:
+    with reader(positions=positions, from_beginning=True) as first:
+        expected = [b"4"] if len(positions) == 2 else [b"4", b"1", b"3", b"5"]
+        assert sorted(to_the_end(first), key=repr) == sorted(expected, key=repr)
+    with reader(positions=positions, from_beginning=False) as second:
+        assert to_the_end(second) == [b"4"]
+
+
+def test_markers_and_removed_records_are_ends_too(kafka: MemoryKafka) -> None:
+    kafka.mark("t", 0)
+    kafka.mark("t", 1)
+    kafka.topics["t"].logs[1].begins = 4  # all of partition 1 was removed
+    with reader() as first:
+        assert sorted(to_the_end(first), key=repr) == [b"0", b"2", b"4"]
+        assert first.positions == {("t", 0): 4, ("t", 1): 4}
+    kafka.topics["t"].logs[0].begins = 4
+    with reader() as second:
+        assert second.at_end
+
+
+def test_a_topic_without_records_is_at_its_end(kafka: MemoryKafka) -> None:
+    kafka.create("empty", 3)
+    with reader("empty") as first:
+        assert first.at_end
+        assert first.positions == {("empty", number): 0 for number in range(3)}
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(kafka: MemoryKafka) -> None:
+    with reader(from_beginning=False) as first:
+        kafka.topics["t"].logs.append(Log())
+        kafka.append("t", b"in the new one", partition=2)
+        eventually(lambda: polled(first) == [b"in the new one"])
+        assert first.positions == {("t", 0): 3, ("t", 1): 3, ("t", 2): 1}
+
+
+def test_a_topic_that_does_not_exist_is_refused_or_waited_for(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(
+        TopicUnreadable, match="topic late: does not exist; `rebalance-monitor topics --create`"
+    ):
+        reader("t", "late")
+    assert all(consumer.closed for consumer in kafka.consumers)
+    with reader("t", "late", wait=True) as waiting:
+        assert waiting.missing == {"late"}
+        seen = []
+        eventually(lambda: seen.extend(polled(waiting)) or len(seen) == 6)
+        assert not waiting.at_end
+        kafka.create("late")
+        kafka.append("late", b"first")
+        eventually(lambda: polled(waiting) == [b"first"])
+        assert (waiting.at_end, waiting.missing) == (True, frozenset())
+    assert caplog.messages == [
+        "topic late does not exist yet: waiting for it",
+        "topic late is there: it is read from its beginning",
+    ]
+
+
+def test_a_topic_that_is_deleted_is_an_error_or_waited_for(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reader() as strict, reader(follow=True) as patient:
+        to_the_end(strict)
+        to_the_end(patient)
+        kafka.delete("t")
+        with pytest.raises(TopicUnreadable, match="topic t: was deleted while it was read; start again"):
+            eventually(lambda: strict.poll(0.01))
+        eventually(lambda: polled(patient) == [] and patient.missing == {"t"})
+        assert (patient.positions, patient.at_end, patient.ids) == ({}, False, {})
+        kafka.create("t")
+        kafka.append("t", b"again")
+        eventually(lambda: polled(patient) == [b"again"])
+        assert patient.ids == {"t": "id-2"}
+    assert caplog.messages == [
+        "topic t was deleted: waiting until it is made again",
+        "topic t is there: it is read from its beginning",
+    ]
+
+
+def test_a_topic_made_again_is_an_error_or_read_from_its_beginning_by_a_new_client(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.create("other")
+    with reader() as strict, reader("t", "other", follow=True) as patient:
+        to_the_end(strict)
+        to_the_end(patient)
+        kafka.delete("t")
+        kafka.create("t")
+        kafka.append("t", b"again")
+        kafka.append("other", b"beside")
+        with pytest.raises(
+            TopicUnreadable, match="was deleted and made again while it was read; start again"
+        ):
+            eventually(lambda: strict.poll(0.01))
+        found: list[bytes | None] = []
+        eventually(lambda: found.extend(polled(patient)) or len(found) == 2)
+        assert sorted(found, key=repr) == [b"again", b"beside"]
+        assert patient.positions == {("t", 0): 1, ("other", 0): 1}
+    assert caplog.messages == ["topic t was deleted and made again: it is read from its beginning"]
+    assert all(consumer.closed for consumer in kafka.consumers)
+
+
+def test_positions_of_a_topic_that_was_made_again_meanwhile_are_not_taken(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reader(positions={("t", 0): 3, ("t", 1): 2}, ids={"t": "older"}) as first:
+        assert len(to_the_end(first)) == 6
+    assert caplog.messages == ["topic t was deleted and made again: it is read from its beginning"]
+
+
+def test_positions_beyond_the_end_are_of_another_topic_too(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reader(positions={("t", 0): 4, ("t", 1): 3}) as first:
+        assert to_the_end(first) == [b"0", b"2", b"4"]
+    assert caplog.messages == ["topic t partition 0: ends at 3, before 4: read again"]
+
+
+def test_who_may_not_describe_or_read_a_topic_is_told_which_right_is_missing(kafka: MemoryKafka) -> None:
+    kafka.deny("t", "DESCRIBE")
+    with pytest.raises(NotAllowed, match=r"may not read topic t, which a reader of it must; kafka-acls\.sh"):
+        reader()
+    kafka.deny("t")
+    with reader() as first:
+        kafka.say(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no"), "t")
+        with pytest.raises(NotAllowed, match="may not read topic t"):
+            first.poll(0.01)
+        kafka.say(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"))
+        with pytest.raises(NotAllowed, match="may not read topic"):
+            first.poll(0.01)
+
+
+def test_an_error_that_ends_the_client_is_raised_and_another_is_not(kafka: MemoryKafka) -> None:
+    with reader() as first:
+        kafka.say(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, "gone"), "t")
+        assert polled(first, 1) == []
+        kafka.say(KafkaError(KafkaError._FATAL, "no more", True))
+        with pytest.raises(TopicUnreadable, match="topic t: no more"):
+            first.poll(0.01)
+
+
+@pytest.mark.parametrize("code", [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT])
+def test_the_cluster_is_silent_and_is_heard_again(kafka: MemoryKafka, code: int) -> None:
+    with reader() as first:
+        to_the_end(first)
+        assert first.silent_since is None
+        kafka.away = True
+        kafka.say(KafkaError(code, "away"))
+        eventually(lambda: first.poll(0.01) or first.silent_since)
+        since = first.silent_since
+        first.poll(0.01)
+        assert first.silent_since == since
+        kafka.away = False
+        eventually(lambda: first.poll(0.01) or first.silent_since is None)
+        kafka.away = True  # nothing is said, and nothing is answered
+        eventually(lambda: first.poll(0.01) or first.silent_since)
+        assert (first.silent_since or 0) >= (since or 0)
+
+
+def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    with reader() as first:
+        to_the_end(first)
+        deaf = kafka.consumers[-1]
+        monkeypatch.setattr(deaf, "_one", lambda: None)
+        assert polled(first) == []
+        kafka.append("t", b"more")
+        eventually(lambda: polled(first) == [b"more"])
+        assert deaf.closed
+    assert caplog.messages == ["topics t: nothing arrives although there is more: a new client"]
+
+
+def test_ends_that_nobody_tells_for_a_moment_are_asked_again(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reader() as first:
+        to_the_end(first)
+        kafka.topics["t"].logs.append(Log())
+        kafka.append("t", b"new", partition=2)
+        kafka.fail("list_offsets", KafkaError(KafkaError.UNKNOWN, "no leader"))
+        eventually(lambda: polled(first) == [b"new"])
+    assert caplog.messages == ["topic t: nobody tells where its partitions end: no leader"]
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.fail("list_offsets", KafkaError(KafkaError.UNKNOWN, "no leader"))
+    with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end: no leader"):
+        reader()
+    assert all(consumer.closed for consumer in kafka.consumers)
+
+
+def test_a_reader_to_the_end_ends_there_or_when_it_is_told(kafka: MemoryKafka) -> None:
+    assert len(list(read_to_end(SETTINGS, "t"))) == 6
+    assert list(read_to_end(SETTINGS, "t", until=lambda: True)) == []
+    given = {"fetch.max.bytes": 7}
+    assert len(list(read_to_end(SETTINGS, "t", properties=given))) == 6
+    assert kafka.consumers[-1].config["fetch.max.bytes"] == 7
+
+
+def test_a_reader_commits_nothing_and_makes_no_topic(kafka: MemoryKafka) -> None:
+    with reader():
+        config = kafka.consumers[-1].config
+    assert (
+        config["enable.auto.commit"],
+        config["allow.auto.create.topics"],
+        config["enable.partition.eof"],
+    ) == (
+        False,
+        False,
+        True,
+    )
+    assert kafka.committed == {}

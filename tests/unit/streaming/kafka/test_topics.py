@@ -1,0 +1,176 @@
+"""The monitor's topics over a cluster in memory."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streaming.kafka import topics
+from streaming.kafka.access import NotAllowed
+from streaming.kafka.topics import (
+    MonitorTopic,
+    TopicMisconfigured,
+    TopicsNotCreated,
+    describe_topics,
+    ensure_ticks,
+    ensure_topics,
+    longest_records,
+)
+from streaming.settings.config import Settings, TopicSettings
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = Settings(
+    kafka=KafkaSettings(bootstrap_servers="memory:1"),
+    topics=TopicSettings(prefix="p.", partitions=7, replication_factor=1),
+)
+NAMES = ["membership", "diffs", "assignments", "membership-dlt"]
+DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    return MemoryKafka(monkeypatch)
+
+
+def wanted(name: str, policy: str = "delete") -> tuple[str, int, int, str, int]:
+    return f"p.rebalance.{name}", 7, 1, policy, 10 * 2**20
+
+
+def found(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | None, str | None, int | None]]:
+    return [
+        (one.name, one.partitions, one.replication_factor, one.cleanup_policy, one.max_message_bytes)
+        for one in states
+    ]
+
+
+def test_missing_topics_are_made_as_they_should_be_and_left_alone_after_that(kafka: MemoryKafka) -> None:
+    assert [state.exists for state in describe_topics(SETTINGS)] == [False] * 4
+    made = ensure_topics(SETTINGS)
+    assert found(made) == [wanted(name, "compact" if name == "assignments" else "delete") for name in NAMES]
+    assert [state.problem for state in made] == [None] * 4
+    kafka.requests.clear()
+    assert ensure_topics(SETTINGS) == made
+    assert "create_topics" not in kafka.requests
+
+
+def test_only_what_is_missing_is_made(kafka: MemoryKafka) -> None:
+    kafka.create("p.rebalance.diffs", 3, max_message_bytes="500")
+    states = {state.name: state for state in ensure_topics(SETTINGS)}
+    assert (states["p.rebalance.diffs"].partitions, states["p.rebalance.diffs"].max_message_bytes) == (3, 500)
+    assert kafka.requests.count("create_topics") == 3
+    assert longest_records(states.values()) == {
+        "p.rebalance.membership": 10 * 2**20,
+        "p.rebalance.diffs": 500,
+        "p.rebalance.assignments": 10 * 2**20,
+        "p.rebalance.membership-dlt": 10 * 2**20,
+    }
+
+
+def test_no_record_is_longer_than_usual_however_much_a_topic_takes() -> None:
+    wide = MonitorTopic("t", "", "delete", partitions=1, max_message_bytes=2**30)
+    unknown = MonitorTopic("u", "", "delete")
+    assert longest_records([wide, unknown]) == {"t": 10 * 2**20, "u": 10 * 2**20}
+
+
+def test_a_policy_that_loses_what_the_topic_holds_is_refused_with_what_puts_it_right(
+    kafka: MemoryKafka,
+) -> None:
+    kafka.create("p.rebalance.assignments", 1)
+    with pytest.raises(TopicMisconfigured) as refused:
+        ensure_topics(SETTINGS)
+    assert str(refused.value) == (
+        "topic p.rebalance.assignments: cleanup.policy is delete, compact is needed; kafka-configs.sh --alter "
+        "--entity-type topics --entity-name p.rebalance.assignments --add-config cleanup.policy=compact"
+    )
+    assert "create_topics" not in kafka.requests
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (DENIED, NotAllowed, "user 'ANONYMOUS' may not create topic p.rebalance.membership, or to see it"),
+        (KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"), NotAllowed, "may not create topic"),
+        (
+            KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, "too few brokers"),
+            TopicsNotCreated,
+            "topic p.rebalance.membership: too few brokers",
+        ),
+    ],
+)
+def test_what_the_cluster_says_of_making_them(
+    kafka: MemoryKafka, error: KafkaError, raised: type[Exception], message: str
+) -> None:
+    kafka.fail("create_topics", error)
+    with pytest.raises(raised, match=message):
+        ensure_topics(SETTINGS)
+
+
+def test_somebody_who_makes_them_at_the_same_time_is_no_trouble(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = topics._create
+
+    def late(*given: object) -> None:
+        for name in NAMES:
+            policy = "compact" if name == "assignments" else "delete"
+            kafka.create(f"p.rebalance.{name}", 2, cleanup_policy=policy)
+        create(*given)  # type: ignore[arg-type] # as given
+
+    monkeypatch.setattr(topics, "_create", late)
+    assert [state.partitions for state in ensure_topics(SETTINGS)] == [2] * 4
+
+
+def test_made_but_never_in_the_metadata_is_told_after_the_wait(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "_create", lambda *_: None)
+    kafka.create("p.rebalance.diffs")
+    with pytest.raises(TopicsNotCreated) as refused:
+        ensure_topics(SETTINGS, timeout=0.1)
+    names = ", ".join(f"p.rebalance.{name}" for name in NAMES if name != "diffs")
+    assert str(refused.value) == f"topics {names}: created, but not in the metadata after 0.1 s"
+
+
+def test_a_topic_without_a_leader_is_not_there_yet(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_topics(SETTINGS)
+    listed = kafka.metadata
+
+    def without_leader(topic: str | None) -> object:
+        answer = listed(topic)
+        answer.topics["p.rebalance.diffs"].partitions[0].leader = -1
+        return answer
+
+    monkeypatch.setattr(kafka, "metadata", without_leader)
+    assert [state.exists for state in describe_topics(SETTINGS)] == [True, False, True, True]
+
+
+def test_who_may_not_see_a_policy_is_told_which_right_is_missing(kafka: MemoryKafka) -> None:
+    ensure_topics(SETTINGS)
+    kafka.deny("p.rebalance.diffs", "DESCRIBE_CONFIGS")
+    with pytest.raises(
+        NotAllowed,
+        match=r"may not describe the configuration of topic p\.rebalance\.diffs, to see its cleanup policy",
+    ):
+        describe_topics(SETTINGS)
+
+
+def test_a_cluster_that_does_not_describe_them_says_why(kafka: MemoryKafka) -> None:
+    ensure_topics(SETTINGS)
+    kafka.fail("describe_configs", KafkaError(KafkaError.UNKNOWN, "no idea"))
+    with pytest.raises(TopicsNotCreated, match="the cluster does not describe its topics: no idea"):
+        describe_topics(SETTINGS)
+
+
+def test_ticks_are_made_once_and_kept_for_an_hour(kafka: MemoryKafka) -> None:
+    for _ in range(2):
+        ensure_ticks(SETTINGS)
+    assert kafka.requests.count("create_topics") == 1
+    made = kafka.topics[SETTINGS.topics.ticks]
+    assert (len(made.logs), made.config["cleanup.policy"], made.config["retention.ms"]) == (
+        1,
+        "delete",
+        "3600000",
+    )
