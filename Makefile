@@ -47,6 +47,12 @@ test-long: export JDK_JAVA_OPTIONS =
 test-long: packages jdk ## kills, outages, bursts, random groups and the oracle at full size: hours
 	@$(BIN)/pytest $(TIERS) -m "long or full" -o log_cli=true -o log_cli_level=INFO $(ARGS)
 
+# In an environment of its own: what it needs is no part of what the tests run with.
+MUTANTS := $(if $(SEED),--seed $(SEED)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ROOM),--room $(ROOM)) $(ARGS)
+
+mutants: packages ## do the fast tests fail when the code is wrong? (SEED=1 SAMPLE=40 ROOM=collect; ARGS=--write)
+	@$$(command -v uv || echo .uv/bin/uv) run --isolated --locked --group mutants python -m tests.mutants $(MUTANTS)
+
 check: packages ## lint, format, types and layering, changing nothing
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -84,4 +90,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long fuzz check format bench clean packages java jdk help
+.PHONY: demo test test-container test-unit test-long fuzz mutants check format bench clean packages java jdk help

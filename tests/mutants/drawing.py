@@ -1,0 +1,131 @@
+"""Which mutants there are, and which of them a seed draws."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import random
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.operators.operator import Operator
+from cosmic_ray.plugins import get_operator, operator_names
+
+from tests.mutants.operators import OPERATORS
+
+ROOT = Path(__file__).resolve().parents[2]
+#: ``is`` where values are compared, and values where ``is`` is asked: what no test should rest on.
+IDENTITY = re.compile("Comparison.*_(Is|IsNot)(_|$)")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mutation of one place."""
+
+    path: str
+    line: int
+    operator: str
+    occurrence: int
+    was: str
+    became: str
+
+
+def modules(room: str) -> list[Path]:
+    """The room's modules; of ``spark`` those that run without Spark."""
+    base = Path("assignors") if room == "assignors" else Path("streaming", room)
+    found = sorted(path.relative_to(ROOT) for path in (ROOT / base).rglob("*.py"))
+    return [path for path in found if room != "spark" or not _imports_spark(path)]
+
+
+def _imports_spark(path: Path) -> bool:
+    """Whether importing the module imports Spark."""
+    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if any("pyspark" in name or "pandas" in name for name in names):
+            return True
+    return "pyspark" in path.parts
+
+
+def operators() -> dict[str, Operator]:
+    """Every operator that needs no argument, by name."""
+    named = {name.split("/")[-1]: get_operator(name) for name in operator_names()} | OPERATORS
+    return {
+        name: kind()
+        for name, kind in named.items()
+        if not kind.arguments() and (not IDENTITY.search(name) or name.endswith(("_Is_IsNot", "_IsNot_Is")))
+    }
+
+
+def spans_left_out(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Annotations, ``if TYPE_CHECKING`` and what dataclasses are told of their own making."""
+    found: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
+            found.append(node.annotation)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
+            found.append(node.returns)
+        elif isinstance(node, ast.ClassDef):
+            found += [*node.decorator_list, *(word.value for word in node.keywords)]
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            found.append(node.test)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and _is_type(node.value):
+            found.append(node.value)
+    return [((one.lineno, one.col_offset), (one.end_lineno or 0, one.end_col_offset or 0)) for one in found]
+
+
+def _is_type(node: ast.expr) -> bool:
+    """Whether this is a union of types by name, as aliases are."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.BitOr) and _is_type(node.left) and _is_type(node.right)
+    return isinstance(node, ast.Constant | ast.Subscript) or (
+        isinstance(node, ast.Name) and node.id[0].isupper()
+    )
+
+
+def places(path: Path) -> list[list[tuple[str, int, int]]]:
+    """Each place of a module with its mutations: (operator, occurrence, line)."""
+    source = (ROOT / path).read_text(encoding="utf-8")
+    left_out = spans_left_out(ast.parse(source))
+    nodes = list(ast_nodes(get_ast(source)))
+    found: dict[object, list[tuple[str, int, int]]] = defaultdict(list)
+    for name, operator in operators().items():
+        spans = [span for node in nodes for span in operator.mutation_positions(node)]
+        for occurrence, (start, end) in enumerate(spans):
+            if not any(first <= start and end <= last for first, last in left_out):
+                found[start, end].append((name, occurrence, start[0]))
+    return [found[place] for place in sorted(found)]  # type: ignore[type-var] # spans are pairs of pairs
+
+
+def drawn(room: str, seed: str, sample: int) -> list[Mutant]:
+    """So many mutants of a room, by the seed."""
+    chance = random.Random(f"{seed}:{room}")
+    everywhere = [(path, place) for path in modules(room) for place in places(path)]
+    chance.shuffle(everywhere)
+    found: list[Mutant] = []
+    for path, place in everywhere:
+        if len(found) == sample:
+            break
+        name, occurrence, line = chance.choice(place)
+        source = (ROOT / path).read_text(encoding="utf-8")
+        with contextlib.suppress(
+            SyntaxError, AttributeError
+        ):  # no code, or a name that Cosmic Ray has no word for
+            mutated = mutate_code(source, operators()[name], occurrence)
+            if mutated is not None and ast.dump(ast.parse(mutated)) != ast.dump(ast.parse(source)):
+                found.append(Mutant(str(path), line, name, occurrence, *_difference(source, mutated)))
+    return found
+
+
+def _difference(source: str, mutated: str) -> tuple[str, str]:
+    """The lines that differ, before and after, as one line each."""
+    before, after = source.splitlines(), mutated.splitlines()
+    while before and after and before[0] == after[0]:
+        del before[0], after[0]
+    while before and after and before[-1] == after[-1]:
+        del before[-1], after[-1]
+    return " ".join(" ".join(before).split()), " ".join(" ".join(after).split())
