@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from streaming.cli.main import main
 from streaming.simulate.parse import loads
 from streaming.simulate.results import document
 from streaming.simulate.run import forecast
@@ -19,24 +18,12 @@ from tests.support.machines import scenario
 TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
 
 
-class Command:
-    """``rebalance-monitor simulate`` in this process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
-        self._monkeypatch.setattr(sys, "argv", ["rebalance-monitor", "simulate", *arguments])
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        with pytest.raises(SystemExit) as end:
-            main()
-        said = self._capsys.readouterr()
-        return int(end.value.code or 0), said.out, said.err
+Simulate = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def simulate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
+def simulate(command: Callable[..., tuple[int, str, str]]) -> Simulate:
+    return partial(command, "simulate")
 
 
 def answer(*protocols: str) -> dict[str, object]:
@@ -44,7 +31,7 @@ def answer(*protocols: str) -> dict[str, object]:
     return json.loads(json.dumps(document([forecast(plan, one) for one in protocols])))
 
 
-def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Command, tmp_path: Path) -> None:
+def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Simulate, tmp_path: Path) -> None:
     file = tmp_path / "crash.yaml"
     file.write_text(TEXT)
     told = ("--protocol", "eager", "--protocol", "consumer", "--json")
@@ -53,7 +40,7 @@ def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Command, 
         assert (status, json.loads(out), errors) == (0, answer("eager", "consumer"), "")
 
 
-def test_without_protocols_all_are_played(simulate: Command) -> None:
+def test_without_protocols_all_are_played(simulate: Simulate) -> None:
     status, out, _ = simulate("-", "--json", stdin=TEXT)
     assert status == 0
     assert list(json.loads(out)["protocols"]) == [
@@ -63,7 +50,7 @@ def test_without_protocols_all_are_played(simulate: Command) -> None:
 
 @pytest.mark.parametrize(("given", "title"), [("deploy.yaml", "deploy"), ("-", "scenario")])
 def test_svg_writes_the_timelines_as_a_picture(
-    simulate: Command, tmp_path: Path, given: str, title: str
+    simulate: Simulate, tmp_path: Path, given: str, title: str
 ) -> None:
     (tmp_path / "deploy.yaml").write_text(TEXT)
     name = given if given == "-" else str(tmp_path / given)
@@ -77,7 +64,7 @@ def test_svg_writes_the_timelines_as_a_picture(
     assert len(bars) == 4  # each of two partitions, before the crash and after it
 
 
-def test_a_picture_that_cannot_be_written_is_told(simulate: Command, tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_written_is_told(simulate: Simulate, tmp_path: Path) -> None:
     picture = tmp_path / "missing" / "out.svg"
     assert simulate("-", "--svg", str(picture), "--json", stdin=TEXT) == (
         2,
@@ -106,21 +93,21 @@ def test_a_picture_that_cannot_be_written_is_told(simulate: Command, tmp_path: P
     ],
 )
 def test_what_is_no_scenario_is_told_in_one_line(
-    simulate: Command, tmp_path: Path, arguments: list[str], stdin: str, message: str
+    simulate: Simulate, tmp_path: Path, arguments: list[str], stdin: str, message: str
 ) -> None:
     (tmp_path / "latin-1").write_bytes("é: 1".encode("latin-1"))
     given = [one.format(folder=tmp_path) for one in arguments]
     assert simulate(*given, stdin=stdin) == (2, "", f"error: {message.format(folder=tmp_path)}\n")
 
 
-def test_no_such_scenario_names_those_there_are(simulate: Command) -> None:
+def test_no_such_scenario_names_those_there_are(simulate: Simulate) -> None:
     status, out, errors = simulate("no-such-thing")
     assert (status, out) == (2, "")
     assert "no-such-thing" in errors
     assert "deploy-static" in errors
 
 
-def test_a_ready_scenario_is_shown_to_edit_and_plays_the_same(simulate: Command) -> None:
+def test_a_ready_scenario_is_shown_to_edit_and_plays_the_same(simulate: Simulate) -> None:
     status, shown, _ = simulate("crash", "--members", "3", "--partitions", "5", "--show")
     assert status == 0
     _, edited, _ = simulate("-", "--json", stdin=shown)
@@ -128,7 +115,7 @@ def test_a_ready_scenario_is_shown_to_edit_and_plays_the_same(simulate: Command)
     assert json.loads(edited) == json.loads(ready)
 
 
-def test_the_list_names_every_ready_scenario(simulate: Command) -> None:
+def test_the_list_names_every_ready_scenario(simulate: Simulate) -> None:
     _, lines, _ = simulate("--list", "--json")
     names = [json.loads(line)["name"] for line in lines.splitlines()]
     _, table, _ = simulate("--list")
@@ -136,7 +123,7 @@ def test_the_list_names_every_ready_scenario(simulate: Command) -> None:
     assert all(name in table for name in names)
 
 
-def test_a_view_lag_comes_from_its_seed(simulate: Command) -> None:
+def test_a_view_lag_comes_from_its_seed(simulate: Simulate) -> None:
     lagging = ("crash", "--protocol", "zookeeper", "--view-lag-ms", "900", "--json", "--seed")
     first, again, other = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
     assert first == again

@@ -1,0 +1,48 @@
+"""The command line, run in the test's own process."""
+
+from __future__ import annotations
+
+import io
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from streaming.cli.main import main
+from tests.support.memory_kafka import MemoryKafka
+
+
+class Command:
+    """``rebalance-monitor`` with these words: its status, its output, its errors."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *words: str, stdin: str = "") -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["rebalance-monitor", *words])
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = self._capsys.readouterr()
+        return int(end.value.code or 0), said.out, said.err
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """Handlers of signals, and of the log, are as they were afterwards."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    monkeypatch.setenv("COLUMNS", "200")
+    yield Command(monkeypatch, capsys)
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+    root.handlers[:], root.level = handlers, level
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    """The only cluster there is."""
+    return MemoryKafka(monkeypatch)

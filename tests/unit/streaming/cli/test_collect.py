@@ -1,0 +1,83 @@
+"""``collect`` as it is started: its options reach the collector."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from streaming.kafka.runtime import free_ports
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.offsets_topic import GOLDEN, captured
+from tests.support.wait import eventually
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def recorded(kafka: MemoryKafka) -> MemoryKafka:
+    """The cluster whose offsets topic was recorded."""
+    rows = captured()
+    kafka.create("__consumer_offsets", max(rows) + 1)
+    for partition, several in rows.items():
+        for row in several:
+            kafka.append(
+                "__consumer_offsets", row.value, key=row.key, partition=partition, timestamp=row.timestamp
+            )
+    return kafka
+
+
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [
+        ([], {b"g-classic", b"g-consumer"}),
+        (["--exclude-group", ".*-classic"], {b"g-consumer"}),
+        (["--include-group", "g-cl.*", "--include-group", "nobody"], {b"g-classic"}),
+        (["--include-group", "g-.*", "--exclude-group", "g-consumer"], {b"g-classic"}),
+    ],
+)
+def test_groups_are_chosen_and_a_signal_ends_it_in_order(
+    command: Command, recorded: MemoryKafka, words: list[str], groups: set[bytes]
+) -> None:
+    (port,) = free_ports(1)
+    figures: list[str] = []
+
+    def later() -> None:
+        def is_done() -> bool:
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                    text = answer.read().decode()
+            except OSError:
+                return False
+            figures[:] = re.findall(r"^rebalance_monitor_collect_(\w+) ([\d.]+)$", text, re.MULTILINE)
+            named = dict(figures)
+            records = len(recorded.records("__consumer_offsets"))
+            return named.get("records_total") == f"{records:.1f}" and named["partitions_behind"] == "0.0"
+
+        try:
+            eventually(is_done)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    log = str(GOLDEN / "coordinator-4.3.1.log")
+    status, out, _ = command("collect", "--metrics-port", str(port), "--coordinator-log", log, *words)
+    thread.join()
+    assert (status, out) == (0, "")
+    assert {message.key() for message in recorded.records("rebalance.membership")} == groups
+    assert any(
+        b"coordinator-log" in (message.value() or b"") for message in recorded.records("rebalance.membership")
+    )
+
+
+def test_a_pattern_that_is_none_is_refused(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:
+    status, out, errors = command("collect", "--exclude-group", "(")
+    assert (status, out, errors.count("\n")) == (2, "", 1)
+    assert "'(' is no regular expression" in errors

@@ -1,0 +1,44 @@
+"""``config``: what is in force, and whether it works."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streaming.settings.config import load
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def test_every_setting_as_toml_and_as_json_with_secrets_masked(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "m.toml"
+    file.write_text(
+        '[kafka]\nbootstrap_servers = "k:1"\nsecurity_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\n'
+        'sasl_username = "u"\nsasl_password = "hush"\n'
+    )
+    _, shown, errors = command("config", "show", "--config", str(file), "--topic-prefix", "p.")
+    assert errors == ""
+    assert "hush" not in shown
+    found = tomllib.loads(shown)
+    assert (found["kafka"]["bootstrap_servers"], found["topics"]["prefix"]) == ("k:1", "p.")
+    _, answer, _ = command("config", "show", "--config", str(file), "--topic-prefix", "p.", "--json")
+    assert json.loads(answer) == found
+    expected = load(file, topic_prefix="p.").model_dump(mode="json", exclude_none=True)
+    assert found == expected
+
+
+def test_check_names_the_cluster_or_the_first_thing_that_is_wrong(
+    command: Command, kafka: MemoryKafka
+) -> None:
+    assert command("config", "check", "--bootstrap-servers", "k:1") == (
+        0,
+        "ok: cluster memory at k:1 (PLAINTEXT)\n",
+        "",
+    )

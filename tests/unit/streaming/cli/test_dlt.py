@@ -1,0 +1,73 @@
+"""``dlt``: listed, and sent again."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+
+import pytest
+
+from streaming.wire.codec import MalformedEvent
+from streaming.wire.dead_letters import dead_letter_headers
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+MEMBERSHIP, LETTERS = "rebalance.membership", "rebalance.membership-dlt"
+
+
+@pytest.fixture
+def letters(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create(MEMBERSHIP, 3)
+    kafka.create(LETTERS, 2)
+    for number, key in enumerate((b"g", b"\xff", None)):
+        headers = dead_letter_headers(
+            [("x", b"1")], MalformedEvent("why"), topic="m", partition=2, offset=number
+        )
+        kafka.append(LETTERS, b"v%d" % number, key=key, partition=number % 2, headers=headers)
+    return kafka
+
+
+def test_each_letter_is_a_row_or_an_object(command: Command, letters: MemoryKafka) -> None:
+    _, out, _ = command("dlt", "list")
+    rows = [line.replace("│", " ").split() for line in out.splitlines() if "Malformed" in line]
+    assert rows == [
+        ["0:0", "MalformedEvent", "why", "m", "2:0", "g"],
+        ["0:1", "MalformedEvent", "why", "m", "2:2"],
+        ["1:0", "MalformedEvent", "why", "m", "2:1", "\\xff"],
+    ]
+    _, out, _ = command("dlt", "list", "--json")
+    assert json.loads(out.splitlines()[2]) == {
+        "partition": 1,
+        "offset": 0,
+        "exception": "MalformedEvent",
+        "message": "why",
+        "sourceTopic": "m",
+        "sourcePartition": 2,
+        "sourceOffset": 1,
+        "key": b64encode(b"\xff").decode(),
+        "value": b64encode(b"v1").decode(),
+        "headers": [["x", b64encode(b"1").decode()]],
+        "truncated": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [(["--all"], [b"v0", b"v1", b"v2"]), (["1:0"], [b"v1"]), (["0:1", "0:0"], [b"v0", b"v2"])],
+)
+def test_what_is_named_or_everything_is_sent_again(
+    command: Command, letters: MemoryKafka, words: list[str], sent: list[bytes]
+) -> None:
+    assert command("dlt", "resubmit", *words) == (0, f"{len(sent)} sent to {MEMBERSHIP}\n", "")
+    assert sorted(message.value() or b"" for message in letters.records(MEMBERSHIP)) == sent
+
+
+@pytest.mark.parametrize("words", [[], ["0:0", "--all"]])
+def test_one_of_the_two_must_be_said(command: Command, letters: MemoryKafka, words: list[str]) -> None:
+    assert command("dlt", "resubmit", *words) == (
+        2,
+        "",
+        "error: Name what to send again: PARTITION:OFFSET …, or --all.\n",
+    )
+    assert letters.records(MEMBERSHIP) == []

@@ -1,0 +1,89 @@
+"""``doctor``: a line a check, for people and programs, and a status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streaming.checks import doctor
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One with Java and everything that is downloaded."""
+    monkeypatch.setattr(doctor, "java", lambda: (Path("/java"), 21))
+    monkeypatch.setattr(doctor, "fetch", lambda _: [tmp_path] * 7)
+    monkeypatch.setattr(doctor, "native", lambda: False)
+
+
+@pytest.mark.usefixtures("machine")
+def test_where_nothing_is_missing_every_line_is_ok(
+    command: Command, kafka: MemoryKafka, tmp_path: Path
+) -> None:
+    command("topics", "--create")
+    kafka.create("__consumer_offsets")
+    status, out, errors = command("doctor", "--checkpoint", str(tmp_path / "new"))
+    assert (status, errors) == (0, "")
+    from pyspark import __version__
+
+    assert out.splitlines() == [
+        "ok  java         Java 21 at /java",
+        f"ok  spark        PySpark {__version__}",
+        "ok  jars         7 jars of Spark's connector",
+        "ok  rounds       in Python; `make packages` makes those of plain groups native where cargo is",
+        "ok  broker       cluster memory",
+        "ok  permissions  collect, stream, serve may do what they must",
+        "ok  topics       4 topics with the right cleanup policies",
+        f"ok  checkpoint   {tmp_path}/new: will be made by `stream`",
+    ]
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_is_missing_is_named_and_the_status_is_3(command: Command, kafka: MemoryKafka) -> None:
+    command("topics", "--create")
+    kafka.delete("rebalance.diffs")
+    kafka.topics["rebalance.assignments"].config["cleanup.policy"] = "delete"
+    kafka.deny("rebalance.membership", "WRITE")
+    status, out, _ = command("doctor", "--json")
+    assert status == 3
+    found = [json.loads(line) for line in out.splitlines()]
+    lacking = [(one["check"], one["text"][:60]) for one in found if not one["ok"]]
+    user = "cluster 127.0.0.1:9092: user 'ANONYMOUS' may not write topic "
+    assert (
+        lacking
+        == [
+            ("permissions", user[:60]),  # for collect
+            ("permissions", user[:60]),  # for stream
+            ("topics", "topic rebalance.assignments: cleanup.policy is delete, compact"[:60]),
+            ("topics", "missing, or not to be seen by this user: rebalance.diffs; `rebalance"[:60]),
+        ]
+    )
+
+
+@pytest.mark.usefixtures("machine")
+def test_topics_that_may_not_be_described_are_a_finding(command: Command, kafka: MemoryKafka) -> None:
+    command("topics", "--create")
+    kafka.deny("rebalance.diffs", "DESCRIBE_CONFIGS")
+    status, out, _ = command("doctor")
+    (line,) = (line for line in out.splitlines() if line.startswith("!!  topics"))
+    assert (status, "may not describe the configuration of topic rebalance.diffs" in line) == (3, True)
+
+
+def test_a_checkpoint_where_nobody_may_write(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    found = doctor._checkpoint(file)
+    assert (found.ok, found.text) == (False, f"{file}: no folder that this user may write; choose another")
+    for names in (["metadata"], ["offsets"]):
+        folder = tmp_path / names[0]
+        folder.mkdir()
+        (folder / names[0]).mkdir()
+        assert doctor._checkpoint(folder).ok is False
+    (tmp_path / "empty").mkdir()
+    assert doctor._checkpoint(tmp_path / "empty").ok is True

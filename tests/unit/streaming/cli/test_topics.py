@@ -1,0 +1,49 @@
+"""``topics``: shown, and made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+NAMES = [f"p.rebalance.{name}" for name in ("membership", "diffs", "assignments", "membership-dlt")]
+
+
+def test_missing_topics_are_shown_and_made_when_asked(command: Command, kafka: MemoryKafka) -> None:
+    words = ("topics", "--topic-prefix", "p.")
+    _, out, _ = command(*words)
+    assert [line.split()[1] for line in out.splitlines() if "missing" in line] == NAMES
+    assert not kafka.topics
+    status, out, errors = command(*words, "--create", "--json")
+    assert (status, errors) == (0, "")
+    assert [json.loads(line) for line in out.splitlines()][2] == {
+        "name": NAMES[2],
+        "holds": "latest assignment of each group",
+        "wantedCleanupPolicy": "compact",
+        "partitions": 4,
+        "replicationFactor": 1,
+        "cleanupPolicy": "compact",
+        "maxMessageBytes": 10485760,
+    }
+    _, out, _ = command(*words)
+    rows = [line.replace("│", " ").split() for line in out.splitlines() if "there" in line]
+    policies = ["delete", "delete", "compact", "delete"]
+    assert rows == [[name, policy, "4", "1", "there"] for name, policy in zip(NAMES, policies, strict=True)]
+
+
+def test_a_wrong_policy_is_shown_with_what_puts_it_right(command: Command, kafka: MemoryKafka) -> None:
+    kafka.create("rebalance.assignments")
+    status, out, _ = command("topics")
+    assert status == 0
+    assert "wrong cleanup policy" in out
+    assert out.splitlines()[-1].startswith(
+        "topic rebalance.assignments: cleanup.policy is delete, compact is needed"
+    )
+    status, out, errors = command("topics", "--create")
+    assert (status, out, errors.startswith("error: topic rebalance.assignments: cleanup.policy")) == (
+        2,
+        "",
+        True,
+    )

@@ -1,0 +1,69 @@
+"""``watch``: diffs for people and for programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from tests.support.histories import sample
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.wait import eventually
+
+Command = Callable[..., tuple[int, str, str]]
+TOPIC = "rebalance.diffs"
+
+
+@pytest.fixture
+def diffs(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create(TOPIC, 1)
+    for number, group in enumerate(("a", "b", "a")):
+        value = msgspec.json.encode(sample(group_id=group, generation=number + 1))
+        kafka.append(TOPIC, value, key=group.encode(), headers=[("ce_id", b"%d" % number)])
+    kafka.append(TOPIC, b"no diff", key=b"a", headers=[("ce_id", b"3")])
+    return kafka
+
+
+def test_for_programs_each_diff_is_its_own_bytes(command: Command, diffs: MemoryKafka) -> None:
+    status, out, errors = command("watch", "--from-beginning", "--exit-at-end", "--json")
+    assert status == 0
+    assert out.splitlines() == [(message.value() or b"").decode() for message in diffs.records(TOPIC)[:3]]
+    assert errors.count("skipped: rebalance.diffs partition 0 offset 3: ") == 1
+
+
+def test_for_people_a_block_a_round_of_the_group_that_is_asked_for(
+    command: Command, diffs: MemoryKafka
+) -> None:
+    _, out, _ = command("watch", "--from-beginning", "--exit-at-end", "--group", "a")
+    heads = [line.split(" ", 1)[1] for line in out.splitlines() if "generation" in line]
+    assert [
+        head.startswith(f"a generation {number}  ") for head, number in zip(heads, (1, 3), strict=True)
+    ] == [
+        True,
+        True,
+    ]
+
+
+def test_from_now_on_nothing_old_is_shown(command: Command, diffs: MemoryKafka) -> None:
+    assert command("watch", "--exit-at-end", "--json") == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_follows_until_it_is_told_to_stop(
+    command: Command, diffs: MemoryKafka, number: signal.Signals
+) -> None:
+    def later() -> None:
+        eventually(lambda: diffs.consumers and "poll" in dir(diffs.consumers[0]))
+        eventually(lambda: signal.getsignal(number) is not signal.default_int_handler)
+        eventually(lambda: len(diffs.consumers[0]._told) == 1)  # it has come to the end
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    status, out, _ = command("watch", "--json", "--from-beginning")
+    thread.join()
+    assert (status, len(out.splitlines())) == (0, 3)
