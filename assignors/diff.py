@@ -45,11 +45,6 @@ def compact(partitions: Sequence[int]) -> Sequence[int]:
     return range(first, last + 1) if last - first + 1 == len(partitions) else partitions
 
 
-def compact_share(share: Share) -> dict[str, Sequence[int]]:
-    """Every topic's partitions :func:`compact`, without empty topics."""
-    return {topic: compact(partitions) for topic, partitions in share.items() if partitions}
-
-
 def size(share: Share) -> int:
     """How many partitions a share holds."""
     return sum(map(len, share.values()))

@@ -34,7 +34,6 @@ class IdentityWatch:
         every: seconds between two questions.
 
     Attributes:
-        last_contact: when the cluster last answered, on the clock that :meth:`look` is given; None before that.
         trouble: why the last question has no answer; None when it has one.
     """
 
@@ -44,7 +43,6 @@ class IdentityWatch:
         from confluent_kafka.admin import AdminClient
 
         self.topics = tuple(topics)
-        self.last_contact: float | None = None
         self.trouble: str | None = None
         self._every = every
         self._next = float("-inf")
@@ -57,7 +55,7 @@ class IdentityWatch:
 
         A topic that does not exist has None; one that this user may not describe is left out.
         """
-        answer = self._answer(now)
+        answer = self._answer()
         if self._asked and now > self._next + 2 * _ANSWER_SECONDS:
             self._renew("no answer")
         if not self._asked and now >= self._next:
@@ -76,7 +74,7 @@ class IdentityWatch:
         self.trouble, self._asked = trouble, {}
         self._admin = AdminClient(confluent_config(self._settings))
 
-    def _answer(self, now: float) -> dict[str, Identity | None] | None:
+    def _answer(self) -> dict[str, Identity | None] | None:
         from confluent_kafka import KafkaException
 
         if not self._asked or not all(future.done() for future in self._asked.values()):
@@ -97,7 +95,6 @@ class IdentityWatch:
         if self.trouble is not None:
             self._renew(self.trouble)
             return None
-        self.last_contact = now
         return found
 
 

@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+
+from tests.support.wait import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -103,10 +104,7 @@ def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
     _, errors = demo.communicate(timeout=60)
     assert "Traceback" not in errors
     assert demo.returncode == 0, errors
-    deadline = time.monotonic() + 20
-    while left := processes_with(marker):
-        assert time.monotonic() < deadline, left
-        threading.Event().wait(0.2)
+    eventually(lambda: processes_with(marker) == [], timeout=20)
 
 
 def processes_with(marker: str) -> list[str]:

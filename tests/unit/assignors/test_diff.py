@@ -4,7 +4,6 @@ from assignors.diff import (
     ShareDiff,
     as_lists,
     compact,
-    compact_share,
     diff,
     diff_members,
     moved,
@@ -63,6 +62,5 @@ def test_compact() -> None:
     assert compact([3, 4, 5]) == range(3, 6)
     assert compact([3, 5]) == [3, 5]
     assert compact([]) == []
-    assert compact_share({"t": [0, 1], "u": [], "v": [1, 3]}) == {"t": range(2), "v": [1, 3]}
     assert as_lists({"t": range(2), "u": ()}) == {"t": [0, 1]}
     assert size({"t": range(2), "u": [5]}) == 3

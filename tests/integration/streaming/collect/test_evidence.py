@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
 from tests.support.collecting import Collecting, written_topic
@@ -15,6 +16,21 @@ from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
+
+
+def await_commit(servers: str, group: str, member: Member) -> None:
+    """Until the member has committed more of everything that it owns."""
+    admin = AdminClient({"bootstrap.servers": servers})
+
+    def committed() -> dict[tuple[str, int], int]:
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        places = asked[group].result(20).topic_partitions
+        return {(place.topic, place.partition): place.offset for place in places}
+
+    before = committed()
+    owned = [(topic, partition) for topic, numbers in member.owned.items() for partition in numbers]
+    assert owned
+    eventually(lambda: all(committed().get(place, -1) > before.get(place, -1) for place in owned))
 
 
 def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: str, tmp_path: Path) -> None:
@@ -29,9 +45,10 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
             eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
             crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
             eventually(lambda: crash.owned)  # noqa: B023 - called at once
-            threading.Event().wait(0.5)  # some commits of its own
+            await_commit(servers, group, leave)
             leave.close()
-            threading.Event().wait(0.5)
+            eventually(lambda: spread([stay, crash], 6))  # noqa: B023 - called at once
+            await_commit(servers, group, crash)
             crash.crash()
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
         (tmp_path / "server.log").write_text(broker.log_text())
@@ -106,12 +123,12 @@ def test_a_leave_under_kip_848_is_proven_where_the_brokers_bound_sessions() -> N
         leave = Member(servers, group, "leave", [topic], **CONSUMER)
         eventually(lambda: spread([stay, leave], 6))
         eventually(lambda: len(collecting.members(group) or ()) == 2)
-        threading.Event().wait(1)  # some commits of its own
+        await_commit(servers, group, leave)
         leave.close()
         eventually(lambda: spread([stay], 6))
         crash = Member(servers, group, "crash", [topic], **CONSUMER)
         eventually(lambda: spread([stay, crash], 6))
-        threading.Event().wait(1)
+        await_commit(servers, group, crash)
         crash.crash()
         eventually(lambda: spread([stay], 6))
         eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])
