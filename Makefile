@@ -6,8 +6,10 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
-# Fast tiers first: a mistake shows before a JVM has started.
-TIERS := $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle tests/integration tests/acceptance)
+# Fast tiers first: a mistake shows before a JVM has started. Last the files that wait most, in the smallest pieces.
+SPARK := tests/integration/streaming/spark
+OTHERS := $(filter-out $(SPARK) %__pycache__,$(wildcard tests/integration/streaming/*))
+TIERS := $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle) tests/acceptance $(SPARK) $(OTHERS)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
 
