@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Outcome, Row
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
-from streaming.kafka.identity import IdentityWatch
+from streaming.kafka.identity import Contact, IdentityWatch
 from streaming.kafka.stall import Stall
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _BATCH = 2000
 #: After the end of a partition was reached: all records of one millisecond are in the log by then.
 _SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
+#: For the end of one partition.
+_END_SECONDS = 5.0
 #: Between two questions whether the cluster is there, while nothing is read.
 _LOOK_SECONDS = 2.0
 #: What a broker answers whose group coordinator is about to be there.
@@ -108,6 +110,7 @@ class OffsetsTopic:
         self._stop = stop
         self._partitions: dict[int, _Partition] = {}
         self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], every=_LOOK_SECONDS)
+        self._contact = Contact()
         self._stall = Stall(kafka)
         self._consumer = self._connect()
         try:
@@ -200,15 +203,20 @@ class OffsetsTopic:
         from confluent_kafka import TopicPartition
 
         now = time.monotonic()
-        if self._watch.look(now) is None:
+        answer = self._watch.look(now)
+        news = self._contact.news(self._watch.trouble)
+        if news is not None:
+            _log.warning("%s", news)
+        if answer is None:
             return
         reached = {(OFFSETS_TOPIC, number): one.reached for number, one in self._partitions.items()}
         try:
-            stuck = self._stall.look(reached, now)
+            stalled = self._stall.look(reached, now)
         except ClusterUnavailable as error:
             _log.warning("%s", error)  # the next look tries again
             return
-        if stuck:
+        # A place behind the end is none: what a transaction holds back is beyond the end that is told.
+        if any(end > reached[place] for place, (_, end) in stalled.items()):
             _log.warning("%s: nothing arrives although there is more: a new client", OFFSETS_TOPIC)
             self._consumer.close()
             self._consumer = self._connect()
@@ -226,9 +234,28 @@ class OffsetsTopic:
                 self._stop.wait(0.2)
         wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
         for place in self._kept(wanted) if wanted else ():
-            self._partitions[place.partition] = _Partition(fold(place.partition), max(place.offset, 0))
+            self._partitions[place.partition] = _Partition(fold(place.partition), self._there(place))
         self._consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)
+
+    def _there(self, kept: TopicPartition) -> int:
+        """The kept place; the end of a partition that lost records and ends before it, as what follows is new."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        if kept.offset <= 0:
+            return 0
+        partition = TopicPartition(OFFSETS_TOPIC, kept.partition)
+        try:
+            _, end = self._consumer.get_watermark_offsets(partition, timeout=_END_SECONDS)
+        except KafkaException as error:  # without a leader; it has the place when it has one
+            _log.warning("%s partition %d: %s", OFFSETS_TOPIC, kept.partition, error.args[0].str())
+            return int(kept.offset)
+        if end < kept.offset:
+            _log.warning(
+                "%s partition %d: ends at %d, before %d: records were lost; going on at its end",
+                *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
+            )
+        return int(min(end, kept.offset))
 
     def _kept(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
         """The kept places; a coordinator that is still loading, as in a new cluster, is waited for."""

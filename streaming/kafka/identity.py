@@ -25,6 +25,20 @@ class Identity(NamedTuple):
     partitions: int
 
 
+class Contact:
+    """Whether the cluster answers; each change is news once."""
+
+    def __init__(self) -> None:
+        self._away = False
+
+    def news(self, trouble: str | None) -> str | None:
+        """What to tell of the last answer: ``trouble`` says why there was none."""
+        if self._away == (trouble is not None):
+            return None
+        self._away = trouble is not None
+        return f"no contact with Kafka ({trouble}): waiting for it" if self._away else "Kafka answers again"
+
+
 class IdentityWatch:
     """Asks the cluster for its topics again and again, and never waits for the answer.
 

@@ -15,6 +15,17 @@ _ANSWER_SECONDS: Final = 10.0
 #: A topic that was just made, or whose leader moves, has no leader for moments.
 _PATIENCE_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
+#: What brokers answer in these moments. (``KafkaError.retriable`` knows transactions only.)
+_PASSING: Final = frozenset(
+    {
+        "FENCED_LEADER_EPOCH",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "OFFSET_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+        "UNKNOWN_TOPIC_OR_PART",
+    }
+)
 
 #: A topic and a partition of it.
 Place = tuple[str, int]
@@ -36,7 +47,7 @@ def bounds(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, tupl
             lows = _offsets(settings, places, OffsetSpec.earliest())
             highs = _offsets(settings, places, OffsetSpec.latest())
         except KafkaException as error:
-            if time.monotonic() > by or not error.args[0].retriable():
+            if time.monotonic() > by or error.args[0].name() not in _PASSING:
                 names = ", ".join(sorted({topic for topic, _ in places}))
                 raise ClusterUnavailable(
                     f"topic {names}: nobody tells where its partitions end: {error.args[0].str()}"

@@ -1,9 +1,12 @@
-"""Whether a client has stopped reading for good.
+"""Whether a client has stopped reading for good, or waits for offsets that will not come.
 
 librdkafka takes every broker off its list that a metadata answer does not name. A broker that is starting or
 shutting down may name none, and a client that asked it in that moment has no broker left, not even the address it
 was given: it says nothing and never reads again (librdkafka issue 5301). Another client reads on, so that it is
 enough to replace the first.
+
+A partition that ends before the place where it is read has lost records: with its leader's disk, or to a leader
+that had not copied them all. What is written to it now has offsets that were read before.
 """
 
 from __future__ import annotations
@@ -32,8 +35,11 @@ class Stall:
         self._before: dict[Place, int] = {}
         self._asked: float | None = None
 
-    def look(self, positions: Mapping[Place, int], now: float) -> bool:
-        """Whether nothing was read for ``STALL_SECONDS`` although there is more. Call it while the cluster answers.
+    def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
+        """Where nothing was read for ``STALL_SECONDS``, before the end or behind it: ``{place: its bounds}``.
+
+        A place before its end counts only while nothing is read anywhere: a client reads one partition after the
+        other. Call it while the cluster answers.
 
         Args:
             positions: ``{(topic, partition): next offset}``, behind markers and deleted records at an end.
@@ -43,10 +49,12 @@ class Stall:
             ClusterUnavailable: nobody tells where the partitions end.
         """
         if self._asked is not None and now - self._asked < STALL_SECONDS:
-            return False
-        first, moved = self._asked is None, positions != self._before
+            return {}
+        still = [place for place, offset in positions.items() if self._before.get(place) == offset]
         self._before, self._asked = dict(positions), now
-        if first or moved:
-            return False
-        ends = bounds(self._settings, positions)
-        return any(ends[place][1] > offset for place, offset in positions.items())
+        idle = len(still) == len(positions)
+        return {
+            place: found
+            for place, found in bounds(self._settings, still).items()
+            if found[1] < positions[place] or (idle and found[1] > positions[place])
+        }

@@ -149,7 +149,7 @@ class TopicReader(Closing):
         for place, (low, high) in bounds(self._kafka, new).items():
             start = (positions or {}).get(place, low if from_beginning else high)
             if start > high:  # of another topic of this name, whose id nobody kept
-                log.warning("topic %s partition %d: ends at %d, before %d: read again", *place, high, start)
+                self._say_cut(place, high, start)
                 start = low
             self._positions[place], self._ends[place] = start, high
             if max(start, low) < high:
@@ -301,11 +301,25 @@ class TopicReader(Closing):
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
 
     def _unless_stuck(self) -> None:
-        if self._stall.look(self._positions, time.monotonic()):
-            log.warning(
-                "topics %s: nothing arrives although there is more: a new client", ", ".join(self._known)
-            )
-            self._reconnect()
+        """Go on with a new client where this one reads nothing, from the beginning of partitions that were cut."""
+        stalled = self._stall.look(self._positions, time.monotonic())
+        if not stalled:
+            return
+        for place, (low, high) in stalled.items():
+            if high < self._positions[place]:
+                self._say_cut(place, high, self._positions[place])
+                self._positions[place], self._ends[place] = low, high
+                if low < high:
+                    self._unread.add(place)
+            else:
+                log.warning(
+                    "topic %s partition %d: nothing arrives although there is more: a new client", *place
+                )
+        self._reconnect()
+
+    @staticmethod
+    def _say_cut(place: Place, end: int, position: int) -> None:
+        log.warning("topic %s partition %d: ends at %d, before %d: read again", *place, end, position)
 
     @staticmethod
     def _say_remade(topic: str) -> None:

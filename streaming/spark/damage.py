@@ -20,7 +20,8 @@ from assignors.errors import OutsideFailure
 _FILE = r"(?:/[\w.=-]+)+"
 #: What Spark numbers: batches and tasks, which are Java's ``long`` at most.
 _NUMBER = re.compile(r"[0-9]{1,19}")
-_FULL = "No space left on device"
+#: What the operating system may say of a disk that can't be written; in the JVM's words it is the same.
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
 _DAMAGED = re.compile(
     r"CANNOT_LOAD_STATE_STORE|STATE_STORE|FileNotFoundException|EOFException|Stream is corrupted|StreamCorrupted|"
@@ -47,7 +48,7 @@ def damaged(checkpoint: str, what: str) -> CheckpointDamaged:
 
 def refused(checkpoint: str, file: str, number: int) -> CheckpointUnusable:
     """The error behind an ``errno`` of the operating system."""
-    if number == errno.ENOSPC:
+    if number in (errno.ENOSPC, errno.EDQUOT):
         advice = "make room on its disk and start again; nothing is lost"
     elif number in (errno.EACCES, errno.EPERM):
         advice = "give the folder, with all that is in it, to the user who runs this"
@@ -154,8 +155,9 @@ def explain(
     """
     found = re.search(re.escape(location) + _FILE, text)
     file = found[0] if found is not None else checkpoint
-    if _FULL in text:
-        return refused(checkpoint, file, errno.ENOSPC)
+    for number in _REFUSALS:
+        if os.strerror(number) in text and (found is not None or number == errno.ENOSPC):
+            return refused(checkpoint, file, number)
     if found is not None and any(sign in text for sign in _DENIED):
         return refused(checkpoint, file, errno.EACCES)
     if "STATE_STORE" in text or "STDS_FAILED" in text:

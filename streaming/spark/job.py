@@ -225,6 +225,7 @@ class _Job:
         supervisor, now = self._supervisor, time.time()
         self.drain()
         topics = self._watch.look(time.monotonic())
+        supervisor.contact(self._watch.trouble)
         if topics is not None:
             supervisor.topics_seen(topics, now)
         if supervisor.wants_count(now):

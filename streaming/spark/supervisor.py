@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from assignors.errors import OutsideFailure
+from streaming.kafka.identity import Contact
 from streaming.spark.bound import Bound
 from streaming.spark.checkpoint import TopicRecreated, recreated
 from streaming.spark.growth import Growth
@@ -76,6 +77,7 @@ class Supervisor:
         self._missing: list[str] = []
         self._heard = self._owed = -1
         self._asked = float("-inf")
+        self._contact = Contact()
         self._notes: list[str] = []
 
     @property
@@ -111,6 +113,12 @@ class Supervisor:
                 "Start again: the checkpoint has the place and the state"
             )
         self._owed, self._asked = batch, now
+
+    def contact(self, trouble: str | None) -> None:
+        """Take in why the cluster did not answer the last question; None when it did."""
+        news = self._contact.news(trouble)
+        if news is not None:
+            self._notes.append(news)
 
     def topics_seen(self, topics: Mapping[str, Identity | None], now: float) -> None:
         """Take in the topics as they stand; those that are not named are not known.

@@ -30,17 +30,27 @@ class Running:
     Args:
         arguments: of ``rebalance-monitor``.
         log: takes what it prints, every start's after the one before; None: the test's own output does.
+
+    Attributes:
+        environment: variables of its own from the next start on.
     """
 
     def __init__(self, *arguments: str, log: Path | None = None) -> None:
         self.command = command(*arguments)
         self.log = log
+        self.environment: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         with ExitStack() as stack:
             log = None if self.log is None else stack.enter_context(self.log.open("ab"))
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(
+                self.command,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.environment},
+                start_new_session=True,
+            )
         return self
 
     @property

@@ -301,10 +301,12 @@ class MemoryConsumer:
             for one in places
         ]
 
-    def get_watermark_offsets(self, place: TopicPartition, *, cached: bool) -> tuple[int, int]:
-        assert cached, "no request of its own"
+    def get_watermark_offsets(
+        self, place: TopicPartition, *, timeout: float | None = None, cached: bool = False
+    ) -> tuple[int, int]:
+        assert cached is (timeout is None), "a request has its time"
         topic = self._kafka.topics.get(place.topic)
-        if topic is None or (place.topic, place.partition) not in self._next:
+        if topic is None or (cached and (place.topic, place.partition) not in self._next):
             return -1001, -1001
         log = topic.logs[place.partition]
         return log.begins, log.end

@@ -3,64 +3,100 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from struct import pack, unpack
-from typing import Self
+from typing import Self, cast
 
 from streaming.collect.encoding import Reader
 from tests.support.offsets_topic import sized, string
+from tests.support.wait import eventually
 
-_JOIN_GROUP, _SYNC_GROUP, _LEAVE_GROUP = 11, 14, 13
+_FIND_COORDINATOR = 10
+_JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = 11, 12, 13, 14
+#: Kafka's error codes while a coordinator is about to be there: loading, not available, another broker.
+_NOT_YET = frozenset({14, 15, 16})
+#: And of a heartbeat while others wait for this member to join again.
+REBALANCE_IN_PROGRESS = 27
 
 
-class RawLeader:
-    """The only member, and so the leader, of a group; it sends no heartbeats.
+class Refused(Exception):  # noqa: N818 - what the coordinator does
+    """The coordinator answers with an error; ``code`` is Kafka's."""
 
-    Args:
-        servers: the broker that coordinates the group.
-        group: the group id.
-        session_timeout_ms: until the coordinator removes it.
+    def __init__(self, request: str, code: int) -> None:
+        super().__init__(f"{request}: error {code}")
+        self.code = code
+
+
+class RawConnection:
+    """A connection to the coordinator of any number of groups; a context manager.
+
+    The broker answers one request after the other: one that has to wait holds up those behind it.
     """
 
-    def __init__(self, servers: str, group: str, session_timeout_ms: int = 6000) -> None:
+    def __init__(self, servers: str, timeout: float = 30) -> None:
         host, _, port = servers.partition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
-        self._group = group
-        self._session_timeout_ms = session_timeout_ms
-        self._member_id = ""
+        self._socket = socket.create_connection((host, int(port)), timeout=timeout)
 
-    def generation(self, subscription: bytes, assignment: bytes, protocol: str = "range") -> int:
-        """Join and, as the leader, assign: both exactly as given. Returns the generation."""
-        joined = self._ask(
+    def await_coordinator(self, group: str) -> None:
+        """Wait until the group has a coordinator; the first question in a cluster has the offsets topic made."""
+
+        def there() -> bool:
+            self._send(_FIND_COORDINATOR, 0, string(group))
+            return self._answer().int16("error") == 0
+
+        eventually(there, every=0.1)
+
+    def send_join(
+        self,
+        group: str,
+        member_id: str,
+        subscription: bytes,
+        *,
+        protocol: str = "range",
+        session_timeout_ms: int = 6000,
+        rebalance_timeout_ms: int = 60_000,
+    ) -> None:
+        """Ask to join; :meth:`joined` takes the answer, once all members are in."""
+        self._send(
             _JOIN_GROUP,
             2,
-            string(self._group)
-            + pack(">ii", self._session_timeout_ms, 60_000)
-            + string(self._member_id)
+            string(group)
+            + pack(">ii", session_timeout_ms, rebalance_timeout_ms)
+            + string(member_id)
             + string("consumer")
             + pack(">i", 1)
             + string(protocol)
             + sized(subscription),
         )
-        joined.int32("throttle")
-        assert joined.int16("error") == 0
-        number = joined.int32("generation")
-        joined.string("protocol")
-        leader, self._member_id = joined.string("leader"), joined.string("member")
-        assert leader == self._member_id
-        assigned = pack(">i", 1) + string(self._member_id) + sized(assignment)
-        synced = self._ask(
-            _SYNC_GROUP, 0, string(self._group) + pack(">i", number) + string(self._member_id) + assigned
-        )
-        assert synced.int16("error") == 0
-        return number
 
-    def leave(self) -> None:
-        """Leave the group."""
-        left = self._ask(_LEAVE_GROUP, 0, string(self._group) + string(self._member_id))
-        assert left.int16("error") == 0
+    def joined(self) -> tuple[int, str, str]:
+        """Generation, the leader's id and this member's."""
+        answer = self._answer()
+        answer.int32("throttle")
+        _check("JoinGroup", answer)
+        number = answer.int32("generation")
+        answer.string("protocol")
+        return number, answer.string("leader") or "", answer.string("member") or ""
 
-    def _ask(self, api: int, version: int, body: bytes) -> Reader:
+    def sync(self, group: str, generation: int, member_id: str, assignments: Mapping[str, bytes]) -> None:
+        """Take part in a generation; the leader brings every member's assignment."""
+        given = b"".join(string(member) + sized(data) for member, data in assignments.items())
+        asked = string(group) + pack(">i", generation) + string(member_id)
+        self._send(_SYNC_GROUP, 0, asked + pack(">i", len(assignments)) + given)
+        _check("SyncGroup", self._answer())
+
+    def heartbeat(self, group: str, generation: int, member_id: str) -> None:
+        self._send(_HEARTBEAT, 0, string(group) + pack(">i", generation) + string(member_id))
+        _check("Heartbeat", self._answer())
+
+    def leave(self, group: str, member_id: str) -> None:
+        self._send(_LEAVE_GROUP, 0, string(group) + string(member_id))
+        _check("LeaveGroup", self._answer())
+
+    def _send(self, api: int, version: int, body: bytes) -> None:
         self._socket.sendall(sized(pack(">hhi", api, version, 7) + string("raw-leader") + body))
+
+    def _answer(self) -> Reader:
         (size,) = unpack(">i", self._receive(4))
         reader = Reader(self._receive(size))
         assert reader.int32("correlation") == 7
@@ -70,12 +106,63 @@ class RawLeader:
         data = b""
         while len(data) < size:
             part = self._socket.recv(size - len(data))
-            assert part, "the broker closed the connection"
+            if not part:
+                raise ConnectionResetError("the broker closed the connection")
             data += part
         return data
+
+    def close(self) -> None:
+        self._socket.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        self.close()
+
+
+def _check(request: str, answer: Reader) -> None:
+    code = answer.int16("error")
+    if code:
+        raise Refused(request, code)
+
+
+class RawLeader(RawConnection):
+    """The only member, and so the leader, of a group; it sends no heartbeats.
+
+    Args:
+        servers: the broker that coordinates the group.
+        group: the group id.
+        session_timeout_ms: until the coordinator removes it.
+    """
+
+    def __init__(self, servers: str, group: str, session_timeout_ms: int = 6000) -> None:
+        super().__init__(servers)
+        self.group = group
+        self._session_timeout_ms = session_timeout_ms
+        self._member_id = ""
+
+    def generation(self, subscription: bytes, assignment: bytes, protocol: str = "range") -> int:
+        """Join and, as the leader, assign: both exactly as given. Returns the generation."""
+        timeout = self._session_timeout_ms
+
+        def joined() -> tuple[int, str, str] | None:
+            self.send_join(
+                self.group, self._member_id, subscription, protocol=protocol, session_timeout_ms=timeout
+            )
+            try:
+                return self.joined()
+            except Refused as refused:
+                if refused.code not in _NOT_YET:
+                    raise
+                return None
+
+        self.await_coordinator(self.group)
+        number, leader, self._member_id = cast("tuple[int, str, str]", eventually(joined, every=0.1))
+        assert leader == self._member_id
+        self.sync(self.group, number, self._member_id, {self._member_id: assignment})
+        return number
+
+    def end(self) -> None:
+        """Leave the group."""
+        self.leave(self.group, self._member_id)

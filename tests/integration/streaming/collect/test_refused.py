@@ -80,7 +80,7 @@ def test_what_a_leader_sends_costs_its_own_record_alone_also_after_a_restart(
             assert leader.generation(subscription([topic]), b"\xff\xff") == 3
             assert leader.generation(subscription([topic]), assignment({topic: [2]})) == 4
             eventually(lambda: consecutive(collecting.views(bad)) == [2, 4])
-            leader.leave()
+            leader.end()
         for one in (collecting, excluding):
             eventually(lambda: one.members(good) == {})  # noqa: B023 - called at once
             assert one.stop() == 0

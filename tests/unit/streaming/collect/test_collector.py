@@ -147,6 +147,22 @@ def living(kafka: MemoryKafka) -> None:
         del log.entries[2 if any(one and b"g-classic" in (one.key() or b"") for one in log.entries) else 0 :]
 
 
+def test_a_place_behind_the_end_of_a_partition_that_lost_records_hides_nothing(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = kafka.topics[OFFSETS_TOPIC].logs
+    whole = [[*log.entries] for log in logs]
+    living(kafka)
+    group = settings().topics.prefix + settings().collect.group_id
+    kafka.committed = {(group, OFFSETS_TOPIC, number): len(log) for number, log in enumerate(whole)}
+    with Collecting(settings()) as collector:
+        eventually(lambda: collector.has_read(kafka))
+        for log, entries in zip(logs, whole, strict=True):
+            log.entries += entries[log.end :]
+        eventually(lambda: collector.has_read(kafka) and published(kafka))
+    assert "records were lost; going on at its end" in caplog.text
+
+
 def test_a_topic_that_grew_is_told_without_any_change_of_its_groups(kafka: MemoryKafka) -> None:
     living(kafka)
     counts = []

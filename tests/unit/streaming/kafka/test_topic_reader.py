@@ -247,7 +247,23 @@ def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
         kafka.append("t", b"more")
         eventually(lambda: polled(first) == [b"more"])
         assert deaf.closed
-    assert caplog.messages == ["topics t: nothing arrives although there is more: a new client"]
+    assert set(caplog.messages) == {
+        "topic t partition 0: nothing arrives although there is more: a new client"
+    }
+
+
+def test_a_partition_that_lost_records_is_told_and_read_again(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    with reader() as first:
+        to_the_end(first)
+        del kafka.topics["t"].logs[0].entries[1:]
+        kafka.append("t", b"new")  # at an offset that was read before
+        found: list[bytes | None] = []
+        eventually(lambda: found.extend(polled(first)) or b"new" in found)
+    assert found == [b"0", b"new"]
+    assert caplog.messages == ["topic t partition 0: ends at 2, before 3: read again"]
 
 
 def test_ends_that_nobody_tells_for_a_moment_are_asked_again(

@@ -141,6 +141,14 @@ def test_the_files_that_a_start_reads(folder: Path) -> None:
     [
         ("Caused by: java.io.IOException: No space left on device", "No space left on device; make room"),
         (
+            "Caused by: java.io.FileNotFoundException: /c/offsets/.5.tmp (Read-only file system)",
+            "/c/offsets/.5.tmp: Read-only file system; put that right",
+        ),
+        (
+            "java.io.IOException: /c/state/0/1/5.delta: Input/output error",
+            "Input/output error; put that right",
+        ),
+        (
             "Caused by: java.io.FileNotFoundException: /c/offsets/5 (Permission denied)",
             "/c/offsets/5: Permission",
         ),
@@ -160,6 +168,7 @@ def test_what_spark_says_of_files(text: str, said: str) -> None:
     [
         "Caused by: org.apache.kafka.common.errors.TimeoutException",
         "java.io.EOFException at /elsewhere/5.delta",
+        "java.io.FileNotFoundException: /elsewhere/5.delta (Read-only file system)",
     ],
 )
 def test_what_is_about_other_things_is_not_taken(text: str) -> None:

@@ -47,6 +47,16 @@ def test_a_job_that_ends_at_what_is_there_has_no_timers() -> None:
     assert supervisor(available_now=True).next(0.0) is Do.GO_ON
 
 
+def test_a_cluster_that_does_not_answer_is_told_once_and_when_it_does_again() -> None:
+    made = supervisor()
+    for trouble in (None, "timed out", "timed out", None, None):
+        made.contact(trouble)
+    assert made.take_notes() == [
+        "no contact with Kafka (timed out): waiting for it",
+        "Kafka answers again",
+    ]
+
+
 def test_a_slow_batch_has_the_query_started_with_another_bound() -> None:
     made = supervisor(max_offsets_per_trigger=1000)
     made.next(0.0)

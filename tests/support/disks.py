@@ -1,0 +1,76 @@
+"""File systems that can be filled, made read-only and slowed down, and files that are damaged."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path | None]:
+    """A file system that can be filled; None where this user may not mount one."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        warnings.warn("no tmpfs may be mounted here: what a full disk does is left out", stacklevel=1)
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """No byte is left on the disk."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            assert shutil.disk_usage(disk).free == 0
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+@contextmanager
+def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
+    """A file system (ext4) that can fail as a real one does; None where this user may not mount one."""
+    folder.mkdir()
+    image = folder.with_name(f"{folder.name}.img")
+    with image.open("wb") as file:
+        file.truncate(megabytes * 2**20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    if _mount(folder).returncode:
+        warnings.warn("no file system may be mounted here: what disks do is left out", stacklevel=1)
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def read_only(disk: Path) -> Iterator[None]:
+    """What ext4 does when its block device fails: nothing can be written. At the end nobody may use it."""
+    subprocess.run(["sync", "--file-system", str(disk)], check=True)
+    subprocess.run(["mount", "-o", "remount,abort", str(disk)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+        _mount(disk).check_returncode()
+
+
+def _mount(folder: Path) -> subprocess.CompletedProcess[bytes]:
+    image = folder.with_name(f"{folder.name}.img")
+    return subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, check=False)

@@ -1,0 +1,234 @@
+"""A monitor as a person starts it (`collect`, `stream`, `serve`), and what each of its faces says."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.monitor.rendering import DiffOutput
+from streaming.wire.codec import ce_attributes, decode_event
+from streaming.wire.events import Event, GroupObserved
+from tests.support.browser import Watched
+from tests.support.command import Running
+from tests.support.histories import play
+from tests.support.kafka import eventually, read, unique
+from tests.support.members import Member
+from tests.support.serving import Serve
+
+#: Longer than the members' sessions.
+QUIET_SECONDS = 10.0
+#: What a busy machine may take for what is not bounded.
+PATIENCE = 120.0
+
+
+@dataclass
+class Monitor:
+    """The parts of a running monitor, and what each of its faces says.
+
+    Attributes:
+        watched: the page in a browser, if one is open.
+        foreign: ids of diffs that a test wrote itself.
+    """
+
+    broker: EmbeddedBroker
+    folder: Path
+    serve: Serve
+    collect: Running
+    stream: Running
+    watched: Watched | None = None
+    foreign: set[str] = field(default_factory=set)
+
+    @property
+    def servers(self) -> str:
+        return self.broker.bootstrap_servers
+
+    @property
+    def diffs(self) -> str:
+        return self.serve.settings.topics.diffs
+
+    @property
+    def membership(self) -> str:
+        return self.serve.settings.topics.membership
+
+    @property
+    def history(self) -> Path:
+        return Path(self.serve.command[self.serve.command.index("--database") + 1])
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(self.stream.command[self.stream.command.index("--checkpoint") + 1])
+
+    @property
+    def common(self) -> tuple[str, ...]:
+        """The options that every command takes."""
+        prefix = self.serve.settings.topics.prefix
+        return ("--bootstrap-servers", self.servers, "--topic-prefix", prefix)
+
+    def member(self, group: str, name: str, topic: str) -> Member:
+        return Member(self.servers, group, name, [topic], protocol="cooperative")
+
+    def metrics(self) -> dict[tuple[str, str], float]:
+        """``(name, cause)`` → value, of the feed itself."""
+        families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
+        return {
+            (one.name, one.labels.get("cause", "")): one.value for found in families for one in found.samples
+        }
+
+    def faces(self) -> dict[str, str | None]:
+        """What ``/ready``, metrics and an open page say: None for all is well, else what is wrong."""
+        status, ready = self.serve.ask("/ready")
+        assert ready["ready"] is (status == 200)
+        metrics = self.metrics()
+        causes = [
+            cause for (name, cause), on in metrics.items() if name == "rebalance_monitor_feed_stale" and on
+        ]
+        caught_up = metrics["rebalance_monitor_feed_caught_up", ""] == 1
+        faces: dict[str, str | None] = {
+            "ready": ready["stale"]["kind"] if "stale" in ready else None if ready["ready"] else "not ready",
+            "metrics": causes[0] if causes else None if caught_up else "not caught up",
+        }
+        return faces if self.watched is None else {**faces, "page": _said_by(self.watched.page)}
+
+    def says(self, kind: str | None, seconds: float = PATIENCE) -> None:
+        """All faces say this, in so long, and of one mind."""
+        wanted = {"ready": kind, "metrics": kind}
+        if self.watched is not None:
+            wanted["page"] = kind and "stale"
+        try:
+            eventually(lambda: self.faces() == wanted, timeout=seconds, every=0.2)
+        except AssertionError as error:
+            raise AssertionError(
+                f"wanted {wanted}, got {self.faces()}\n{self.serve.said()[-2000:]}"
+            ) from error
+
+    def ids(self) -> list[str]:
+        """The ids of the stream's diffs that the server has, oldest first."""
+        return [one for one in self.serve.ids() if one not in self.foreign]
+
+    def log(self) -> list[Event]:
+        """The membership log, each group's events in their order."""
+        return events(self.servers, self.membership)
+
+    def expected(self) -> list[str]:
+        """The ids of the diffs that follow from the membership log, as any replay has them."""
+        return sorted(diff_ids(self.log()))
+
+    def quiet(self) -> None:
+        """Nobody has joined or left for longer than a session lasts: nothing is on its way."""
+
+        def newest() -> float:
+            return max(event.data.timestamp for event in self.log()) / 1000
+
+        eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=PATIENCE, every=0.5)
+
+    def undisturbed_views(self, seconds: float = PATIENCE) -> list[Event]:
+        """What a collector to which nothing happens makes of all that is in ``__consumer_offsets``."""
+        prefix = f"{unique('undisturbed')}."
+        command = [*self.collect.command]
+        command[command.index("--topic-prefix") + 1] = prefix
+        topic = prefix + self.membership.removeprefix(self.serve.settings.topics.prefix)
+        other = Running(log=self.folder / f"{prefix}log")
+        other.command = command
+        found: list[Event] = []
+
+        def settled() -> bool:
+            before, found[:] = len(found), views(self.servers, topic)
+            return before == len(found) > 0
+
+        with other.start():
+            eventually(lambda: "following" in other.said(), timeout=seconds, every=0.5)
+            eventually(settled, timeout=seconds, every=3)
+            assert other.stop() == 0, other.said()
+        return views(self.servers, topic)
+
+    def complete(self, more_than: int = 0) -> int:
+        """How many diffs there are, once there are more and the server has every one, each once."""
+
+        def found() -> int:
+            ids = self.ids()
+            return len(ids) if len(ids) > more_than and sorted(ids) == self.expected() else 0
+
+        try:
+            return int(str(eventually(found, timeout=PATIENCE, every=0.5)))
+        except AssertionError as error:
+            served, expected = sorted(self.ids()), self.expected()
+            state = f"{len(served)} served, more than {more_than} wanted; {served=}\n{expected=}"
+            said = (
+                f"{name}: {part.said()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "said")
+            )
+            raise AssertionError("\n".join([state, *said])) from error
+
+
+def events(servers: str, topic: str) -> list[Event]:
+    """What a membership topic holds, each group's events in their order."""
+    return [
+        decode_event(one.key(), one.value(), ce_attributes(one.headers())) for one in read(servers, topic)
+    ]
+
+
+def views(servers: str, topic: str) -> list[Event]:
+    """The views of groups that a membership topic holds, each group's in their order, each once by its id."""
+    found = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
+    return sorted(found.values(), key=lambda event: event.data.group_id)
+
+
+def diff_ids(log: Iterable[Event]) -> list[str]:
+    """The ids of the diffs that the pure functions give for a membership log."""
+    groups: dict[str, list[Event]] = defaultdict(list)
+    for event in log:
+        groups[event.data.group_id].append(event)
+    outputs = (output for events in groups.values() for output in play(events)[1])
+    return [output.id for output in outputs if isinstance(output, DiffOutput)]
+
+
+def _said_by(page: Any) -> str | None:
+    """What the page says: None for all is well, ``stale`` when it says since when."""
+    state = page.get_attribute("#live", "data-state")
+    warning = "" if page.is_hidden("#stale") else page.inner_text("#stale")
+    if state == "live" and not warning:
+        return None
+    since = re.search(r"since [\d:]+.*; what is shown was true then\.", warning)
+    return "stale" if state == "stale" and since else str(state)
+
+
+@contextmanager
+def running_monitor(
+    broker: EmbeddedBroker,
+    folder: Path,
+    prefix: str,
+    *,
+    history: Path | None = None,
+    checkpoint: Path | None = None,
+    buckets: int = 4,
+) -> Iterator[Monitor]:
+    """`collect` and `stream`, started, and a `serve` that may be; nothing of them stays.
+
+    Args:
+        broker: is running.
+        folder: takes what they print.
+        prefix: of their topics.
+        history: the folder of the server's history, ``folder`` itself if not given.
+        checkpoint: of `stream`, in ``folder`` if not given.
+        buckets: of `stream`.
+    """
+    common = ("--bootstrap-servers", broker.bootstrap_servers, "--topic-prefix", prefix)
+    place = ("--checkpoint", str(checkpoint or folder / "checkpoint"), "--buckets", str(buckets))
+    with (
+        Running("stream", *common, *place, log=folder / "stream.log") as stream,
+        Running("collect", *common, log=folder / "collect.log") as collect,
+        Serve(broker.bootstrap_servers, prefix, history or folder) as serve,
+    ):
+        serve.log = folder / "serve.log"  # not on a disk that is filled
+        serve.command.remove("--verbose")
+        stream.start()
+        collect.start()
+        yield Monitor(broker, folder, serve, collect, stream)

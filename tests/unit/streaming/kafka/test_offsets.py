@@ -1,0 +1,40 @@
+"""Where partitions begin and end, while brokers are still agreeing on who leads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streaming.kafka import offsets
+from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.offsets import bounds
+from streaming.settings.connection import KafkaSettings
+
+PLACE = ("t", 0)
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
+    """The cluster refuses with each code in turn, then answers; what is left of the codes."""
+    left = [*codes]
+
+    def asked(_: Any, places: list[Any], __: Any) -> dict[Any, int]:
+        if left:
+            raise KafkaException(KafkaError(left.pop(0)))
+        return dict.fromkeys(places, 7)
+
+    monkeypatch.setattr(offsets, "_offsets", asked)
+    return left
+
+
+def test_a_partition_without_a_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+    assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (7, 7)}
+
+
+def test_what_waiting_does_not_mend_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = answers(monkeypatch, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.LEADER_NOT_AVAILABLE)
+    with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end"):
+        bounds(KafkaSettings(), [PLACE])
+    assert len(left) == 1
