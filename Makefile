@@ -46,8 +46,16 @@ test-long: export ORACLE_CASES = 20000
 test-long: export COLLECT_KILLS = 20
 test-long: export NATIVE = yes
 test-long: export JDK_JAVA_OPTIONS =
+test-long: export WRITE_TRUST = 1
 test-long: packages jdk ## kills, outages, bursts, random groups and the oracle at full size: hours
-	@$(BIN)/pytest $(TIERS) -m "long or full" -o log_cli=true -o log_cli_level=INFO $(ARGS)
+	@$(BIN)/pytest $(TIERS) tests/faults -m "long or full" -o log_cli=true -o log_cli_level=INFO $(ARGS)
+
+test-faults: export WRITE_TRUST = 1
+test-faults: packages java ## every part through every fault; its table goes into docs/explanation/trust.md
+	@$(BIN)/pytest tests/faults $(ARGS)
+
+soak: packages java ## a monitor under load and faults, MINUTES of it; its tables go into docs/explanation/trust.md
+	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30) --document $(ARGS)
 
 # In an environment of its own: what it needs is no part of what the tests run with.
 MUTANTS := $(if $(SEED),--seed $(SEED)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ROOM),--room $(ROOM)) $(ARGS)
@@ -92,4 +100,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long fuzz mutants check format bench clean packages java jdk help
+.PHONY: demo test test-container test-unit test-long test-faults soak fuzz mutants check format bench clean packages java jdk help

@@ -1,4 +1,4 @@
-"""Puts a benchmark's table into docs/benchmarks.md, between markers of its own."""
+"""Puts a table into a document, docs/benchmarks.md unless another is named, between markers of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+TRUST = DOCUMENT.with_name("explanation") / "trust.md"
 _HEADING = (
     "# Benchmarks\n\nEvery table is written by its `make` target; times are the best of several rounds.\n"
 )
@@ -20,15 +21,15 @@ def machine() -> str:
     return f"{platform.system()} {platform.machine()}, {cores}, Python {platform.python_version()}"
 
 
-def put(name: str, text: str) -> None:
+def put(name: str, text: str, document: Path = DOCUMENT) -> None:
     """Replace what stands between the markers of ``name``; at the end when there are none yet."""
     start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
     section = f"{start}\n{text.strip()}\n{end}"
-    old = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else _HEADING
+    old = document.read_text(encoding="utf-8") if document.exists() else _HEADING
     between = re.compile(re.escape(start) + r".*?" + re.escape(end), re.DOTALL)
     new, replaced = between.subn(lambda _: section, old)
-    DOCUMENT.parent.mkdir(exist_ok=True)
-    DOCUMENT.write_text(new if replaced else f"{old.rstrip()}\n\n{section}\n", encoding="utf-8")
+    document.parent.mkdir(exist_ok=True)
+    document.write_text(new if replaced else f"{old.rstrip()}\n\n{section}\n", encoding="utf-8")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

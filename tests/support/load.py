@@ -27,47 +27,71 @@ from tests.support.serving import Publisher, Serve
 _EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{"id":"([^"]+)".*?"timestamp":(\d+)')
 
 
-class _Client:
-    def __init__(self, port: int) -> None:
+class FeedClient:
+    """A client of the feed that comes back where it was.
+
+    Args:
+        port: of the server.
+        take: called with a round's id, its timestamp and when it was read, both in ms.
+    """
+
+    def __init__(self, port: int, take: Callable[[bytes, int, float], None]) -> None:
         self.port = port
-        self.ids: Counter[bytes] = Counter()
-        self.delays: list[tuple[int, float]] = []
         self.last = b""
         self.connections = 0
+        self.resets = 0
+        self._take = take
 
-    async def follow(self, wanted: int) -> None:
-        while len(self.ids) < wanted:
+    async def follow(self, done: Callable[[], bool]) -> None:
+        while not done():
             try:
-                await self._connection(wanted)
+                await self._connection(done)
             except OSError:
                 await asyncio.sleep(0.1)
 
-    async def _connection(self, wanted: int) -> None:
+    async def _connection(self, done: Callable[[], bool]) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**22)
         last = b"Last-Event-ID: %b\r\n" % self.last if self.last else b""
         writer.write(b"GET /api/stream HTTP/1.0\r\nHost: localhost\r\n%b\r\n" % last)
         self.connections += 1
         rest = b""
         try:
-            while len(self.ids) < wanted:
+            while not done():
                 data = await reader.read(1 << 18)
                 if not data:
                     return
                 now = time.time() * 1000
                 *events, rest = (rest + data).split(b"\n\n")
                 for event in events:
-                    self._take(event, now)
+                    self._event(event, now)
         finally:
             writer.close()
 
-    def _take(self, event: bytes, now: float) -> None:
+    def _event(self, event: bytes, now: float) -> None:
         match = _EVENT.match(event)
         if match:
             self.last = match[1]
-            self.ids[match[2]] += 1
-            self.delays.append((int(match[3]), now - int(match[3])))
+            self._take(match[2], int(match[3]), now)
         elif event.startswith(b"id: "):
             self.last = event[4 : event.index(b"\n")]
+        self.resets += event.startswith(b"event: reset")
+
+
+class _Client:
+    """One of the crowd, and what it was given."""
+
+    def __init__(self, port: int, wanted: int) -> None:
+        self.ids: Counter[bytes] = Counter()
+        self.delays: list[tuple[int, float]] = []
+        self.feed = FeedClient(port, self._take)
+        self._wanted = wanted
+
+    async def follow(self) -> None:
+        await self.feed.follow(lambda: len(self.ids) >= self._wanted)
+
+    def _take(self, one: bytes, sent: int, now: float) -> None:
+        self.ids[one] += 1
+        self.delays.append((sent, now - sent))
 
 
 def _stuck(port: int) -> socket.socket:
@@ -80,9 +104,9 @@ def _stuck(port: int) -> socket.socket:
 
 async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
     deaf = [_stuck(port) for _ in range(stuck)]
-    clients = [_Client(port) for _ in range(count)]
-    tasks = [asyncio.create_task(client.follow(wanted)) for client in clients]
-    while any(not client.last for client in clients):  # noqa: ASYNC110 - each has its snapshot now
+    clients = [_Client(port, wanted) for _ in range(count)]
+    tasks = [asyncio.create_task(client.follow()) for client in clients]
+    while any(not client.feed.last for client in clients):  # noqa: ASYNC110 - each has its snapshot now
         await asyncio.sleep(0.02)
     sys.stdout.write("connected\n")
     sys.stdout.flush()
@@ -93,7 +117,7 @@ async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
         "ids": [len(client.ids) for client in clients],
         "twice": sum(count - 1 for client in clients for count in client.ids.values()),
         "delays": [delay for client in clients for delay in client.delays],
-        "connections": sum(client.connections for client in clients),
+        "connections": sum(client.feed.connections for client in clients),
     }
     sys.stdout.write(json.dumps(result) + "\n")
 

@@ -1,0 +1,95 @@
+"""Clients of the feed in a process of their own: ``python -m tests.soak.crowd PORT CLIENTS``.
+
+Prints a line of JSON a second until its standard input ends, and then one with all ids that were given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+from tests.support.load import FeedClient
+
+
+class _Crowd:
+    """All clients; an id is known by a number, so that many clients share it."""
+
+    def __init__(self, port: int, count: int) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._had = [bytearray() for _ in range(count)]
+        self._newest = 0
+        self._worst = 0.0
+        self.distinct = [0] * count
+        self.twice = 0
+        self.clients = [FeedClient(port, self._taker(number)) for number in range(count)]
+        self.ending = False
+
+    def _taker(self, client: int) -> Any:
+        had = self._had[client]
+
+        def take(one: bytes, sent: int, now: float) -> None:
+            number = self._numbers.setdefault(one, len(self._numbers))
+            if number >= len(had):
+                had.extend(bytes(number + 1000 - len(had)))
+            if had[number]:
+                self.twice += 1
+                return
+            had[number] = 1
+            self.distinct[client] += 1
+            self._newest = max(self._newest, sent)
+            self._worst = max(self._worst, now - sent)
+
+        return take
+
+    def told(self) -> dict[str, Any]:
+        """What the last second brought; times in ms."""
+        worst, self._worst = self._worst, 0.0
+        return {
+            "at": time.time(),
+            "fewest": min(self.distinct),
+            "ids": len(self._numbers),
+            "twice": self.twice,
+            "newest": self._newest,
+            "worst": worst,
+            "resets": sum(client.resets for client in self.clients),
+            "connections": sum(client.connections for client in self.clients),
+        }
+
+    def ids(self) -> list[str]:
+        """Every id that any client was given."""
+        return [one.decode() for one in self._numbers]
+
+
+async def _run(port: int, count: int) -> None:
+    crowd = _Crowd(port, count)
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        loop.call_soon_threadsafe(ended.set)
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    tasks = [asyncio.create_task(client.follow(lambda: False)) for client in crowd.clients]
+    while not ended.is_set():
+        _say(crowd.told())
+        try:
+            await asyncio.wait_for(ended.wait(), 1)
+        except TimeoutError:
+            continue
+    for one in tasks:
+        one.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    _say(crowd.told() | {"all": crowd.ids()})
+
+
+def _say(what: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(*(int(argument) for argument in sys.argv[1:])))

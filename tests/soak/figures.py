@@ -1,0 +1,113 @@
+"""Memory and bytes over time: samples, and how fast they grow, with what the samples allow to say of it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist, fmean
+from typing import Self
+
+from tests.support.load import rss
+
+_EVERY_SECONDS = 2.0
+#: Samples within so long are one point: what is close in time is not independent.
+_BLOCK_SECONDS = 30.0
+_LEAST_POINTS = 7
+
+
+def student_95(degrees: int) -> float:
+    """The two-sided 95 % quantile of Student's t (Abramowitz and Stegun, 26.7.5)."""
+    z = NormalDist().inv_cdf(0.975)
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A line by least squares, an hour's growth with its 95 % interval: not known from fewer than seven points."""
+
+    mean: float
+    per_hour: float = math.nan
+    margin: float = math.nan
+
+    @property
+    def low(self) -> float:
+        return self.per_hour - self.margin
+
+    def __str__(self) -> str:
+        return "too short" if math.isnan(self.per_hour) else f"{self.per_hour:+.0f} ± {self.margin:.0f}"
+
+
+def slope(samples: Sequence[tuple[float, float]]) -> Slope:
+    """How fast a quantity grows, from ``(seconds, value)``."""
+    blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for at, value in samples:
+        blocks[int(at // _BLOCK_SECONDS)].append((at, value))
+    points = [tuple(map(fmean, zip(*block, strict=True))) for block in blocks.values()]
+    mean = fmean(value for _, value in samples) if samples else math.nan
+    if len(points) < _LEAST_POINTS:
+        return Slope(mean)
+    middle_x, middle_y = (fmean(one) for one in zip(*points, strict=True))
+    spread = sum((x - middle_x) ** 2 for x, _ in points)
+    rise = sum((x - middle_x) * (y - middle_y) for x, y in points) / spread
+    rest = sum((y - middle_y - rise * (x - middle_x)) ** 2 for x, y in points)
+    degrees = len(points) - 2
+    margin = student_95(degrees) * math.sqrt(rest / degrees / spread)
+    return Slope(mean, rise * 3600, margin * 3600)
+
+
+def tree_bytes(folder: Path, pattern: str = "*") -> int:
+    """What the files below a folder take; one that goes meanwhile takes nothing."""
+    total = 0
+    for one in folder.rglob(pattern):
+        try:
+            total += one.stat().st_size if one.is_file() else 0
+        except OSError:
+            continue
+    return total
+
+
+class Recorder(threading.Thread):
+    """Looks at processes and folders every two seconds; a context manager.
+
+    Args:
+        processes: name → pids now, of which the memory is added up.
+        sizes: name → bytes now.
+    """
+
+    def __init__(
+        self, processes: Mapping[str, Callable[[], Iterable[int]]], sizes: Mapping[str, Callable[[], int]]
+    ) -> None:
+        super().__init__(daemon=True)
+        self._processes = processes
+        self._sizes = sizes
+        self._over = threading.Event()
+        #: Name → ``(seconds, MB)``.
+        self.samples: dict[str, list[tuple[float, float]]] = defaultdict(list)
+
+    def run(self) -> None:
+        while not self._over.wait(_EVERY_SECONDS):
+            now = time.monotonic()
+            for name, pids in self._processes.items():
+                try:
+                    self.samples[name].append((now, sum(map(rss, pids()))))
+                except (OSError, StopIteration, AssertionError):  # it is being restarted
+                    continue
+            for name, size in self._sizes.items():
+                self.samples[name].append((now, size() / 2**20))
+
+    def since(self, name: str, begin: float) -> list[tuple[float, float]]:
+        """The samples from a moment on."""
+        return [sample for sample in self.samples[name] if sample[0] >= begin]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()

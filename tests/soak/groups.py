@@ -1,0 +1,179 @@
+"""Groups whose members come and go at a rate, through the broker's own group coordinator.
+
+No client of a library is run a member: each group's requests are written byte by byte, over a few connections, so
+that thousands of groups cost little. What the coordinator makes of them is what it makes of any client's: a
+generation a change, in records of ``__consumer_offsets``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from random import Random
+from typing import Self
+
+from tests.support.offsets_topic import assignment, subscription
+from tests.support.raw_leader import REBALANCE_IN_PROGRESS, RawConnection, Refused
+
+TOPIC = "soak.orders"
+PARTITIONS = 12
+#: Nobody sends heartbeats: sessions are longer than any soak.
+SESSION_MS = 6 * 3600 * 1000
+#: A member whose answer was lost with a broker is waited for so long.
+_REBALANCE_MS = 5000
+_ANSWER_SECONDS = 20.0
+_AGAIN_SECONDS = 0.5
+_UNKNOWN_MEMBER = 25
+
+_SAID = subscription([TOPIC])
+_WHOLE = assignment({TOPIC: list(range(PARTITIONS))})
+_HALVES = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (0, 1)]
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group with a resident and, now and then, a visitor; their ids are empty while they are not in."""
+
+    name: str
+    resident: str = ""
+    visitor: str = ""
+    generation: int = 0
+    known: bool = False
+
+
+@dataclass
+class Traffic:
+    """Changes of membership, spread evenly over groups and time; a context manager.
+
+    Args:
+        servers: the broker.
+        count: groups.
+        rate: changes a second.
+        workers: how many groups change at the same time.
+
+    Attributes:
+        acknowledged: ``(group, generation)`` of every assignment that the coordinator has confirmed.
+        failures: requests without a good answer, tried again.
+        born: taken once a worker, when each of its groups has its first member.
+    """
+
+    servers: str
+    count: int
+    rate: float
+    workers: int = 4
+    acknowledged: list[tuple[str, int]] = field(default_factory=list)
+    failures: int = 0
+    ending: threading.Event = field(default_factory=threading.Event)
+    born: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def __enter__(self) -> Self:
+        groups = [_Group(f"soak-{number:04}") for number in range(self.count)]
+        self._threads = [
+            _Worker(self, groups[number :: self.workers], self.rate / self.workers, number)
+            for number in range(self.workers)
+        ]
+        for one in self._threads:
+            one.start()
+        return self
+
+    def await_first_members(self, seconds: float) -> bool:
+        """Whether each group has its first member, in so long."""
+        return all(self.born.acquire(timeout=seconds) for _ in self._threads)
+
+    def __exit__(self, *_: object) -> None:
+        self.ending.set()
+        for one in self._threads:
+            one.join()
+
+
+class _Worker(threading.Thread):
+    """Changes one of its groups after the other; by two connections, as one's join waits for the other's."""
+
+    def __init__(self, traffic: Traffic, groups: list[_Group], rate: float, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._traffic = traffic
+        self._groups = groups
+        self._rate = rate
+        self._random = Random(seed)
+        self._connections: tuple[RawConnection, RawConnection] | None = None
+
+    def run(self) -> None:
+        for group in self._groups:
+            self._insist(group)
+        self._traffic.born.release()
+        begin, number = time.monotonic(), 0
+        while not self._traffic.ending.is_set():
+            late = time.monotonic() - begin - number / self._rate
+            if late < 0:
+                self._traffic.ending.wait(-late)
+            elif late > 1:  # changes that the cluster could not take are not made up for
+                begin += late
+            number += 1
+            self._insist(self._random.choice(self._groups))
+        self._close()
+
+    def _insist(self, group: _Group) -> None:
+        """One change; while the cluster is away, tried again and again."""
+        while not self._traffic.ending.is_set():
+            try:
+                self._change(group)
+            except (OSError, Refused) as error:
+                self._traffic.failures += 1
+                self._close()
+                group.known, group.visitor = False, ""
+                if isinstance(error, Refused) and error.code == _UNKNOWN_MEMBER:
+                    group.resident = ""
+                self._traffic.ending.wait(_AGAIN_SECONDS)
+            else:
+                return
+
+    def _change(self, group: _Group) -> None:
+        if self._connections is None:
+            self._connections = self._connect(), self._connect()
+        first, second = self._connections
+        if group.known and not group.visitor:
+            self._come(group, first, second)
+            return
+        if group.visitor:
+            first.leave(group.name, group.visitor)
+            group.visitor = ""
+        self._join(first, group, group.resident)
+        group.generation, _, group.resident = first.joined()
+        self._assign(first, group, {group.resident: _WHOLE})
+
+    def _come(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
+        """A visitor joins; the resident hears of it by its heartbeat, as any member does, and joins again."""
+        self._join(second, group, "")
+        try:
+            while True:
+                first.heartbeat(group.name, group.generation, group.resident)
+        except Refused as refused:
+            if refused.code != REBALANCE_IN_PROGRESS:
+                raise
+        self._join(first, group, group.resident)
+        group.generation, leader, _ = first.joined()
+        _, _, group.visitor = second.joined()
+        members = [group.resident, group.visitor]
+        if leader != group.resident:
+            raise OSError(f"{group.name}: the resident is not the leader")
+        self._assign(first, group, dict(zip(members, _HALVES, strict=True)))
+        second.sync(group.name, group.generation, group.visitor, {})
+
+    def _assign(self, leader: RawConnection, group: _Group, assignments: dict[str, bytes]) -> None:
+        leader.sync(group.name, group.generation, group.resident, assignments)
+        group.known = True
+        self._traffic.acknowledged.append((group.name, group.generation))
+
+    def _join(self, connection: RawConnection, group: _Group, member_id: str) -> None:
+        connection.send_join(
+            group.name, member_id, _SAID, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=_REBALANCE_MS
+        )
+
+    def _connect(self) -> RawConnection:
+        return RawConnection(self._traffic.servers, _ANSWER_SECONDS)
+
+    def _close(self) -> None:
+        for one in self._connections or ():
+            one.close()
+        self._connections = None
