@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -116,21 +115,6 @@ class Job:
         for message in read(self.settings.kafka.bootstrap_servers, topic):
             found[message.key()].append((message.value(), tuple(message.headers() or ())))
         return dict(found)
-
-    def behind(self) -> int:
-        """Events beyond the checkpoint's newest batch."""
-        return self.count(self.settings.topics.membership) - self._reached()
-
-    def _reached(self) -> int:
-        offsets = self.checkpoint / "offsets"
-        newest = max((int(one.name) for one in offsets.glob("[0-9]*")), default=None)
-        if newest is None:
-            return 0
-        topic = self.settings.topics.membership
-        for line in (offsets / str(newest)).read_text().splitlines():
-            if f'"{topic}"' in line:
-                return sum(json.loads(line)[topic].values())
-        return 0
 
     def count(self, topic: str) -> int:
         """Records in a topic."""

@@ -10,7 +10,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.support.collecting import Collecting, written_topic
+from tests.integration.streaming.collect.collecting import Collecting, written_topic
 from tests.support.histories import diffs, play
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread

@@ -17,7 +17,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.events import Event, MemberLeft
-from tests.support.collecting import written_topic
+from tests.integration.streaming.collect.collecting import written_topic
 from tests.support.kafka import Kafka, eventually, read, unique
 from tests.support.members import Member
 

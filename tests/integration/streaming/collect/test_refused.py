@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from assignors.java import string_hash
 from streaming.kafka.broker import EmbeddedBroker
-from tests.support.collecting import Collecting, consecutive, written_topic
+from tests.integration.streaming.collect.collecting import Collecting, consecutive, written_topic
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import EAGER, Member, spread
 from tests.support.offsets_topic import assignment, group_key, subscription

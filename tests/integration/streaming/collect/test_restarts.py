@@ -13,7 +13,7 @@ import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.wire.events import GroupObserved, PartitionsChanged
-from tests.support.collecting import Collecting, consecutive, written_topic
+from tests.integration.streaming.collect.collecting import Collecting, consecutive, written_topic
 from tests.support.command import Running
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, spread

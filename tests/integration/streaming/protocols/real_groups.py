@@ -21,9 +21,10 @@ from streaming.settings.connection import KafkaSettings
 from streaming.simulate.parse import scenario as parse
 from streaming.simulate.run import forecast
 from streaming.simulate.scenario import Happening, Scenario
+from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.real_log import Log
 from tests.support.kafka import Kafka, unique
-from tests.support.members import JavaMembers, Member, Share
+from tests.support.members import Member, Share
 from tests.support.wait import eventually
 
 #: ``(generation or epoch, {name: share})``.

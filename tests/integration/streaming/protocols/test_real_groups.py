@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.play_cases import KINDS, case
 from tests.integration.streaming.protocols.real_groups import Play
 from tests.support.kafka import Kafka
-from tests.support.members import JavaMembers
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.long]
 _DEFAULT = 4

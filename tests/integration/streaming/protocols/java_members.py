@@ -1,0 +1,68 @@
+"""Java consumers on strings, all in one JVM."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any, Self
+
+from tests.oracle.driver import JAVA, compiled, jvm
+from tests.oracle.jars import classpath
+from tests.support.members import Share
+from tests.support.wait import eventually
+
+_SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
+
+
+class JavaMembers:
+    """One JVM with any number of Java consumers; a context manager."""
+
+    def __init__(self) -> None:
+        jars = classpath("current")
+        self._jvm = jvm(
+            [str(compiled("members", _SOURCES, jars)), jars], "Puppets", ["-Xmx512m"], errors=DEVNULL
+        )
+        #: What each consumer owns; None for one that has closed.
+        self.owned: dict[str, Share | None] = {}
+        self.failures: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._jvm.stdout is not None
+        for line in self._jvm.stdout:
+            told = json.loads(line)
+            if told["event"].startswith("failed"):
+                self.failures.append(f"{told['name']}: {told['event']}")
+            self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
+
+    def _command(self, **fields: Any) -> None:
+        assert self._jvm.stdin is not None
+        self._jvm.stdin.write(json.dumps(fields).encode() + b"\n")
+        self._jvm.stdin.flush()
+
+    def start(self, name: str, config: dict[str, Any], topics: list[str]) -> None:
+        """A consumer with the Java client's own settings."""
+        self.owned[name] = {}
+        self._command(do="start", name=name, config=config, topics=topics)
+
+    def subscribe(self, name: str, topics: list[str]) -> None:
+        self._command(do="subscribe", name=name, topics=topics)
+
+    def close(self, name: str, how: str) -> None:
+        """``how``: GroupMembershipOperation (KIP-1092)."""
+        self._command(do="close", name=name, how=how)
+        eventually(lambda: self.owned[name] is None or self.failures)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.stdin.close()  # at its end the JVM leaves
+        self._jvm.wait(timeout=30)
+        self._reader.join(timeout=10)
+        self._jvm.stdout.close()
