@@ -17,7 +17,7 @@ from streaming.kafka.topics import describe_topics
 from streaming.monitor.asking import native
 from streaming.settings.config import Settings
 from streaming.spark.damage import look
-from streaming.spark.pyspark import require_fit
+from streaming.spark.pyspark import survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Finding:
 def examine(settings: Settings, checkpoint: Path | None) -> Iterator[Finding]:
     """Every check, those that others depend on first."""
     yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
-    yield from _tried("spark", lambda: [f"PySpark {require_fit()}"])
+    yield from _tried("spark", lambda: [str(survey())])
     yield from _tried(
         "jars", lambda: [f"{len(fetch([spark_connector(version('pyspark'))]))} jars of Spark's connector"]
     )

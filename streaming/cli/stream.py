@@ -61,6 +61,10 @@ _ForgetAfter = Annotated[
     str,
     typer.Option("--forget-after", help="State keeps a group that is empty this long: 12h, 7d, 8w."),
 ]
+_PublicApi = Annotated[
+    bool,
+    typer.Option("--public-api", help="No shortcuts past PySpark's public interface: slower, same output."),
+]
 
 
 @command("Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
@@ -80,6 +84,7 @@ def stream(
     buckets: _Buckets = 16,
     forget_after: _ForgetAfter = "7d",
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
+    public_api: _PublicApi = False,
     on_data_loss: Annotated[
         OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
     ] = OnDataLoss.stop,
@@ -107,7 +112,7 @@ def stream(
         trigger_interval=trigger_interval,
         buckets=buckets,
         forget_after_ms=duration_ms(forget_after, "--forget-after"),
-        session=SessionOptions(master=master, log_file=log_file, verbose=session.verbose),
+        session=SessionOptions(master=master, log_file=log_file, verbose=session.verbose, public=public_api),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         on_data_loss=on_data_loss.value,

@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from operator import gt, itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 from pyarrow import compute
 
 from streaming.monitor.blob import Bucket
@@ -27,7 +28,7 @@ from streaming.wire.codec import Record
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import pyarrow as pa
+    import pandas as pd  # type: ignore[import-untyped] # pandas has its types elsewhere
 
     from streaming.spark.pyspark.arrow import Columns, Function, Rows
     from streaming.spark.tally import Tally
@@ -47,11 +48,21 @@ INPUT = (
 )
 #: When a record was appended to its topic, ms; null in ticks.
 APPENDED = "appended"
-#: What :func:`row` gives: our own headers as the columns of their values, any others as they are.
-OUTPUT_SCHEMA = (
-    "topic string, key binary, value binary, ce_type binary, ce_id binary, ce_source binary, ce_time binary, "
-    "other_headers array<struct<key: string, value: binary>>, partition int"
-)
+#: Of the bucket, those of :data:`INPUT`, and :data:`APPENDED`.
+_ARROW_TYPES = (pa.int32(), pa.int32(), pa.int64(), *[pa.binary()] * 6, pa.string(), pa.int64())
+#: Columns of what the operator gives: our own headers as the columns of their values, any others as they are.
+OUTPUT = {
+    "topic": "string",
+    "key": "binary",
+    "value": "binary",
+    "ce_type": "binary",
+    "ce_id": "binary",
+    "ce_source": "binary",
+    "ce_time": "binary",
+    "other_headers": "array<struct<key: string, value: binary>>",
+    "partition": "int",
+}
+OUTPUT_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in OUTPUT.items())
 STATE_SCHEMA = "blob binary"
 
 
@@ -66,25 +77,67 @@ _headers = msgspec.json.Decoder(list[_Header])
 
 
 def operator(sinks: Sinks, tally: Tally) -> Function:
-    """The function to hand to ``applyInPandasWithState``; workers are those of :mod:`streaming.spark.pyspark`."""
+    """The function to hand to ``applyInPandasWithState``.
+
+    A worker hands over what it has, frames or, by :mod:`streaming.spark.pyspark.arrow`, columns, and gets the like.
+    """
     return partial(_bucket_batch, sinks, tally)
 
 
-def _bucket_batch(
-    sinks: Sinks, tally: Tally, key: tuple[Any, ...], parts: Iterator[Columns], state: Any
-) -> Iterator[Rows]:
-    bucket = Bucket(bytes(state.get[0]) if state.exists else None)
-    rows, oldest = records(parts)
-    # Not a column: a time in the plan stands in the code that Spark generates, and compiles, for every batch.
-    now_ms = state.getCurrentProcessingTimeMs()
+class Step(NamedTuple):
+    """What one batch makes of a bucket: what to write, its state when that changed, what it tells the driver."""
+
+    writes: list[Write]
+    blob: bytes | None
+    told: Told
+
+
+def step(blob: bytes | None, rows: list[Record], oldest: int | None, now_ms: int, sinks: Sinks) -> Step:
+    """One batch of a bucket.
+
+    Args:
+        blob: the bucket's state; None for none.
+        rows: its records in order, as :func:`records` gives them.
+        oldest: when the oldest was appended to its topic, ms.
+        now_ms: the batch's time.
+        sinks: where outputs go.
+    """
+    bucket = Bucket(blob)
     writes = process(bucket, rows, now_ms, sinks)
     writes += expire(bucket, now_ms, sinks)
-    if bucket.changed:
-        state.update((bucket.pack(),))
+    changed = bucket.pack() if bucket.changed else None
     topics = [write.topic for write in writes]
     due = min(bucket.due.values(), default=0)
-    tally.tell(key[0], Told(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), oldest))
-    yield list(map(row, writes))
+    told = Told(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), oldest)
+    return Step(writes, changed, told)
+
+
+def _bucket_batch(
+    sinks: Sinks, tally: Tally, key: tuple[Any, ...], parts: Iterator[Columns | pd.DataFrame], state: Any
+) -> Iterator[Rows | pd.DataFrame]:
+    given = list(parts)
+    framed = not isinstance(given[0], list)
+    rows, oldest = records(map(columns, given) if framed else given)
+    blob = bytes(state.get[0]) if state.exists else None
+    # Not a column: a time in the plan stands in the code that Spark generates, and compiles, for every batch.
+    writes, changed, told = step(blob, rows, oldest, state.getCurrentProcessingTimeMs(), sinks)
+    if changed is not None:
+        state.update((changed,))
+    tally.tell(int(key[0]), told)
+    written = list(map(row, writes))
+    yield frame(written) if framed else written
+
+
+def columns(part: pd.DataFrame) -> Columns:
+    """A frame's columns as Arrow arrays, whatever pandas made of those with nulls."""
+    return [pa.array(part.iloc[:, at], kind, from_pandas=True) for at, kind in enumerate(_ARROW_TYPES)]
+
+
+def frame(rows: Rows) -> pd.DataFrame:
+    """Rows as the frame that PySpark asks for; columns of objects, as pandas has no null of its own for numbers."""
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=list(OUTPUT), dtype=object)
 
 
 def records(parts: Iterable[Columns]) -> tuple[list[Record], int | None]:

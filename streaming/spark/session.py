@@ -12,18 +12,29 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
-from streaming.spark.pyspark import require_fit
-from streaming.spark.pyspark.jvm import LOCAL_FILES, context
+from streaming.spark import context
+from streaming.spark.pyspark import (
+    LOCAL_FILES,
+    OWN_SESSION,
+    QUIET_ACCUMULATORS,
+    WARM_DAEMON,
+    Fit,
+    survey,
+    unit,
+)
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 #: Already in pyspark's own jars, where a second copy would only cost start-up time.
 _SHIPPED = (
@@ -49,6 +60,7 @@ class SessionOptions:
         connector: whether Spark's Kafka connector is needed.
         local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
         conf: Spark properties; they override this module's.
+        public: use PySpark's public interface alone (:mod:`streaming.spark.pyspark`).
     """
 
     master: str = "local[2,4]"
@@ -58,6 +70,7 @@ class SessionOptions:
     connector: bool = True
     local_checkpoint: bool = True
     conf: tuple[tuple[str, str], ...] = ()
+    public: bool = False
 
 
 def connector_jars(jars: Iterable[Path]) -> list[Path]:
@@ -70,7 +83,7 @@ def jvm_path(path: str) -> str:
     return path if "://" in path else str(Path(path).absolute())
 
 
-def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
+def configuration(options: SessionOptions, fit: Fit, jars: list[Path], log4j: Path) -> dict[str, str]:
     """Spark's properties. Each that is not about quiet or place has its reason beside it."""
     local = options.master.startswith("local")
     # VFORK: Hadoop forks a `chmod` for each of a batch's files; by the JDK's helper one takes 1.6 ms, so 1.0.
@@ -92,7 +105,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         # A cluster's drivers must be reachable; on one machine nothing listens beyond loopback.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         "spark.driver.extraJavaOptions": java_options,
-        "spark.python.daemon.module": "streaming.spark.pyspark.worker",
+        **({"spark.python.daemon.module": unit(WARM_DAEMON).MODULE} if WARM_DAEMON in fit.used else {}),
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Whole buckets go to Python; splitting them there only to join them again costs.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
@@ -102,8 +115,22 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.sql.streaming.stopTimeout": "30s",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
-        **(LOCAL_FILES if options.local_checkpoint else {}),
+        **(_local_files(fit) if options.local_checkpoint else {}),
         **dict(options.conf),
+    }
+
+
+def _local_files(fit: Fit) -> dict[str, str]:
+    """How the files of a checkpoint in a folder are written.
+
+    Hadoop's checksums are a file of their own beside each file, and a forked ``chmod`` for each; state has its own
+    within. Both of Hadoop's interfaces do without: one that wrote none would find the other's out of date.
+    """
+    manager: dict[str, str] = unit(LOCAL_FILES).properties() if LOCAL_FILES in fit.used else {}
+    return {
+        **manager,
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     }
 
 
@@ -116,16 +143,16 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
     Raises:
         NoJava: there is none.
         DownloadFailed: the Kafka connector could not be fetched.
-        PySparkUnfit: the installed PySpark is another release than this one is made for.
+        PySparkUnfit: the installed PySpark is too old.
         SparkUnavailable: the JVM ended while starting; the message names its log.
         SparkGone: it ended while the context was open.
     """
-    require_fit()
+    fit = survey(public=options.public)
+    _tell(fit, wanted=options.public)
     java()
-    import pyspark
     from pyspark.sql import SparkSession
 
-    jars = fetch([spark_connector(pyspark.__version__)]) if options.connector else []
+    jars = fetch([spark_connector(fit.release)]) if options.connector else []
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-", ignore_cleanup_errors=True) as home:
         log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
         log_file = log_file.absolute()
@@ -140,8 +167,24 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         absolute = [str(Path(path).absolute()) for path in paths if path]
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute))
-        with context(configuration(options, jars, log4j), log_file, Path(home)) as spark:
-            yield SparkSession(spark)
+        if QUIET_ACCUMULATORS in fit.used:
+            unit(QUIET_ACCUMULATORS).install()
+        with _context(fit, configuration(options, fit, jars, log4j), log_file, Path(home)):
+            yield SparkSession.builder.getOrCreate()
+
+
+def _context(
+    fit: Fit, properties: dict[str, str], log_file: Path, home: Path
+) -> AbstractContextManager[SparkContext]:
+    if OWN_SESSION not in fit.used:
+        return context.context(properties, log_file)
+    found: AbstractContextManager[SparkContext] = unit(OWN_SESSION).context(properties, log_file, home)
+    return found
+
+
+def _tell(fit: Fit, *, wanted: bool) -> None:
+    """One line at the start: which PySpark, and what of ours is left out. A release never tried is a warning."""
+    log.log(logging.INFO if fit.tried or wanted else logging.WARNING, "%s", fit)
 
 
 def _log4j(folder: Path, level: str) -> Path:

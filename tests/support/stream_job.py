@@ -165,6 +165,11 @@ def once(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
     return found
 
 
+def problems(errors: str) -> list[str]:
+    """What a command printed beside the lines of its log that tell of no problem."""
+    return [line for line in errors.splitlines() if " INFO " not in line]
+
+
 def processes_of(driver: int) -> dict[str, list[int]]:
     """The pids of a job: its driver, its JVM, and Python's daemon and workers (the workers first)."""
     children: dict[int, list[int]] = defaultdict(list)

@@ -2,14 +2,17 @@
 
 Spark sends and takes Arrow record batches. pyspark makes a pandas frame of each group on the way in, one of its
 rows and one of its state on the way out, and joins and converts those again: 3 of the 7 ms that a task of a small
-batch took in Python, and 1 of 9 µs an event in a large one. Here the function gets a group's columns as Arrow
-arrays and gives rows. ``FlatMapGroupsInPandasWithStateExec`` in the JVM sees the same batches as before; pyspark's
-own serializer is the readable account of them.
+batch took in Python, and 1 of 9 µs an event in a large one. Here the function gets a group's columns as a list of
+Arrow arrays and gives lists of rows. ``FlatMapGroupsInPandasWithStateExec`` in the JVM sees the same batches as
+before; pyspark's own serializer is the readable account of them. It fits PySpark 4.0 to 4.2: 4.3's worker has
+neither of the two names that are replaced here.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -22,11 +25,13 @@ from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.state import GroupState
 
+from streaming.spark.pyspark.signatures import differing, lacking, missing
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 #: A group's columns in one batch: its key's and its rows' as the plan has them.
-Columns = Sequence[pa.Array]
+Columns = list[pa.Array]
 #: Rows of the output schema.
 Rows = Sequence[Sequence[Any]]
 #: What is handed to ``applyInPandasWithState``: key, columns by batch, state → rows.
@@ -43,20 +48,20 @@ _STATE = pa.struct(
 )
 
 
-class ArrowStateSerializer(ArrowStreamSerializer):
-    """In place of :class:`pyspark.sql.pandas.serializers.ApplyInPandasWithStateSerializer`, same arguments."""
+#: What is replaced.
+_SERIALIZER = "ApplyInPandasWithStateSerializer"
+_WRAP = "wrap_grouped_map_pandas_udf_with_state"
 
-    def __init__(  # noqa: PLR0917 - pyspark's signature
-        self,
-        timezone: str | None,  # noqa: ARG002 - same
-        safecheck: bool,  # noqa: ARG002 - same
-        assign_cols_by_name: bool,  # noqa: ARG002 - same
-        state_object_schema: StructType,
-        arrow_max_records_per_batch: int,
-        prefers_large_var_types: bool,  # noqa: ARG002 - same
-    ) -> None:
+
+class ArrowStateSerializer(ArrowStreamSerializer):
+    """In place of :class:`pyspark.sql.pandas.serializers.ApplyInPandasWithStateSerializer`, of whose arguments
+    it takes two.
+    """
+
+    def __init__(self, *, state_object_schema: StructType, arrow_max_records_per_batch: int) -> None:
+        super().__init__()
         self._state_schema = state_object_schema
-        self._most = arrow_max_records_per_batch
+        self._most = arrow_max_records_per_batch if arrow_max_records_per_batch > 0 else sys.maxsize
         self._pickle = CPickleSerializer()
 
     def load_stream(self, stream: Any) -> Iterator[tuple[Iterator[tuple[Columns, GroupState]], GroupState]]:
@@ -146,7 +151,31 @@ def _wrapped(function: Function, return_type: StructType, runner_conf: Any) -> C
     return run
 
 
+def unfit() -> str | None:
+    """Why this does not fit the installed PySpark; None when it does."""
+    # What changes these keeps other books of what Spark is told.
+    state = ("json", "exists", "oldTimeoutTimestamp")
+    return (
+        missing(worker, [_SERIALIZER, _WRAP])
+        or lacking(
+            getattr(worker, _SERIALIZER).__init__, ["state_object_schema", "arrow_max_records_per_batch"]
+        )
+        or differing(getattr(worker, _WRAP), ["f", "return_type", "runner_conf"])
+        or lacking(GroupState.__init__, ["optionalValue", "keyAsUnsafe", "valueSchema"])
+        or missing(GroupState, state)
+    )
+
+
 def install() -> None:
     """Have this process's workers serve ``applyInPandasWithState`` so."""
-    worker.ApplyInPandasWithStateSerializer = ArrowStateSerializer
-    worker.wrap_grouped_map_pandas_udf_with_state = _wrapped
+    theirs = inspect.signature(getattr(worker, _SERIALIZER))
+
+    def serializer(*args: Any, **kwargs: Any) -> ArrowStateSerializer:
+        given = theirs.bind(*args, **kwargs).arguments
+        return ArrowStateSerializer(
+            state_object_schema=given["state_object_schema"],
+            arrow_max_records_per_batch=given["arrow_max_records_per_batch"],
+        )
+
+    setattr(worker, _SERIALIZER, serializer)
+    setattr(worker, _WRAP, _wrapped)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -14,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assignors.errors import OutsideFailure
 from streaming.process.private import open_private
+from streaming.spark.context import SparkGone, gone, open_until_gone, starting, without_handler
+from streaming.spark.pyspark.signatures import differing, lacking, missing
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -23,23 +22,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _END_SECONDS = 10.0
-#: What saves forked commands where Hadoop's native library is missing, as nearly everywhere.
-LOCAL_FILES = {
-    # The default manager forks `chmod` and `ls` for every checkpoint file.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-    ),
-    # Hadoop's checksums are a file of their own beside each file, and another `chmod`; state has its own within.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-}
 
 
-class SparkUnavailable(OutsideFailure):
-    """Spark did not start."""
+def unfit() -> str | None:
+    """Why this does not fit the installed PySpark; None when it does."""
+    from pyspark import SparkContext, java_gateway
 
-
-class SparkGone(OutsideFailure):
-    """Spark's JVM ended while it was needed."""
+    return (
+        missing(java_gateway, ["launch_gateway"])
+        or differing(java_gateway.launch_gateway, ["conf", "popen_kwargs"])
+        or lacking(SparkContext.__init__, ["conf", "gateway"])
+    )
 
 
 @contextmanager
@@ -56,61 +49,35 @@ def context(properties: Mapping[str, str], log_file: Path, home: Path) -> Iterat
         SparkUnavailable: the JVM ended while starting.
         SparkGone: it ended while the context was open.
     """
-    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped] # py4j has no types
-    from pyspark import SparkConf
-    from pyspark.accumulators import AccumulatorServer
-    from pyspark.errors import PySparkException
+    from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
-    try:
+    with starting(log_file):
         with open_private(log_file, "a") as out:
             popen: dict[str, Any] = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
             gateway = launch_gateway(conf, popen)
-        spark = _context(_submitted(conf, gateway), gateway)
-    except (PySparkException, OSError) as error:
-        raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
-    AccumulatorServer.handle_error = _accumulators_gone
-    gone = (
-        f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
-        "Start again: the checkpoint has the place and the state"
-    )
+        spark = without_handler(lambda: SparkContext(conf=_submitted(conf, gateway), gateway=gateway))
     ended = threading.Event()
     if gateway.proc is not None:
-        threading.Thread(target=_outlive, args=(gateway.proc, ended, gone), daemon=True).start()
+        threading.Thread(target=_outlive, args=(gateway.proc, ended, gone(log_file)), daemon=True).start()
     try:
-        try:
+        with open_until_gone(spark, log_file):
             yield spark
-        finally:
-            spark.stop()
-    except (Py4JNetworkError, ConnectionError) as error:
-        raise SparkGone(gone) from error
     finally:
         ended.set()
         _end(gateway)
 
 
-def _outlive(jvm: subprocess.Popen[bytes], ended: threading.Event, gone: str) -> None:
+def _outlive(jvm: subprocess.Popen[bytes], ended: threading.Event, why: str) -> None:
     """A JVM that ends unasked ends this process: py4j may wait for an answer that never comes."""
     jvm.wait()
     # The usual way is the error that the next call into the JVM meets; it has this long.
     time.sleep(_END_SECONDS)
     if ended.is_set():
         return
-    log.critical("%s", gone)
+    log.critical("%s", why)
     os._exit(SparkGone.exit_status)
-
-
-def _accumulators_gone(server: Any, request: Any, client: Any) -> None:
-    """Pyspark prints a stack trace when the JVM's end of this socket goes; what is lost is said once, by us."""
-    del server, request, client
-    error = sys.exception()
-    if isinstance(error, OSError | EOFError):
-        log.debug("pyspark's accumulators lost the JVM")
-    else:
-        log.error(
-            "what the buckets of a batch told is lost, timers among it: %s: %s", type(error).__name__, error
-        )
 
 
 def _submitted(conf: SparkConf, gateway: Any) -> SparkConf:
@@ -121,18 +88,6 @@ def _submitted(conf: SparkConf, gateway: Any) -> SparkConf:
 
     given = Conf(loadDefaults=True, _jvm=gateway.jvm)
     return Conf(loadDefaults=False, _jvm=gateway.jvm).setAll([*conf.getAll(), *given.getAll()])
-
-
-def _context(conf: Any, gateway: Any) -> Any:
-    """A SparkContext that leaves Ctrl-C to us: pyspark's handler cancels all jobs and raises."""
-    from pyspark import SparkContext
-
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        return SparkContext(conf=conf, gateway=gateway)
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
 
 
 def _end(gateway: Any) -> None:

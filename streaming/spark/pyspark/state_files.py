@@ -11,10 +11,15 @@ if TYPE_CHECKING:
 
 
 def unreadable(spark: SparkSession, files: Iterable[Path]) -> Path | None:
-    """The first file that the state store's codec (``lz4``, Spark's default) can't read to its end."""
+    """The first file that the state store's codec (``lz4``, Spark's default) can't read to its end.
+
+    None when it reads them all, or nobody can say.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # py4j has no types
 
-    jvm: Any = spark._jvm  # noqa: SLF001 - pyspark's own name of it
+    jvm: Any = getattr(spark, "_jvm", None)  # pyspark's own name of it
+    if jvm is None:
+        return None
     for file in files:
         try:
             stream = jvm.net.jpountz.lz4.LZ4BlockInputStream(jvm.java.io.FileInputStream(str(file)))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pandas as pd
 import pyarrow as pa
+import pytest
 
 from streaming.monitor.envelope import Sinks
-from streaming.spark.operator import OUTPUT_SCHEMA, operator, records
+from streaming.spark.operator import OUTPUT, columns, operator, records
 from streaming.spark.progress import Told
 from streaming.wire import codec
 from tests.support.histories import Log
@@ -58,15 +59,18 @@ def arrays(rows: list[tuple[Any, ...]]) -> list[pa.Array]:
     """The columns as Spark hands them over: bucket, those of a record, and when it was appended."""
     appended = [None if partition < 0 else 900 - offset for partition, offset, *_ in rows]
     types = [pa.int32(), pa.int64(), *[pa.binary()] * 6, pa.string()]
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
-    return [pa.array([7] * len(rows), pa.int32()), *columns, pa.array(appended, pa.int64())]
+    given = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    return [pa.array([7] * len(rows), pa.int32()), *given, pa.array(appended, pa.int64())]
+
+
+def framed(given: list[pa.Array]) -> pd.DataFrame:
+    """The same as PySpark's public interface hands it over."""
+    return pd.concat([one.to_pandas() for one in given], axis=1)
 
 
 def run(rows: list[tuple[Any, ...]], state: State, tally: Tally | None = None) -> list[SimpleNamespace]:
     given = operator(SINKS, tally or Tally())((7,), iter([arrays(rows)]), state)
-    names = [field.split()[0] for field in re.split(r", (?=\w+ )", OUTPUT_SCHEMA)]
-    names = [name for name in names if name != "value:"]
-    return [SimpleNamespace(**dict(zip(names, found, strict=True))) for part in given for found in part]
+    return [SimpleNamespace(**dict(zip(OUTPUT, found, strict=True))) for part in given for found in part]
 
 
 def test_rows_of_any_order_are_applied_in_the_order_of_the_log() -> None:
@@ -110,6 +114,37 @@ def test_of_several_groups_the_next_deadline_is_the_soonest() -> None:
         rows += [row(event, 0, len(rows) + at) for at, event in enumerate(happened)]
     run(rows, state, tally)
     assert [told.due for _, told in tally.told] == [1_500]
+
+
+def test_frames_and_columns_give_the_same(history: list[tuple[Any, ...]]) -> None:
+    by_columns, by_frames = (State(), Tally()), (State(), Tally())
+    for part in (history[:3], [TICK], history[3:]):
+        wanted = [tuple(one.__dict__.values()) for one in run(part, *by_columns)]
+        state, tally = by_frames
+        (found,) = operator(SINKS, tally)((7,), iter([framed(arrays(part))]), state)
+        assert list(found.columns) == list(OUTPUT)
+        assert [tuple(row) for row in found.itertuples(index=False)] == wanted
+    assert by_frames[0].value == by_columns[0].value
+    assert by_frames[1].told == by_columns[1].told
+
+
+@pytest.fixture
+def history() -> list[tuple[Any, ...]]:
+    log = Log()
+    return [
+        row(log.topics(t=3), 0, 0),
+        row(log.join("c1", session_timeout_ms=500), 0, 1),
+        (0, 2, b"k", None, None, b"", None, None, '[{"key":"a"},{"key":"\u00fc","value":"/w=="}]'),
+        (0, 3, None, b"poison", *[None] * 4, "[]"),
+        row(log.join("c2"), 0, 4),
+    ]
+
+
+def test_a_frame_s_nulls_are_nulls_again() -> None:
+    given = arrays([TICK, row(Log().join("c"), 0, 1)])
+    assert columns(framed(given)) == given
+    nothing = arrays([TICK])
+    assert columns(framed(nothing)) == nothing
 
 
 def test_ticks_are_no_records() -> None:

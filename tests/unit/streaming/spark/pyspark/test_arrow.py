@@ -9,12 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import worker
 from pyspark.serializers import CPickleSerializer, SpecialLengths, read_int
-from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
+from streaming.spark.pyspark import arrow
 from streaming.spark.pyspark.arrow import ArrowStateSerializer
+
+NAMES = ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state")
+pytestmark = pytest.mark.skipif(arrow.unfit() is not None, reason=f"left out: {arrow.unfit()}")
 
 SCHEMA = StructType().add("blob", BinaryType())
 ROWS = pa.struct([("name", pa.string()), ("number", pa.int32())])
@@ -32,16 +36,7 @@ TOLD = {
 
 
 def serializer(most: int = 100) -> ArrowStateSerializer:
-    # As pyspark's own would be made: an argument that it gains or renames fails here.
-    theirs = inspect.signature(ApplyInPandasWithStateSerializer).bind(
-        timezone=None,
-        safecheck=False,
-        assign_cols_by_name=True,
-        state_object_schema=SCHEMA,
-        arrow_max_records_per_batch=most,
-        prefers_large_var_types=False,
-    )
-    return ArrowStateSerializer(*theirs.args)
+    return ArrowStateSerializer(state_object_schema=SCHEMA, arrow_max_records_per_batch=most)
 
 
 def chunk(
@@ -152,20 +147,19 @@ def test_a_function_that_fails_has_started_no_stream() -> None:
 
 
 def test_it_is_what_workers_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyspark import worker
-
-    from streaming.spark.pyspark import arrow
-
-    names = ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state")
-    theirs = {name: inspect.signature(getattr(worker, name)) for name in names}
-    for name in names:
-        monkeypatch.setattr(worker, name, None)
+    theirs = {name: getattr(worker, name) for name in NAMES}
+    for name in NAMES:
+        monkeypatch.setattr(worker, name, theirs[name])  # restores it afterwards
     arrow.install()
-    # Workers pass arguments by position: ours must stand where pyspark's do.
-    ours = {name: inspect.signature(getattr(worker, name)) for name in names}
-    for name in names:  # what the first is called, the user's function, is no matter
-        assert list(ours[name].parameters)[1:] == list(theirs[name].parameters)[1:]
-    assert worker.ApplyInPandasWithStateSerializer is ArrowStateSerializer
+    # As pyspark's worker makes it: by position or by name, with whatever else this release hands over.
+    most = {"state_object_schema": SCHEMA, "arrow_max_records_per_batch": 7}
+    asked = inspect.signature(theirs[NAMES[0]]).parameters.values()
+    given = {one.name: most.get(one.name) for one in asked}
+    by_position = [given[one.name] for one in asked if one.kind is not one.KEYWORD_ONLY]
+    by_name = {one.name: given[one.name] for one in asked if one.kind is one.KEYWORD_ONLY}
+    made = worker.ApplyInPandasWithStateSerializer(*by_position, **by_name)
+    assert isinstance(made, ArrowStateSerializer)
+    assert (made._state_schema, made._most) == (SCHEMA, 7)
     seen: list[Any] = []
 
     def function(key: Any, _values: Any, _state: Any) -> Any:
@@ -173,7 +167,6 @@ def test_it_is_what_workers_take(monkeypatch: pytest.MonkeyPatch) -> None:
         return iter([])
 
     schema = StructType().add("name", StringType()).add("number", IntegerType())
-    called = theirs["wrap_grouped_map_pandas_udf_with_state"].bind(function, schema, {})
-    run = worker.wrap_grouped_map_pandas_udf_with_state(*called.args, **called.kwargs)
+    run = worker.wrap_grouped_map_pandas_udf_with_state(function, schema, {})
     (_, _), returned = run([pa.array([7], pa.int32())], iter([]), state(b"a", None))
     assert (seen, returned) == ([(7,)], ROWS)

@@ -1,0 +1,72 @@
+"""The query on PySpark's public interface alone gives the same bytes as with every shortcut that fits.
+
+Over files, without a broker: so it runs with every PySpark (``make test-spark``).
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.spark.pyspark import survey
+from tests.support.command import command
+from tests.support.file_stream import Written
+from tests.support.histories import Topic, as_topic, membership_log
+from tests.support.pure_stream import SINKS, by_key
+from tests.support.pure_stream import run as pure
+
+pytestmark = [pytest.mark.spark]
+
+
+def log_with_poison() -> Topic:
+    log: Any = as_topic(membership_log(400, 11, seed=21), 4)
+    log[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
+    log[1].append((b"g", b"{}", []))
+    log[2].append((None, b"\x00\xff", [("only", None)]))
+    log[3].insert(5, (b"g", None, [("ü", b"\xff"), ("ce_id", b"")]))
+    return log
+
+
+def played(folder: Path, log: Path, *options: str) -> tuple[Written, int, str]:
+    done = subprocess.run(
+        command("--log", str(log), "--folder", str(folder), *options, module="tests.support.file_stream"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    written, diffs = pickle.loads((folder / "written.pickle").read_bytes())  # noqa: S301 - the test's own
+    return written, diffs, (folder / "fit").read_text()
+
+
+@pytest.mark.parametrize(
+    "public",
+    [
+        True,
+        # Every other test of the job takes the shortcuts.
+        pytest.param(False, marks=pytest.mark.full),
+    ],
+    ids=["public interface", "shortcuts"],
+)
+def test_a_log_gives_the_bytes_of_the_pure_functions(tmp_path: Path, public: bool) -> None:
+    log = tmp_path / "log.pickle"
+    log.write_bytes(pickle.dumps(log_with_poison()))
+    writes = pure(log_with_poison(), batch=40, buckets=4, sinks=SINKS)
+    wanted = {
+        place: [(value, list(headers)) for value, headers in rows] for place, rows in by_key(writes).items()
+    }
+    written, diffs, fit = played(tmp_path / "played", log, *(["--public"] if public else []))
+    assert fit == str(survey(public=public))
+    for (topic, key), rows in written.items():
+        if topic == SINKS.assignments:  # compacted
+            del rows[:-1]
+        if topic == SINKS.dead_letters:  # of one key from several partitions: no order among themselves
+            rows.sort(key=repr)
+            wanted[topic, key].sort(key=repr)
+    assert written == wanted
+    assert diffs == sum(len(rows) for (topic, _), rows in wanted.items() if topic == SINKS.diffs)

@@ -1,0 +1,105 @@
+"""The query over files in place of topics: every PySpark runs it, with or without a Kafka connector.
+
+``python -m tests.support.file_stream --log log.pickle --folder DIR [--public]`` plays a log batch by batch and
+writes what the query gives to ``DIR/written.pickle``, and which shortcuts were used to ``DIR/fit``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from streaming.spark import plan
+from streaming.spark.pyspark import survey
+from streaming.spark.session import SessionOptions, session
+from streaming.spark.tally import Batches, Tally
+from tests.support.pure_stream import SINKS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.histories import Topic
+
+#: A record as Spark's Kafka source gives it.
+RECORD = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+#: Values and headers by topic and key, in order.
+Written = dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]
+
+
+def batches(log: Topic, records: int) -> list[pa.Table]:
+    """The log in batches of so many records of each partition, in no order within a batch."""
+    found = []
+    for start in range(0, max(map(len, log)), records):
+        rows = [
+            {"key": key, "value": value, "partition": partition, "offset": offset, "timestamp": offset * 1000}
+            | {"headers": None if not headers else [{"key": name, "value": data} for name, data in headers]}
+            for partition, part in enumerate(log)
+            for offset, (key, value, headers) in enumerate(part[start : start + records], start)
+        ]
+        found.append(pa.Table.from_pylist(rows[::-1], RECORD))
+    return found
+
+
+def run(log: Topic, folder: Path, *, public: bool) -> tuple[Written, int]:
+    """What the query writes of a log, by topic and key, and how many diffs its buckets told of."""
+    source = folder / "source"
+    for name in ("source", "ticks"):
+        (folder / name).mkdir(parents=True)
+    for number, table in enumerate(batches(log, 40)):
+        parquet.write_table(table, source / f"{number:04}.parquet")
+    parquet.write_table(pa.table({"offset": pa.array([0], pa.int64())}), folder / "ticks" / "0.parquet")
+    written: Written = defaultdict(list)
+    with session(SessionOptions(log_file=folder / "spark.log", connector=False, public=public)) as spark:
+        tally = Tally(spark)
+        told = Batches(tally)
+        diffs = 0
+
+        def keep(rows: DataFrame, batch: int) -> None:
+            nonlocal diffs
+            for row in rows.collect():
+                headers = [(name, None if value is None else bytes(value)) for name, value in row.headers]
+                key = None if row.key is None else bytes(row.key)
+                written[row.topic, key].append((None if row.value is None else bytes(row.value), headers))
+            diffs += sum(one.diffs for one in told.of(batch).values())
+
+        rows = plan.writes(_files(spark, source), _files(spark, folder / "ticks"), 4, SINKS, tally)
+        query = rows.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination()
+    return dict(written), diffs
+
+
+def _files(spark: SparkSession, folder: Path) -> DataFrame:
+    schema = spark.read.parquet(str(folder)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").parquet(str(folder))
+
+
+def main() -> None:
+    """Run what the arguments say."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--public", action="store_true")
+    arguments = parser.parse_args()
+    log: Any = pickle.loads(arguments.log.read_bytes())  # noqa: S301 - the test's own
+    found = run(log, arguments.folder, public=arguments.public)
+    (arguments.folder / "written.pickle").write_bytes(pickle.dumps(found))
+    (arguments.folder / "fit").write_text(str(survey(public=arguments.public)))
+
+
+if __name__ == "__main__":
+    main()
