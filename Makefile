@@ -63,6 +63,12 @@ MUTANTS := $(if $(SEED),--seed $(SEED)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if 
 mutants: packages ## do the fast tests fail when the code is wrong? (SEED=1 SAMPLE=40 ROOM=collect; ARGS=--write)
 	@$$(command -v uv || echo .uv/bin/uv) run --isolated --locked --group mutants python -m tests.mutants $(MUTANTS)
 
+# Newer connectors of Spark's may be missing from a repository: scripts/spark_versions.py says what is run then.
+VERSIONS := 4.0.0 4.1.1 4.2.0 4.3.0
+test-spark: packages jdk ## the job's tests on other releases of PySpark (VERSIONS="4.0.0 4.3.0")
+	@$(BIN)/python scripts/spark_versions.py $(VERSIONS) $(ARGS)
+.PHONY: test-spark
+
 check: packages ## lint, format, types and layering, changing nothing
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -85,7 +91,7 @@ bench-%: packages java ## one benchmark: make bench-assignors
 	@$(BIN)/python -m benchmarks.$* $(ARGS)
 
 clean: ## remove what the targets made here (the download caches stay)
-	@rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist kernel/target
+	@rm -rf .venv .venvs .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist kernel/target
 
 ##@ Set-up (the targets above call these)
 packages: ## uv, and the packages of uv.lock in .venv

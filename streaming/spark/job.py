@@ -35,7 +35,7 @@ from streaming.spark.failures import StreamFailed, cluster_is_away, errors, of_c
 from streaming.spark.listener import QueryProgress, listener
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
-from streaming.spark.pyspark import require_fit
+from streaming.spark.pyspark import survey
 from streaming.spark.session import session
 from streaming.spark.supervisor import Do, Supervisor
 from streaming.spark.ticks import TickTopic
@@ -76,7 +76,7 @@ def run(
     ``tell`` is told of each batch.
 
     Raises:
-        PySparkUnfit: another PySpark is installed than this release is made for.
+        PySparkUnfit: the installed PySpark is too old.
         ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be used.
         SparkUnavailable: Spark did not start.
         CheckpointOfAnotherJob, TopicRecreated: the checkpoint does not fit.
@@ -102,7 +102,8 @@ def run(
 
 
 def _prepare(settings: Settings, options: StreamOptions) -> _Setup:
-    require_fit()
+    fit = survey(public=options.session.public)
+    log.log(logging.INFO if fit.tried else logging.WARNING, "%s", fit)
     cluster = require(settings, "stream")
     states = ensure_topics(settings)
     ticks = TickTopic(settings)

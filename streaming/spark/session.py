@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
-
 #: Already in pyspark's own jars, where a second copy would only cost start-up time.
 _SHIPPED = (
     "hadoop-client-",
@@ -148,7 +146,6 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         SparkGone: it ended while the context was open.
     """
     fit = survey(public=options.public)
-    _tell(fit, wanted=options.public)
     java()
     from pyspark.sql import SparkSession
 
@@ -180,11 +177,6 @@ def _context(
         return context.context(properties, log_file)
     found: AbstractContextManager[SparkContext] = unit(OWN_SESSION).context(properties, log_file, home)
     return found
-
-
-def _tell(fit: Fit, *, wanted: bool) -> None:
-    """One line at the start: which PySpark, and what of ours is left out. A release never tried is a warning."""
-    log.log(logging.INFO if fit.tried or wanted else logging.WARNING, "%s", fit)
 
 
 def _log4j(folder: Path, level: str) -> Path:

@@ -7,6 +7,7 @@ writes what the query gives to ``DIR/written.pickle``, and which shortcuts were 
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 from collections import defaultdict
 from pathlib import Path
@@ -61,7 +62,9 @@ def run(log: Topic, folder: Path, *, public: bool) -> tuple[Written, int]:
     for name in ("source", "ticks"):
         (folder / name).mkdir(parents=True)
     for number, table in enumerate(batches(log, 40)):
-        parquet.write_table(table, source / f"{number:04}.parquet")
+        file = source / f"{number:04}.parquet"
+        parquet.write_table(table, file)
+        os.utime(file, (number, number))  # Spark reads files in the order of their times, in ms
     parquet.write_table(pa.table({"offset": pa.array([0], pa.int64())}), folder / "ticks" / "0.parquet")
     written: Written = defaultdict(list)
     with session(SessionOptions(log_file=folder / "spark.log", connector=False, public=public)) as spark:

@@ -15,9 +15,10 @@ import pytest
 from streaming.spark.pyspark import survey
 from tests.support.command import command
 from tests.support.file_stream import Written
-from tests.support.histories import Topic, as_topic, membership_log
+from tests.support.histories import Topic, as_topic
 from tests.support.pure_stream import SINKS, by_key
 from tests.support.pure_stream import run as pure
+from tests.support.recorded import membership_log
 
 pytestmark = [pytest.mark.spark]
 
