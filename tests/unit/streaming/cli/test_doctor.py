@@ -30,11 +30,11 @@ def test_where_nothing_is_missing_every_line_is_ok(
     kafka.create("__consumer_offsets")
     status, out, errors = command("doctor", "--checkpoint", str(tmp_path / "new"))
     assert (status, errors) == (0, "")
-    from pyspark import __version__
+    from streaming.spark.pyspark import survey
 
     assert out.splitlines() == [
         "ok  java         Java 21 at /java",
-        f"ok  spark        PySpark {__version__}",
+        f"ok  spark        {survey()}",
         "ok  jars         7 jars of Spark's connector",
         "ok  rounds       in Python; `make packages` makes those of plain groups native where cargo is",
         "ok  broker       cluster memory",
