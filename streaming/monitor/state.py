@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
-from streaming.wire.events import MAX_INT32, Cause, Evidence, Partitions
+from streaming.wire.events import (
+    MAX_INT32,
+    Cause,
+    Count,
+    Evidence,
+    Int32,
+    PartitionCount,
+    Partitions,
+    Timestamp,
+)
 
 NOTHING: Partitions = {}
 #: ``{member: what it owns}``.
@@ -35,7 +44,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
 class TopicState(Struct, frozen=True, array_like=True, gc=False):
     """A topic as the group's last ``topic.partitions_changed`` shows it; 0 partitions: no metadata."""
 
-    partitions: int
+    partitions: PartitionCount
     racks: list[list[str]] | None = None
     topic_id: str | None = None
 
@@ -60,15 +69,15 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """
 
     observed: bool = False
-    generation: int = 0
+    generation: Int32 = 0
     protocol: str = "classic"
     assignor: str | None = None
     members: tuple[MemberState, ...] = ()
     topics: dict[str, TopicState] = field(default_factory=dict)
     last_owners: LastOwners = field(default_factory=dict)
     applied: bytes = b""
-    timestamp: int = 0
-    round: int = 0
+    timestamp: Timestamp = 0
+    round: Count = 0
     cause: Cause | None = None
     revoked: bool = False
     hints: tuple[Evidence, ...] = ()

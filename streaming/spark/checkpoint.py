@@ -17,6 +17,7 @@ import msgspec
 from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
+from streaming.monitor import blob
 from streaming.spark.damage import damaged, refused
 
 #: What to do when records are gone: stop, go on with what is there, or begin anew.
@@ -37,7 +38,11 @@ _VERSION = 2
 
 
 class Card(msgspec.Struct, frozen=True, rename="camel"):
-    """What a checkpoint belongs to. ``topic_id`` as Kafka prints it; ``partitions``: how many of them are read."""
+    """What a checkpoint belongs to.
+
+    ``topic_id`` as Kafka prints it; ``partitions``: how many of them are read; ``state``: the newest version of the
+    blobs in it, or of those that will be.
+    """
 
     cluster_id: str
     topic: str
@@ -45,6 +50,7 @@ class Card(msgspec.Struct, frozen=True, rename="camel"):
     buckets: int
     version: int = _VERSION
     partitions: int = 0
+    state: int = blob.VERSION
 
 
 def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
@@ -133,6 +139,11 @@ def _compare(checkpoint: str, known: Card, card: Card) -> None:
         raise CheckpointOfAnotherJob(
             f"{where}: has the layout of another release ({known.version}, this one's is {card.version}); run that "
             "release, or name another folder: the diffs come out the same from the beginning of the log"
+        )
+    if known.state > card.state:
+        raise CheckpointOfAnotherJob(
+            f"{where}: a newer release has written to it (state of version {known.state}, this release reads up to "
+            f"{card.state}); run that release, or start from a copy of the time before"
         )
     if known.buckets != card.buckets:
         raise CheckpointOfAnotherJob(

@@ -23,7 +23,7 @@ def main() -> int:
     """Attack, list, or replay; 1 when something was found."""
     asked = argparse.ArgumentParser(prog="python -m tests.fuzz", description=main.__doc__)
     asked.add_argument("--target", action="append", metavar="NAME", help="only this one; repeatable")
-    asked.add_argument("--seconds", type=float, default=60, help="for each target; its start comes on top")
+    asked.add_argument("--seconds", type=float, default=60, help="for each target, its start included")
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--list", action="store_true", help="name the targets")
     asked.add_argument("--case", type=Path, help="replay the case in this file; its folder names the target")

@@ -34,11 +34,16 @@ _FRESH = 8
 _SHRINKING = 15.0
 #: Files of one run: the case that is being checked, the finding, the number of cases so far.
 CURRENT, FINDING, COUNT = "current.case", "finding.txt", "count"
+_STARTED = time.monotonic()
 GUIDED = importlib.util.find_spec("atheris") is not None
 
 
 def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
-    """Attack one target; a finding is left in ``folder`` and ends the process with status 1."""
+    """Attack one target; a finding is left in ``folder`` and ends the process with status 1.
+
+    ``seconds`` include the start of this process; its seeds are checked in any case.
+    """
+    ends = _STARTED + seconds
     logging.disable(logging.CRITICAL)
     if GUIDED:
         import atheris
@@ -48,7 +53,7 @@ def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
     else:
         target = get(name)
     cases = _Cases(target, folder)
-    (_guided if GUIDED else _unguided)(cases, seconds, seed)
+    (_guided if GUIDED else _unguided)(cases, ends, seed)
     cases.told()
 
 
@@ -60,7 +65,7 @@ class _Cases:
         self._target = target
         self._folder = folder
         self._current = (folder / CURRENT).open("wb", buffering=0)
-        self._count = 0
+        self.count = 0
         seeds = [list(case) for case in target.seeds()]
         self.seeds = seeds[:: max(1, len(seeds) // _SEEDS)]
         self.mutator = Mutator(target, self.seeds)
@@ -76,7 +81,7 @@ class _Cases:
 
     def run(self, case: Case) -> None:
         """Check a case; ends the process when it is a finding."""
-        self._count += 1
+        self.count += 1
         self._current.seek(0)
         self._current.write(pack(case))
         self._current.truncate()
@@ -93,23 +98,22 @@ class _Cases:
 
     def told(self) -> None:
         """Leave behind how many cases there were."""
-        (self._folder / COUNT).write_text(str(self._count))
+        (self._folder / COUNT).write_text(str(self.count))
 
 
-def _guided(cases: _Cases, seconds: float, seed: int) -> None:
+def _guided(cases: _Cases, ends: float, seed: int) -> None:
     import atheris
 
     corpus = cases._folder / "corpus"
     corpus.mkdir()
     for number, case in enumerate(cases.seeds):
         (corpus / str(number)).write_bytes(pack(case))
-    ends = time.monotonic() + seconds
 
     def check(data: bytes) -> None:
         case = unpack(data)
         if case is not None:
             cases.run(case)
-        if time.monotonic() > ends:
+        if time.monotonic() > ends and cases.count >= len(cases.seeds):
             cases.told()
             sys.stderr.flush()
             os._exit(0)
@@ -129,8 +133,8 @@ def _guided(cases: _Cases, seconds: float, seed: int) -> None:
     atheris.Fuzz()
 
 
-def _unguided(cases: _Cases, seconds: float, seed: int) -> None:
-    random, ends = Random(seed), time.monotonic() + seconds
+def _unguided(cases: _Cases, ends: float, seed: int) -> None:
+    random = Random(seed)
     for case in cases.seeds:
         cases.run(case)
     while time.monotonic() < ends:

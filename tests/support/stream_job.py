@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -27,12 +27,14 @@ Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
 class Job:
-    """One membership log, its output topics and its checkpoint."""
+    """One membership log, its output topics and its checkpoint; under ``prefix``, else one of its own."""
 
-    def __init__(self, kafka: Kafka, folder: Path, partitions: int = 4) -> None:
+    def __init__(self, kafka: Kafka, folder: Path, partitions: int = 4, prefix: str | None = None) -> None:
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
-            topics=TopicSettings(prefix=f"{unique('job')}.", partitions=partitions, replication_factor=1),
+            topics=TopicSettings(
+                prefix=prefix or f"{unique('job')}.", partitions=partitions, replication_factor=1
+            ),
         )
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
@@ -52,6 +54,13 @@ class Job:
             for partition, rows in enumerate(log)
             for key, value, headers in rows
         )
+
+    def restore(self, topic: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write records, as producers take them, into a topic of the job."""
+        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
+        for row in rows:
+            producer.produce(topic, **row)
+        assert producer.flush(60) == 0
 
     def _write(self, rows: Iterable[tuple[bytes | None, bytes | None, Any, int]]) -> None:
         producer = Producer(

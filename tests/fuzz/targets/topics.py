@@ -41,17 +41,23 @@ def _kinds(error: type[MonitorError]) -> Iterator[str]:
         yield from _kinds(kind)
 
 
-def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> None:
-    """It says why, in words of ours, and its list can be shown."""
-    said = dict(headers)
-    assert said[b"dlt_exception".decode()].decode() in set(_kinds(MonitorError)), said
-    assert said["dlt_message"]
-    _show_letter(key, value, list(headers))
+def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> dlt.DeadLetter:
+    """It says why, in words of ours."""
+    letter = _listed(key, value, list(headers))
+    assert letter.exception in set(_kinds(MonitorError)), letter
+    assert letter.message
+    return letter
 
 
-def _show_letter(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> None:
+def _listed(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> dlt.DeadLetter:
     letter = dlt._letter(_message(key, value, headers))
     msgspec.json.encode(letter)
+    return letter
+
+
+def _shown(letter: dlt.DeadLetter) -> None:
     Console(file=io.StringIO(), width=100).print(dead_letters([letter]))
 
 
@@ -118,7 +124,7 @@ def _membership_seeds() -> Iterator[Case]:
         for _, group in groups:
             yield [
                 part
-                for one in itertools.islice(group, 12)
+                for one in itertools.islice(group, 8)
                 for part in (one.key, one.value, one.type, one.id, one.source, None)
             ]
 
@@ -205,7 +211,7 @@ def _dead_letters(case: Case) -> None:
     key, value, *headers = case or [None, None]
     names = itertools.cycle(("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "a"))
     given = list(zip(names, headers, strict=False))
-    _show_letter(key, value, given)
+    _shown(_listed(key, value, given))
     made = dead_letter_headers(given, codec.MalformedEvent("x"), topic="t", partition=0, offset=0)
     for limit in (600, 5_000):
         fitted = fit(key, value, made, limit)

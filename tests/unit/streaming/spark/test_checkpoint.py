@@ -27,12 +27,23 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
         ("cluster_id", "other", "belongs to cluster cluster, not other"),
         ("buckets", 4, "was made with --buckets 16"),
         ("version", 1, "has the layout of another release"),
+        ("state", 0, r"a newer release has written to it \(state of version 1, this release reads up to 0\)"),
     ],
 )
 def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: object, message: str) -> None:
     claim(str(tmp_path), CARD, "stop")
-    with pytest.raises(CheckpointOfAnotherJob, match=message):
+    before = (tmp_path / NAME).read_bytes()
+    with pytest.raises(CheckpointOfAnotherJob, match=message) as refused:
         claim(str(tmp_path), structs.replace(CARD, **{field: value}), "restart")
+    assert refused.value.exit_status == 2
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before}
+
+
+def test_what_this_release_may_write_is_noted_before_it_writes(tmp_path: Path) -> None:
+    claim(str(tmp_path), structs.replace(CARD, state=0), "stop")
+    claim(str(tmp_path), CARD, "stop")
+    with pytest.raises(CheckpointOfAnotherJob, match="newer release"):
+        claim(str(tmp_path), structs.replace(CARD, state=0), "stop")
 
 
 def test_a_new_topic_of_the_same_name_stops_with_the_choice(tmp_path: Path) -> None:
