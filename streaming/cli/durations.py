@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from assignors.errors import BadInput
@@ -19,7 +20,7 @@ def duration_ms(text: str, option: str) -> int:
     Raises:
         UnreadableDuration: it is none of these.
     """
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not number.isdigit() or number == "0":
+    read = re.fullmatch(r"([1-9][0-9]{0,5})([hdw])", text)
+    if read is None:
         raise UnreadableDuration(f"{option} {text}: write 12h, 30d or 8w")
-    return int(number) * _UNITS[unit]
+    return int(read[1]) * _UNITS[read[2]]

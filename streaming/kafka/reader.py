@@ -121,7 +121,7 @@ class DiffReader(Closing):
             return None
         try:
             diff = _decoder.decode(value)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        except codec.UNREADABLE as problem:
             raise MalformedDiff(
                 f"{self._topic} partition {partition} offset {offset}: {problem}"
             ) from problem

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from assignors.errors import BadInput
 from streaming.monitor.state import GroupState
+from streaming.wire.codec import UNREADABLE
 
 _T = TypeVar("_T")
 
@@ -28,7 +29,7 @@ def unpacked(decoder: msgspec.msgpack.Decoder[_T], packed: bytes | Raw, what: st
     """
     try:
         return decoder.decode(packed)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise CorruptState(f"{what}: {error}") from error
 
 

@@ -19,6 +19,7 @@ from msgspec import structs
 from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor import blob
 from streaming.spark.damage import damaged, refused
+from streaming.wire.codec import UNREADABLE
 
 #: What to do when records are gone: stop, go on with what is there, or begin anew.
 OnDataLoss = Literal["stop", "continue", "restart"]
@@ -121,7 +122,7 @@ def _read(folder: Path) -> Card | None:
                 f"--checkpoint {folder}: holds a Spark checkpoint that is not ours; name another folder"
             ) from None
         return None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise damaged(str(folder), f"{folder / NAME} is damaged") from error
 
 

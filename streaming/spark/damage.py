@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from assignors.errors import OutsideFailure
+from streaming.wire.codec import UNREADABLE
 
 #: A file below a folder, as it stands in what Spark says: perhaps in quotes or before punctuation.
 _FILE = r"(?:/[\w.=-]+)+"
@@ -138,7 +139,7 @@ def _numbers(folder: Path, suffix: str = "") -> list[int]:
 def _is_json(data: bytes) -> bool:
     try:
         return isinstance(msgspec.json.decode(data), dict)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return False
 
 

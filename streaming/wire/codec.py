@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,9 @@ HEADER_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "c
 #: The longest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor makes.
 MAX_RECORD_BYTES = 10 * 2**20
 _HEARTBEAT = b"member.heartbeat"
+
+#: What decoders raise for bytes that they can't read: broken or of another shape, not UTF-8, nested too deep.
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _encoder = msgspec.json.Encoder()
 _heartbeats = msgspec.json.Decoder(MemberHeartbeat)
@@ -161,7 +164,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
         raise MalformedEvent("value: missing (null)")
     try:
         data = _value(ce["type"], value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise MalformedEvent(f"value of {ce['type']}: {error}") from error
     if data.group_id.encode() != key:
         raise MalformedEvent(f"key: {key!r} is not the groupId {data.group_id!r} of the value")
@@ -217,6 +220,6 @@ def read_heartbeat(record: Record) -> MemberHeartbeat | None:
         return None
     try:
         data = _heartbeats.decode(record.value)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return data if data.group_id.encode() == record.key else None

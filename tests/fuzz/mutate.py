@@ -189,7 +189,7 @@ class Mutator:
             case _:
                 holder[key] = self._value(random, value)
         text = json.dumps(value, ensure_ascii=random.random() < 0.5)
-        if random.random() < 0.02:
+        if random.random() < 0.05:
             text = text[:-1] + ', "x": ' + "[" * _DEEP + "]" * _DEEP + text[-1:]
         return text.encode(errors="surrogatepass")
 
