@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streaming.cli.options import Session, command, long_running
+
+if TYPE_CHECKING:
+    from streaming.serve.callers import Proxies
 
 
 @command("Example: rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
@@ -22,8 +25,22 @@ def serve(
         int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one and prints it.")
     ] = 8686,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="Ask for the bearer token in FILE.")
+        Path | None,
+        typer.Option(
+            "--token-file", metavar="FILE", help="Ask for a bearer token of FILE, which has one a line."
+        ),
     ] = None,
+    trust_header: Annotated[
+        str | None,
+        typer.Option(
+            "--trust-header", metavar="NAME", help="Who asks, as a proxy that signs people in says."
+        ),
+    ] = None,
+    trusted_proxies: Annotated[
+        list[str] | None,
+        typer.Option("--trusted-proxy", metavar="ADDRESS", help="Who may set it; or a network. Repeatable."),
+    ] = None,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log every request.")] = False,
     database: Annotated[
         Path | None,
         typer.Option(
@@ -54,9 +71,23 @@ def serve(
         host=host,
         port=port,
         token_file=token_file,
+        proxies=_proxies(trust_header, trusted_proxies or []),
+        access_log=access_log,
         limits=limits,
         max_clients=max_clients,
     )
     server = FeedServer(source, options, cluster_id=source.cluster_id)
     say(f"serving {server.address}")
     server.run()
+
+
+def _proxies(header: str | None, addresses: list[str]) -> Proxies | None:
+    from streaming.serve.callers import Proxies, UnusableProxy
+
+    if header is not None:
+        return Proxies.of(header, addresses)
+    if addresses:
+        raise UnusableProxy(
+            f"--trusted-proxy {addresses[0]}: name the header that it sets, by --trust-header"
+        )
+    return None

@@ -19,12 +19,13 @@ from streaming.collect.counts import PartitionCounts, subscribed
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.published import published_counts
-from streaming.collect.publisher import Publisher
+from streaming.collect.publisher import Publisher, written
 from streaming.collect.reasons import Reasons
 from streaming.collect.selection import selection
 from streaming.collect.source import Batch, OffsetsTopic
-from streaming.kafka.access import require
+from streaming.kafka.access import refusal, require
 from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.renewal import Renewal
 from streaming.kafka.topics import ensure_topics
 from streaming.wire.events import Event, GroupObserved
 
@@ -55,8 +56,9 @@ class Collector:
         self._metrics = metrics or CollectMetrics()
         self._settings = settings
         self._stop = stop
-        self._group_id = settings.topics.prefix + settings.collect.group_id
+        self._group_id = settings.collector_id
         self._reasons = Reasons((*settings.collect.coordinator_logs, *coordinator_logs))
+        self._renewal = Renewal(settings.kafka)
         self._counts_due = 0.0
 
     def run(self) -> None:
@@ -64,6 +66,7 @@ class Collector:
 
         Raises:
             ClusterUnavailable: no broker answers.
+            NotAllowed: an ACL is missing, or was taken away.
             Superseded: another collector has taken over.
             TopicMisconfigured, TopicsNotCreated, NotPublished, LogUnreadable: as named.
         """
@@ -71,8 +74,11 @@ class Collector:
 
         try:
             self._run()
+            while not self._stop.is_set():
+                self._run()
+            _log.info("stopped")
         except KafkaException as error:
-            raise ClusterUnavailable(
+            raise refusal(error.args[0], self._settings, "collect") or ClusterUnavailable(
                 f"bootstrap_servers {self._settings.kafka.bootstrap_servers}: {error.args[0].str()}; "
                 "started again, the collector goes on where it stopped"
             ) from error
@@ -80,9 +86,10 @@ class Collector:
             self._reasons.close()
 
     def _run(self) -> None:
+        """Collect until ``stop`` is set or there are new secrets or certificates: these begin as a restart does."""
         settings = self._settings
         cluster = require(settings, "collect")
-        ensure_topics(settings)
+        ensure_topics(settings, written(settings.topics))
         self._topics = ClusterTopics(settings.kafka)
         wanted = selection(settings.collect.include_groups, settings.collect.exclude_groups)
         alive_ms = surely_alive_ms(settings.kafka)
@@ -96,13 +103,12 @@ class Collector:
 
         self._source = OffsetsTopic(settings.kafka, self._group_id, self._stop, fold)
         try:
-            while not self._stop.is_set():
+            while not (self._stop.is_set() or self._renewal.renewed(time.monotonic())):
                 self._publish(self._source.read())
             # What was read is published: runs that are complete as far as anybody can see.
             self._publish(self._source.read(settle_seconds=0))
         finally:
             self._source.close()
-        _log.info("stopped")
 
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from assignors.errors import OutsideFailure
 from streaming.collect.fold import Outcome
 from streaming.collect.outgoing import Outgoing, outgoing
+from streaming.kafka.access import refusal
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
 
     from streaming.collect.source import ResumePoint
-    from streaming.settings.config import Settings
+    from streaming.settings.config import Settings, TopicSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
@@ -41,6 +42,11 @@ class Superseded(OutsideFailure):
 
 class NotPublished(OutsideFailure):
     """The cluster does not take what was collected."""
+
+
+def written(topics: TopicSettings) -> tuple[str, ...]:
+    """Names of the topics that are written."""
+    return topics.membership, topics.dead_letters
 
 
 class _ClientLost(OutsideFailure):
@@ -61,7 +67,7 @@ class Publisher:
         self._settings = settings
         self._stopping = stopping
         self._group_id = group_id
-        self._limits = longest_records(describe_topics(settings))
+        self._limits = longest_records(describe_topics(settings, written(settings.topics)))
         self._kept: Mapping[int, int] | None = None
         self._producer = self._begin()
 
@@ -95,6 +101,7 @@ class Publisher:
 
         Raises:
             Superseded: another collector has taken over.
+            NotAllowed: an ACL was taken away.
             NotPublished: the cluster refuses, or does not answer while this process is asked to stop.
         """
         items = list(items)
@@ -151,7 +158,7 @@ class Publisher:
         from confluent_kafka import KafkaException
 
         try:
-            limits = longest_records(describe_topics(self._settings))
+            limits = longest_records(describe_topics(self._settings, written(self._settings.topics)))
         except (ClusterUnavailable, KafkaException) as error:
             _log.warning("the topics' limits are not known: %s", error)
             return False
@@ -227,6 +234,8 @@ class Publisher:
         from confluent_kafka import KafkaError
 
         problem = error.args[0]
+        if (not_allowed := refusal(problem, self._settings, "collect")) is not None:
+            raise not_allowed from error
         fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)  # noqa: SLF001 - librdkafka's own codes are spelled so
         if problem.code() in fenced:
             raise Superseded from error

@@ -137,7 +137,7 @@ class OffsetsTopic:
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS) -> Batch:
         """Read once. A run of records at the end of a partition is complete after ``settle_seconds``."""
-        from confluent_kafka import KafkaError
+        from confluent_kafka import KafkaError, KafkaException
 
         outcomes: list[Outcome] = []
         records = 0
@@ -154,6 +154,8 @@ class OffsetsTopic:
                 partition = self._partitions[number]
                 partition.at_end_since, partition.behind = time.monotonic(), False
                 partition.reached = max(partition.reached, message.offset())
+            elif error.name() == "TOPIC_AUTHORIZATION_FAILED":
+                raise KafkaException(error)
             elif error.fatal():
                 raise ClusterUnavailable(f"{OFFSETS_TOPIC}: {error.str()}")
             else:  # maybe of no partition

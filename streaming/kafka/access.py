@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.clients import check_reachable, confluent_config
@@ -11,50 +11,76 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
 
 COMPONENTS: Final = ("collect", "stream", "serve")
 
 _READ: Final = "Read"
 _WRITE: Final = "Write"
-#: Both check the cleanup policies of all topics before they start.
+#: For a look at the cleanup policy and the longest record.
 _CONFIGS: Final = "DescribeConfigs"
+_ANSWER_SECONDS: Final = 10.0
+_REFUSED: Final = "_AUTHORIZATION_FAILED"
 
 
 class NotAllowed(OutsideFailure):
     """An ACL is missing."""
 
 
-def needs(component: str, settings: Settings) -> dict[str, tuple[str, ...]]:
-    """``{topic: operations}`` of a component; reading and writing imply describing."""
-    topics = settings.topics
-    table: dict[str, dict[str, tuple[str, ...]]] = {
+class Permission(NamedTuple):
+    """An operation on a resource, both as ``kafka-acls.sh`` names them."""
+
+    operation: str
+    name: str
+    resource: Literal["topic", "group", "transactional-id"] = "topic"
+
+
+def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
+    """Exactly what a component must be allowed to do; reading and writing imply describing."""
+    topics, collector = settings.topics, settings.collector_id
+    on: dict[str, dict[str, tuple[str, ...]]] = {
         "collect": {
             "__consumer_offsets": (_READ,),
             topics.membership: (_READ, _WRITE, _CONFIGS),
             topics.dead_letters: (_WRITE, _CONFIGS),
-            **dict.fromkeys((topics.diffs, topics.assignments), (_CONFIGS,)),
         },
         "stream": {
             topics.membership: (_READ, _WRITE, _CONFIGS),
             **dict.fromkeys((topics.diffs, topics.assignments, topics.dead_letters), (_WRITE, _CONFIGS)),
             topics.ticks: (_READ, _WRITE),
         },
-        "serve": {topics.diffs: (_READ,), topics.assignments: (_READ,)},
+        "serve": dict.fromkeys((topics.diffs, topics.assignments), (_READ,)),
+        "watch": {topics.diffs: (_READ,)},
+        "topics": dict.fromkeys(topics.names, ("Create", "Describe", _CONFIGS)),
     }
-    return table[component]
+    own = (Permission(_READ, collector, "group"), Permission(_WRITE, collector, "transactional-id"))
+    return (
+        *(
+            Permission(operation, topic)
+            for topic, operations in on[component].items()
+            for operation in operations
+        ),
+        *(own if component == "collect" else ()),
+    )
 
 
-def missing(settings: Settings, component: str, *, timeout: float = 10.0) -> Iterator[str]:
-    """One line for each ACL that the component lacks, and how to grant it; missing topics are skipped."""
+def missing(settings: Settings, component: str) -> Iterator[str]:
+    """One line for each ACL that the component lacks, and how to grant it.
+
+    What does not exist yet is skipped, and so are transactional ids: the cluster does not say.
+    """
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient(confluent_config(settings.kafka))
-    for topic, operations in needs(component, settings).items():
-        allowed = _allowed(admin, topic, timeout)
-        for operation in operations:
-            if allowed is not None and operation.lower() not in allowed:
-                yield denied(settings.kafka, topic, operation, f"which {component} must")
+    wanted = needs(component, settings)
+    allowed = _allowed(admin, {one[1:] for one in wanted if one.resource != "transactional-id"})
+    for one in wanted:
+        operations = allowed.get(one[1:])
+        if operations is not None and one.operation.lower() not in operations:
+            yield denied(settings.kafka, one, f"which {component} must")
 
 
 def require(settings: Settings, component: str) -> str:
@@ -70,29 +96,65 @@ def require(settings: Settings, component: str) -> str:
     return cluster
 
 
-def _allowed(admin: AdminClient, topic: str, timeout: float) -> set[str] | None:
-    """Names of the allowed operations; None when the topic does not exist or the cluster does not say."""
+def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed | None:
+    """The ACL that an error of a running component is about; None when it is about something else."""
+    kind = error.name()
+    if not kind.endswith(_REFUSED):
+        return None
+    for line in missing(settings, component):
+        return NotAllowed(line)
+    resource = kind.removesuffix(_REFUSED).lower().replace("_", "-")
+    for one in needs(component, settings):
+        if one.resource == resource != "topic":
+            return NotAllowed(denied(settings.kafka, one, f"which {component} must"))
+    return NotAllowed(f"cluster {settings.kafka.bootstrap_servers}: {error.str()}")
+
+
+def _allowed(admin: AdminClient, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+    """Names of the allowed operations; without resources that do not exist."""
     from confluent_kafka import KafkaException, TopicCollection
 
-    asked = admin.describe_topics(
-        TopicCollection([topic]), include_authorized_operations=True, request_timeout=timeout
-    )
-    try:
-        operations = asked[topic].result().authorized_operations
-    except KafkaException as error:
-        return set() if error.args[0].name() == "TOPIC_AUTHORIZATION_FAILED" else None
-    return None if operations is None else {one.name.replace("_", "").lower() for one in operations}
+    topics = [name for name, resource in resources if resource == "topic"]
+    groups = [name for name, resource in resources if resource == "group"]
+    options: dict[str, Any] = {"include_authorized_operations": True, "request_timeout": _ANSWER_SECONDS}
+    asked: dict[tuple[str, str], Future[Any]] = {
+        (name, "topic"): answer
+        for name, answer in admin.describe_topics(TopicCollection(topics), **options).items()
+    }
+    if groups:
+        described = admin.describe_consumer_groups(groups, **options)
+        asked |= {(name, "group"): answer for name, answer in described.items()}
+    found = {}
+    for one, answer in asked.items():
+        try:
+            operations = answer.result().authorized_operations
+        except KafkaException as error:
+            if error.args[0].name().endswith(_REFUSED):
+                found[one] = set[str]()
+            continue
+        if operations is not None:
+            found[one] = {allowed.name.replace("_", "").lower() for allowed in operations}
+    return found
 
 
-def denied(settings: KafkaSettings, topic: str, operation: str, why: str) -> str:
+def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
     """One line: who may not do what, why it is needed, and the command that grants it."""
-    user = settings.sasl_username or "ANONYMOUS"
+    operation, name, resource = permission
+    who, principal = _who(settings)
+    verb = "describe the configuration of" if operation == _CONFIGS else operation.lower()
     return (
-        f"cluster {settings.bootstrap_servers}: user {user!r} may not {_verb(operation)} topic {topic}, "
-        f"{why}; kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
-        f"--allow-principal 'User:{user}' --operation {operation} --topic '{topic}'"
+        f"cluster {settings.bootstrap_servers}: {who} may not {verb} {resource.replace('-', ' ')} {name}, {why}; "
+        f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
+        f"--allow-principal 'User:{principal}' --operation {operation} --{resource} '{name}'"
     )
 
 
-def _verb(operation: str) -> str:
-    return "describe the configuration of" if operation == _CONFIGS else operation.lower()
+def _who(settings: KafkaSettings) -> tuple[str, str]:
+    """This client in words, and its principal as far as it is known here."""
+    if settings.uses_oauth:
+        return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
+    if settings.uses_sasl:
+        return f"user {settings.sasl_username!r}", f"{settings.sasl_username}"
+    if settings.ssl_certificate_file is not None:
+        return f"the owner of {settings.ssl_certificate_file}", "<subject of the certificate>"
+    return "user 'ANONYMOUS'", "ANONYMOUS"

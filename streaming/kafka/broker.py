@@ -13,7 +13,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -61,6 +61,7 @@ class EmbeddedBroker:
         version: of Kafka.
         properties: broker properties; they override this class's own.
         heap: the JVM's ``-Xmx``.
+        jvm_options: further options of the JVM.
         progress: called with news of downloads.
     """
 
@@ -72,6 +73,7 @@ class EmbeddedBroker:
         version: str = DEFAULT_VERSION,
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
+        jvm_options: Sequence[str] = (),
         progress: Tell | None = say,
     ) -> None:
         self._wanted_port = port
@@ -79,7 +81,7 @@ class EmbeddedBroker:
         self._data_dir = data_dir
         self._version = version
         self._properties = dict(properties or {})
-        self._heap = heap
+        self._jvm_options = (f"-Xmx{heap}", "-Xms64m", *jvm_options)
         self._progress = progress
         self._ports: tuple[int, int] | None = None
         self._process: SupervisedProcess | None = None
@@ -208,8 +210,8 @@ class EmbeddedBroker:
             logged = self.log_path.stat().st_size if self.log_path.exists() else 0
         except OSError as error:
             raise DataDirUnusable(f"--data-dir {self.data_dir}: {error.strerror}") from error
-        jvm = (f"-Xmx{self._heap}", "-Xms64m")
-        process = SupervisedProcess(runtime.command("kafka.Kafka", str(config), jvm=jvm), self.log_path)
+        command = runtime.command("kafka.Kafka", str(config), jvm=self._jvm_options)
+        process = SupervisedProcess(command, self.log_path)
         try:
             self._await(process, ports[0], logged)
         except BaseException:

@@ -17,7 +17,7 @@ from typing import Any
 
 from assignors.errors import OutsideFailure
 from streaming.kafka import security
-from streaming.kafka.failures import WrongSecurityProtocol, explain, plain
+from streaming.kafka.failures import WrongSecurityProtocol, explain, plain, silent
 from streaming.settings.connection import KafkaSettings
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
@@ -126,10 +126,8 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
                     f"broker {open_port}: takes connections but answers nothing; kafka.security_protocol is "
                     f"{settings.security_protocol}, the listener probably wants SSL or SASL_SSL"
                 )
-            raise ClusterUnavailable(
-                f"bootstrap_servers {settings.bootstrap_servers}: no broker answers within {timeout:g} s "
-                f"({plain(reason or last.str())})"
-            )
+            says = reason or last.str()
+            raise ClusterUnavailable(f"{silent(says, settings)} within {timeout:g} s ({plain(says)})")
 
 
 def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:

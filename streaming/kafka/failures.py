@@ -18,6 +18,11 @@ _AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 _BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
 
 
+_TOKENLESS = "failed to acquire sasl oauthbearer"
+#: Codes of an endpoint that may answer otherwise later.
+_PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
+
+
 class AuthenticationRefused(OutsideFailure):
     """The broker does not accept this user."""
 
@@ -37,6 +42,8 @@ def plain(text: str) -> str:
 
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     """The error behind librdkafka's text, when waiting will not mend it; None when it may."""
+    if _TOKENLESS in text.lower():
+        return _no_token(text, settings)
     match = _BROKER.search(text)
     text = plain(text)
     low = text.lower()
@@ -45,6 +52,31 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
         return None
     error, says = found
     return error(f"broker {match[1] if match else settings.bootstrap_servers}: {says(text, settings)}")
+
+
+def silent(text: str, settings: KafkaSettings) -> str:
+    """Who it is that does not answer, when waiting was in vain."""
+    if _TOKENLESS in text.lower():
+        return f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token"
+    return f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
+
+
+def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
+    """What the token endpoint has against it, in the words of RFC 6749, 5.2, or of libcurl."""
+    endpoint = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}"
+    if "certificate" in text.lower():
+        trusted = str(settings.sasl_oauthbearer_ca_file or "the system's authorities")
+        return CertificateRefused(
+            f"{endpoint}: its certificate is not vouched for by {trusted}; set kafka.sasl_oauthbearer_ca_file to "
+            "the PEM of the authority that signed it"
+        )
+    code = re.search(r'"error"\s*:\s*"(\w+)"', text)
+    if code is None or code[1] in _PASSING:
+        return None
+    return AuthenticationRefused(
+        f"{endpoint}: refuses client {settings.sasl_oauthbearer_client_id!r} ({code[1]}); check "
+        "kafka.sasl_oauthbearer_client_id, …_client_secret (or …_client_secret_file) and …_scope"
+    )
 
 
 def _certificate(text: str, settings: KafkaSettings) -> str:
@@ -85,7 +117,12 @@ def _mechanism(text: str, settings: KafkaSettings) -> str:
     return f"does not offer kafka.sasl_mechanism {settings.sasl_mechanism}; set one it offers ({_tail(text)})"
 
 
-def _user(_: str, settings: KafkaSettings) -> str:
+def _user(text: str, settings: KafkaSettings) -> str:
+    if settings.uses_oauth:
+        return (
+            f"refuses the token of client {settings.sasl_oauthbearer_client_id!r} ({_tail(text)}); ask whoever "
+            "runs it which issuer, audience, scope and claims it expects"
+        )
     return (
         f"refuses user {settings.sasl_username!r} ({settings.sasl_mechanism}); check kafka.sasl_username and "
         "kafka.sasl_password (or sasl_password_file)"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from assignors.errors import OutsideFailure
 from assignors.partitioner import partition_for_key
+from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
 from streaming.kafka.topics import MAX_MESSAGE_BYTES
 from streaming.wire import codec
@@ -43,7 +44,7 @@ class EventProducer:
 
         self._settings = settings
         self._counts: dict[str, tuple[int, float]] = {}
-        self._failure: str | None = None
+        self._failure: OutsideFailure | None = None
         self.client = Producer(
             confluent_config(settings.kafka)
             | {
@@ -64,6 +65,7 @@ class EventProducer:
 
         Raises:
             NotDelivered: a record sent earlier was not taken.
+            NotAllowed: because this user may not write to its topic.
         """
         key, value, headers = codec.encode_event(event)
         self.send_record(topic or self._settings.topics.membership, key, value, headers)
@@ -128,10 +130,16 @@ class EventProducer:
         return len(metadata.partitions)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failure = f"topic {message.topic()}, key {message.key()!r}: {error.str()}"
+        if error is None:
+            return
+        topic = message.topic() or ""
+        if error.name() == "TOPIC_AUTHORIZATION_FAILED":
+            lacking = Permission("Write", topic)
+            self._failure = NotAllowed(denied(self._settings.kafka, lacking, "which a producer to it must"))
+        else:
+            self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}")
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
-            raise NotDelivered(failure)
+            raise failure

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.access import NotAllowed, denied
+from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
 from streaming.kafka.closing import Closing
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import Place, bounds
+from streaming.kafka.renewal import Renewal
 from streaming.kafka.stall import Stall
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class TopicReader(Closing):
         self._watch = IdentityWatch(settings, self.topics, every=LOOK_SECONDS)
         self._properties = dict(properties or {})
         self._stall = Stall(settings)
+        self._renewal = Renewal(settings)
         self._consumer = self._connect()
         try:
             self._start(from_beginning, positions or {}, ids or {}, wait=wait)
@@ -114,7 +116,7 @@ class TopicReader(Closing):
         given = dict(positions)
         for topic in self.topics:
             if topic not in found:
-                raise NotAllowed(denied(self._kafka, topic, "Read", "which a reader of it must"))
+                raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which a reader of it must"))
             identity = found[topic]
             if identity is None and not wait:
                 raise TopicUnreadable(
@@ -237,7 +239,9 @@ class TopicReader(Closing):
             if message.offset() is not None and place in self._positions:
                 self._moved(place, max(self._positions[place], message.offset() or 0))
         elif name in _DENIALS:
-            raise NotAllowed(denied(self._kafka, topic or "", "Read", "which a reader of it must"))
+            raise NotAllowed(
+                denied(self._kafka, Permission("Read", topic or ""), "which a reader of it must")
+            )
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
         elif name in _AWAY and self._silent_since is None:
@@ -251,6 +255,9 @@ class TopicReader(Closing):
 
     def _look(self) -> None:
         """See what became of the topics, and whether the cluster answers."""
+        if self._renewal.renewed(time.monotonic()):
+            self._watch = IdentityWatch(self._kafka, self.topics, every=LOOK_SECONDS)
+            self._reconnect()
         found = self._watch.look(time.monotonic())
         if found is None:
             if self._watch.trouble is not None and self._silent_since is None:

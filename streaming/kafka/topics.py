@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.kafka.access import NotAllowed, denied
+from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import REACH_SECONDS, check_reachable, confluent_config
 from streaming.kafka.identity import identify
 from streaming.settings.config import Settings, TopicSettings
@@ -76,8 +76,10 @@ def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
     ]
 
 
-def describe_topics(settings: Settings, *, timeout: float = REACH_SECONDS) -> list[MonitorTopic]:
-    """The four topics as the cluster has them.
+def describe_topics(
+    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = REACH_SECONDS
+) -> list[MonitorTopic]:
+    """The four topics, or those of these names, as the cluster has them.
 
     Raises:
         ClusterUnavailable: no broker answers within ``timeout`` seconds.
@@ -85,7 +87,7 @@ def describe_topics(settings: Settings, *, timeout: float = REACH_SECONDS) -> li
     check_reachable(settings.kafka, timeout=timeout)
     from confluent_kafka.admin import AdminClient
 
-    return _describe(AdminClient(confluent_config(settings.kafka)), settings, timeout)
+    return _describe(AdminClient(confluent_config(settings.kafka)), settings, only, timeout)
 
 
 def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
@@ -95,8 +97,10 @@ def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
     }
 
 
-def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[MonitorTopic]:
-    """The four topics, made when missing; returns once the cluster's metadata has them all.
+def ensure_topics(
+    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = 30.0
+) -> list[MonitorTopic]:
+    """The four topics, or those of these names, made when missing; returns once the metadata has them all.
 
     Raises:
         ClusterUnavailable: no broker answers.
@@ -110,29 +114,33 @@ def ensure_topics(settings: Settings, *, timeout: float = 30.0) -> list[MonitorT
 
     by = time.monotonic() + timeout
     admin = AdminClient(confluent_config(settings.kafka))
-    states = _describe(admin, settings, timeout)
+    states = _describe(admin, settings, only, timeout)
     for state in states:
         if state.problem is not None:
             raise TopicMisconfigured(state.problem)
     missing = [state for state in states if not state.exists]
     if missing:
         _create(admin, [_new(state, settings.topics) for state in missing], settings, timeout)
+        _require_sight(settings.kafka, [state.name for state in missing])
     while not all(state.exists for state in states):
         if time.monotonic() > by:
             names = ", ".join(state.name for state in states if not state.exists)
             raise TopicsNotCreated(f"topics {names}: created, but not in the metadata after {timeout:g} s")
         time.sleep(_POLL_SECONDS)
-        states = _describe(admin, settings, timeout)
+        states = _describe(admin, settings, only, timeout)
     return states
 
 
-def _describe(admin: AdminClient, settings: Settings, timeout: float) -> list[MonitorTopic]:
+def _describe(
+    admin: AdminClient, settings: Settings, only: Iterable[str] | None, timeout: float
+) -> list[MonitorTopic]:
     from confluent_kafka import KafkaException
 
+    names = set(settings.topics.names if only is None else only)
     try:
         known = admin.list_topics(timeout=timeout).topics
         states = []
-        for wanted in wanted_topics(settings.topics):
+        for wanted in (topic for topic in wanted_topics(settings.topics) if topic.name in names):
             topic = known.get(wanted.name)
             partitions = topic.partitions if topic is not None else {}
             if not partitions or any(one.leader < 0 for one in partitions.values()):
@@ -165,8 +173,20 @@ def _config(admin: AdminClient, kafka: KafkaSettings, topic: str, timeout: float
     except KafkaException as error:
         if error.args[0].name() not in _DENIALS:
             raise
-        raise NotAllowed(denied(kafka, topic, "DescribeConfigs", "to see its cleanup policy")) from error
+        raise NotAllowed(
+            denied(kafka, Permission("DescribeConfigs", topic), "to see its cleanup policy")
+        ) from error
     return found
+
+
+def _require_sight(kafka: KafkaSettings, names: list[str]) -> None:
+    """Topics that exist and that this user may not see look as if there were none.
+
+    Raises:
+        NotAllowed: there are such.
+    """
+    for name in sorted(set(names) - identify(kafka, names).keys()):
+        raise NotAllowed(denied(kafka, Permission("Describe", name), "or to see that it exists"))
 
 
 def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
@@ -207,6 +227,8 @@ def _create(admin: AdminClient, new: list[NewTopic], settings: Settings, timeout
         except KafkaException as error:
             # Somebody else made it between our look and our request.
             if error.args[0].name() in _DENIALS:
-                raise NotAllowed(denied(settings.kafka, name, "Create", "or to see it")) from error
+                raise NotAllowed(
+                    denied(settings.kafka, Permission("Create", name), "or to see it")
+                ) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error

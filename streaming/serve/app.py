@@ -18,7 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from streaming.serve.accesslog import AccessLog
 from streaming.serve.api import Api, JsonBytes
+from streaming.serve.callers import Access
 from streaming.serve.feed import Feed
 from streaming.serve.metrics import CONTENT_TYPE, Metrics
 from streaming.serve.paths import WholeGroups
@@ -94,7 +96,9 @@ class _Compressed:
         await (self._app if stream else self._gzip)(scope, receive, send)
 
 
-def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: int) -> Starlette:
+def build(
+    feed: Feed, *, access: Access, loopback_only: bool, max_clients: int, access_log: bool = False
+) -> ASGIApp:
     """The application that serves a feed; a follower keeps the feed up to date."""
     board = feed.board
     page, metrics, api = _Page(), Metrics(board), Api(feed, max_clients=max_clients)
@@ -111,7 +115,7 @@ def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: in
     async def exposition(_: Request) -> Response:
         return Response(metrics.text(), headers={"content-type": CONTENT_TYPE})
 
-    return Starlette(
+    answering = Starlette(
         routes=[
             *api.routes(),
             Route("/metrics", exposition),
@@ -122,7 +126,6 @@ def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: in
             Route("/assets/{path:path}", page.file),
         ],
         middleware=[
-            Middleware(Guard, token=token, loopback_only=loopback_only),
             Middleware(_Compressed),
             Middleware(WholeGroups),
         ],
@@ -133,3 +136,6 @@ def build(feed: Feed, *, token: str | None, loopback_only: bool, max_clients: in
             Exception: on_failure,
         },
     )
+    # Around all of it: Starlette answers failures outside of its own middleware.
+    guarded = Guard(answering, access=access, loopback_only=loopback_only)
+    return AccessLog(guarded) if access_log else guarded

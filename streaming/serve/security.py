@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 from http import HTTPStatus
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assignors.errors import BadInput
+from streaming.serve.accesslog import CALLER, refused
+from streaming.serve.callers import Access
 from streaming.serve.problems import Problem
 
 #: The page needs nothing but this origin: no inline code, no frame, no other host.
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; object-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final = {
     "content-security-policy": POLICY,
@@ -32,29 +31,9 @@ _HEADERS: Final = {
 }
 
 
+#: Where TLS ends at a proxy: a year, as browsers take it to heart.
+_HSTS: Final = "max-age=31536000; includeSubDomains"
 _METHODS: Final = ("GET", "HEAD")
-
-
-class UnusableToken(BadInput):
-    """The token file can't be used."""
-
-
-def read_token(path: Path) -> str:
-    """The token of ``--token-file``: its one line, at least 16 characters, readable by its owner alone.
-
-    Raises:
-        UnusableToken: the file is missing, empty, short, or open to others.
-    """
-    try:
-        mode = path.stat().st_mode
-        token = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnusableToken(f"--token-file {path}: {error}") from error
-    if mode & 0o007:
-        raise UnusableToken(f"--token-file {path}: every user may read it; chmod 640 {path}")
-    if len(token) < 16 or not token.isascii() or any(character.isspace() for character in token):  # noqa: PLR2004 - 96 bits of base64
-        raise UnusableToken(f"--token-file {path}: holds no token of 16 or more characters on one line")
-    return token
 
 
 def is_loopback(host: str) -> bool:
@@ -82,11 +61,11 @@ def _name(host_header: str) -> str:
 
 
 class Guard:
-    """Middleware: asks for the token, checks the host, refuses bodies, sets the headers."""
+    """Middleware: asks who it is, checks the host, refuses bodies, sets the headers."""
 
-    def __init__(self, app: ASGIApp, *, token: str | None, loopback_only: bool) -> None:
+    def __init__(self, app: ASGIApp, *, access: Access, loopback_only: bool) -> None:
         self._app = app
-        self._token = token
+        self._access = access
         self._loopback_only = loopback_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,15 +74,22 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        request = Request(scope)
+
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("cache-control", "no-store")
+                if self._behind_tls(request):
+                    headers["strict-transport-security"] = _HSTS
             await send(message)
 
-        problem = self._refusal(Request(scope))
+        problem = self._refusal(request)
         if problem is None:
             await self._app(scope, receive, with_headers)
         else:
+            refused(scope, problem.kind)
             await problem.response(scope["path"])(scope, receive, with_headers)
 
     def _refusal(self, request: Request) -> Problem | None:
@@ -123,19 +109,17 @@ class Guard:
             )
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body", "requests have no body here")
-        if self._token is None or not self._guarded(request.url.path):
+        if self._access.is_open:
             return None
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(
-            given.strip().encode(errors="replace"), self._token.encode()
-        ):
-            return None
-        return Problem(
-            HTTPStatus.UNAUTHORIZED,
-            "token",
-            "give the token of --token-file: Authorization: Bearer …",
-            {"WWW-Authenticate": 'Bearer realm="rebalance-monitor"'},
-        )
+        request.scope[CALLER] = caller = self._access.caller(request)
+        return self._access.refusal() if caller is None and self._guarded(request.url.path) else None
+
+    def _behind_tls(self, request: Request) -> bool:
+        """Whether a trusted proxy says that it was asked by TLS."""
+        proxies = self._access.proxies
+        if proxies is None or not proxies.vouches(request):
+            return False
+        return request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
 
     @staticmethod
     def _guarded(path: str) -> bool:

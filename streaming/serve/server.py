@@ -22,11 +22,12 @@ from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
+from streaming.serve.callers import Access, Proxies, TokenFile
 from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
 from streaming.serve.history import History, Retention
-from streaming.serve.security import is_loopback, read_token
+from streaming.serve.security import is_loopback
 from streaming.serve.source import Source
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 8686
     token_file: Path | None = None
+    proxies: Proxies | None = None
+    access_log: bool = False
     limits: Retention = field(default_factory=lambda: Retention(30 * 86_400_000, 2**30))
     max_clients: int = 1000
     times: FeedTimes = field(default_factory=FeedTimes)
@@ -113,7 +116,8 @@ class FeedServer:
 
     def __init__(self, source: Source, options: ServeOptions, *, cluster_id: str) -> None:
         self._options = options
-        self._token = read_token(options.token_file) if options.token_file else None
+        tokens = TokenFile(options.token_file) if options.token_file else None
+        self._access = Access(tokens, options.proxies)
         self._failure: MonitorError | None = None
         self._source = source
         self._stopped = threading.Event()
@@ -125,7 +129,7 @@ class FeedServer:
             self.socket = listen(options.host, options.port)
             undo.pop_all()
         self.address = address(self.socket)
-        if not is_loopback(options.host) and self._token is None:
+        if not is_loopback(options.host) and self._access.is_open:
             log.warning("%s is open to the network without a token: --token-file asks for one", self.address)
 
     def stop(self) -> None:
@@ -153,9 +157,10 @@ class FeedServer:
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(
             feed,
-            token=self._token,
+            access=self._access,
             loopback_only=is_loopback(options.host),
             max_clients=options.max_clients,
+            access_log=options.access_log,
         )
         server = _Server(_uvicorn_config(app, connections.allow(options.max_clients)), board.close)
         self._loop, self._server = loop, server

@@ -73,6 +73,11 @@ class TopicSettings(BaseModel):
         return f"{self.prefix}rebalance.membership-dlt"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The four topics that the monitor's records are in."""
+        return self.membership, self.diffs, self.assignments, self.dead_letters
+
+    @property
     def ticks(self) -> str:
         """The stream's own alarm clock: a record makes a batch run. The stream makes and reads it."""
         return f"{self.prefix}rebalance.ticks"
@@ -148,6 +153,11 @@ class Settings(BaseSettings):
         """The environment wins over what the constructor was given from the file."""
         del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
+
+    @property
+    def collector_id(self) -> str:
+        """The collector's consumer group and transactional id."""
+        return self.topics.prefix + self.collect.group_id
 
     def default_history(self, cluster_id: str) -> Path:
         """Where ``serve`` keeps its history: a file a cluster and prefix, below the user's state folder."""

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import re
-import ssl
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SecretStr,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from streaming.settings.files import require_pem, secret_in
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 #: `host:port`, an IPv6 address in brackets; Java's clients take no address without its port.
 _ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[\w.-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
+#: A name as RFC 7628 has it; a value without what would end it in one of the clients' own notations.
+_EXTENSION: Final = re.compile(r"[A-Za-z]+=[^,=\s]+")
+_OAUTH: Final = "sasl_oauthbearer_"
+_USER: Final = ("sasl_username", "sasl_password", "sasl_password_file")
 
 
 class KafkaSettings(BaseModel):
     """How every component reaches the cluster (``[kafka]``).
 
-    Passwords are given as they are, preferably from the environment, or as a file that holds nothing else.
+    Secrets are given as they are, preferably from the environment, or as a file that holds nothing else.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -30,6 +45,16 @@ class KafkaSettings(BaseModel):
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
     sasl_password_file: Path | None = None
+    #: OAUTHBEARER: where tokens are asked for, by the grant of client credentials (RFC 6749, 4.4), and as whom.
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    sasl_oauthbearer_client_id: str | None = None
+    sasl_oauthbearer_client_secret: SecretStr | None = None
+    sasl_oauthbearer_client_secret_file: Path | None = None
+    sasl_oauthbearer_scope: str | None = None
+    #: ``name=value`` pairs that go to the broker with the token (RFC 7628, 3.1), with commas between.
+    sasl_oauthbearer_extensions: str | None = None
+    #: PEM: the authorities of the token endpoint; the system's when left out.
+    sasl_oauthbearer_ca_file: Path | None = None
     #: PEM: the authorities to trust; the system's when left out.
     ssl_ca_file: Path | None = None
     #: PEM: this client's certificate and unencrypted or encrypted PKCS#8 key, for mutual TLS.
@@ -48,6 +73,28 @@ class KafkaSettings(BaseModel):
                 raise ValueError(f"{server.strip()!r}: write host:port, several with commas between")
         return servers
 
+    @field_validator("sasl_oauthbearer_token_endpoint_url")
+    @classmethod
+    def _is_an_endpoint(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        parts = urlsplit(url)  # raises a ValueError of its own for some
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable() or " " in url:
+            raise ValueError("write the address of the token endpoint, https://host/path")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError(
+                "holds a name or password; they belong in sasl_oauthbearer_client_id and …_secret"
+            )
+        return url
+
+    @field_validator("sasl_oauthbearer_extensions")
+    @classmethod
+    def _are_extensions(cls, extensions: str | None) -> str | None:
+        for pair in extensions.split(",") if extensions is not None else ():
+            if _EXTENSION.fullmatch(pair) is None:
+                raise ValueError(f"{pair!r}: write name=value, several with commas between")
+        return extensions
+
     @property
     def uses_sasl(self) -> bool:
         """Whether this program names itself to the broker."""
@@ -59,68 +106,95 @@ class KafkaSettings(BaseModel):
         return self.security_protocol.endswith("SSL")
 
     @property
+    def uses_oauth(self) -> bool:
+        """Whether it does so by tokens of an identity provider."""
+        return self.sasl_mechanism == "OAUTHBEARER"
+
+    @property
     def password(self) -> str:
         """The SASL password, from its setting or its file; empty when there is none."""
-        if self.sasl_password is not None:
-            return self.sasl_password.get_secret_value()
-        return self.sasl_password_file.read_text().strip() if self.sasl_password_file is not None else ""
+        return secret_in(self.sasl_password, self.sasl_password_file)
+
+    @property
+    def client_secret(self) -> str:
+        """The secret that tokens are asked for with, from its setting or its file; empty when there is none."""
+        return secret_in(self.sasl_oauthbearer_client_secret, self.sasl_oauthbearer_client_secret_file)
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """``{setting: file}`` of those that are given."""
+        given = ((name, getattr(self, name)) for name in type(self).model_fields if name.endswith("_file"))
+        return {name: path for name, path in given if path is not None}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """What one setting asks of the others, each refusal naming what to set."""
-        for name in ("sasl_mechanism", "sasl_username"):
-            if self.uses_sasl and getattr(self, name) is None:
-                raise ValueError(f"{name} is missing: security_protocol {self.security_protocol} needs it")
-        if self.uses_sasl and (self.sasl_password is None) == (self.sasl_password_file is None):
-            raise ValueError("give one of sasl_password and sasl_password_file")
         if not self.uses_sasl:
-            self._refuse("sasl_", "SASL_SSL")
+            self._refuse("sasl_", f"security_protocol {self.security_protocol}; set it to SASL_SSL")
+        elif self.sasl_mechanism is None:
+            raise ValueError(
+                f"sasl_mechanism is missing: security_protocol {self.security_protocol} needs it"
+            )
+        elif self.uses_oauth:
+            self._need_oauth()
+        else:
+            self._need_user()
         if not self.uses_tls:
-            self._refuse("ssl_", "SSL or SASL_SSL")
+            self._refuse("ssl_", f"security_protocol {self.security_protocol}; set it to SSL or SASL_SSL")
         if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
             raise ValueError("ssl_certificate_file and ssl_key_file are given together")
-        self._readable()
+        self.require_files()
         return self
 
-    def _refuse(self, prefix: str, needed: str) -> None:
+    def _need_user(self) -> None:
+        if self.sasl_username is None:
+            raise ValueError(f"sasl_username is missing: sasl_mechanism {self.sasl_mechanism} needs it")
+        self._need_one("sasl_password", "sasl_password_file")
+        self._refuse(_OAUTH, f"sasl_mechanism {self.sasl_mechanism}; set it to OAUTHBEARER")
+
+    def _need_oauth(self) -> None:
+        for name in (f"{_OAUTH}token_endpoint_url", f"{_OAUTH}client_id"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} is missing: sasl_mechanism OAUTHBEARER needs it")
+        self._need_one(f"{_OAUTH}client_secret", f"{_OAUTH}client_secret_file")
+        for name in _USER:
+            self._refuse(name, f"sasl_mechanism OAUTHBEARER; its own settings are {_OAUTH}…")
+
+    def _need_one(self, secret: str, file: str) -> None:
+        if (getattr(self, secret) is None) == (getattr(self, file) is None):
+            raise ValueError(f"give one of {secret} and {file}")
+
+    def _refuse(self, prefix: str, under: str) -> None:
         for name in sorted(self.model_fields_set):
             if name.startswith(prefix) and getattr(self, name) is not None:
-                raise ValueError(
-                    f"{name} has no effect under security_protocol {self.security_protocol}; set it to {needed}"
-                )
+                raise ValueError(f"{name} has no effect under {under}")
 
-    def _readable(self) -> None:
-        for name in ("sasl_password_file", "ssl_ca_file", "ssl_certificate_file", "ssl_key_file"):
-            path: Path | None = getattr(self, name)
-            if path is None:
-                continue
+    def require_files(self) -> None:
+        """Look whether the files are there and can be used.
+
+        Raises:
+            ValueError: one can't; the message names its setting.
+        """
+        for name, path in self.files.items():
             try:
                 path.read_bytes()
             except OSError as error:
                 raise ValueError(f"{name} {path}: {error.strerror}") from error
-        if self.sasl_password_file is not None and not self.password:
-            raise ValueError(f"sasl_password_file {self.sasl_password_file}: is empty")
-        self._usable()
-
-    def _usable(self) -> None:
-        """What librdkafka would say of the files with OpenSSL's numbers."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if self.ssl_ca_file is not None:
-            try:
-                context.load_verify_locations(self.ssl_ca_file)
-            except ssl.SSLError as error:
-                raise ValueError(f"ssl_ca_file {self.ssl_ca_file}: holds no certificate as PEM") from error
-        if self.ssl_certificate_file is None or self.ssl_key_file is None:
-            return
+        for name, secret in (
+            ("sasl_password_file", self.password),
+            (f"{_OAUTH}client_secret_file", self.client_secret),
+        ):
+            if name in self.files and not secret:
+                raise ValueError(f"{name} {self.files[name]}: is empty")
         password = self.ssl_key_password.get_secret_value() if self.ssl_key_password is not None else ""
-        try:
-            # A password is always given: without one OpenSSL asks for it on the terminal.
-            context.load_cert_chain(self.ssl_certificate_file, self.ssl_key_file, password=lambda: password)
-        except ssl.SSLError as error:
-            says = (
-                "is not the key of ssl_certificate_file"
-                if error.reason == "KEY_VALUES_MISMATCH"
-                else "can't be opened with ssl_certificate_file; both are PEM, an encrypted key needs its "
-                "ssl_key_password"
-            )
-            raise ValueError(f"ssl_key_file {self.ssl_key_file}: {says}") from error
+        require_pem(self.files, password)
+
+    @model_serializer(mode="wrap")
+    def _in_force(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what has no effect: it would be refused when it is read again."""
+        values: dict[str, Any] = serialize(self)
+        return {name: value for name, value in values.items() if name not in set(self._without_effect())}
+
+    def _without_effect(self) -> Iterator[str]:
+        if not self.uses_tls:
+            yield from (name for name in type(self).model_fields if name.startswith("ssl_"))

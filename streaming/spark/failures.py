@@ -34,6 +34,11 @@ def cluster_is_away(text: str) -> bool:
     return any(name in text for name in _AWAY)
 
 
+def not_allowed(text: str) -> bool:
+    """Whether a query's failure says that this user may not do something."""
+    return "AuthorizationException" in text
+
+
 def reason(error: Exception) -> str:
     """The line of an error that a person can act on: what our own code raised in a worker, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -21,17 +21,19 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
-from streaming.kafka.access import require
+from streaming.kafka import security
+from streaming.kafka.access import NotAllowed, missing, require
 from streaming.kafka.clients import ClusterUnavailable, wait_reachable
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import bounds
+from streaming.kafka.renewal import Renewal
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.envelope import Sinks
 from streaming.process.exporter import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, damage
 from streaming.spark.checkpoint import Card
-from streaming.spark.failures import StreamFailed, cluster_is_away, errors, of_checkpoint, reason
+from streaming.spark.failures import StreamFailed, cluster_is_away, errors, not_allowed, of_checkpoint, reason
 from streaming.spark.listener import QueryProgress, listener
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
@@ -77,6 +79,7 @@ def run(
 
     Raises:
         PySparkUnfit: the installed PySpark is too old.
+        NotAllowed: an ACL is missing, or was taken away.
         ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be used.
         SparkUnavailable: Spark did not start.
         CheckpointOfAnotherJob, TopicRecreated: the checkpoint does not fit.
@@ -92,7 +95,10 @@ def run(
     registry = CollectorRegistry()
     serve_metrics(registry, options.metrics_host, options.metrics_port)
     local = "://" not in options.checkpoint or options.checkpoint.startswith("file:")
-    with session(replace(options.session, local_checkpoint=local)) as spark:
+    in_jvm = replace(
+        options.session, local_checkpoint=local, java_options=security.java_options(settings.kafka)
+    )
+    with session(in_jvm) as spark:
         if stop.is_set():
             return
         job = _Job(setup, spark, stop, BatchMetrics(registry), tell)
@@ -165,6 +171,7 @@ class _Job:
         )
         self._supervisor.topics_seen(setup.topics, time.time())
         self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
+        self._renewal = Renewal(setup.settings.kafka)
         self._tally = Tally(spark)
         self._told = Batches(self._tally)
         self._progress: SimpleQueue[QueryProgress] = SimpleQueue()
@@ -180,6 +187,9 @@ class _Job:
             if told is not None:
                 raise told from error
             self._confirm()
+            if not_allowed(str(error)):
+                for line in missing(self._setup.settings, "stream"):
+                    raise NotAllowed(line) from error
             if not cluster_is_away(str(error)):
                 raise StreamFailed(reason(error)) from error
             log.warning("the cluster is away, the query waits for it: %s", reason(error))
@@ -199,7 +209,7 @@ class _Job:
     def _follow(self, query: StreamingQuery) -> bool:
         while not query.awaitTermination(_LOOK_SECONDS):
             do = self._look(query)
-            if self._stop.is_set() or do in (Do.CONFIRM, Do.BOUND, Do.READ_ALL):
+            if self._stop.is_set() or do in (Do.CONFIRM, Do.BOUND, Do.READ_ALL, Do.RENEW):
                 query.stop()
                 return self._stopped(do)
         # --available-now has read the old partitions to their end.
@@ -211,6 +221,10 @@ class _Job:
             return False
         if do is Do.CONFIRM:
             self._confirm()
+        elif do is Do.RENEW:
+            settings = self._setup.settings
+            self._setup = replace(self._setup, ticks=TickTopic(settings))
+            self._watch = IdentityWatch(settings.kafka, self._setup.topics)
         elif do is Do.BOUND:
             log.info("batches have at most %d events from now on", self._supervisor.bound.value)
         elif do is Do.READ_ALL:
@@ -223,6 +237,8 @@ class _Job:
 
     def _look(self, query: StreamingQuery) -> Do:
         """Give the supervisor what is new, and do what needs no stop of the query."""
+        if self._renewal.renewed(time.monotonic()):
+            return Do.RENEW
         supervisor, now = self._supervisor, time.time()
         self.drain()
         topics = self._watch.look(time.monotonic())

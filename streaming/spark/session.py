@@ -57,6 +57,7 @@ class SessionOptions:
         verbose: log level INFO in place of WARN.
         connector: whether Spark's Kafka connector is needed.
         local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
+        java_options: further options of the JVMs, the executors' too.
         conf: Spark properties; they override this module's.
         public: use PySpark's public interface alone (:mod:`streaming.spark.pyspark`).
     """
@@ -67,6 +68,7 @@ class SessionOptions:
     verbose: bool = False
     connector: bool = True
     local_checkpoint: bool = True
+    java_options: str = ""
     conf: tuple[tuple[str, str], ...] = ()
     public: bool = False
 
@@ -87,7 +89,7 @@ def configuration(options: SessionOptions, fit: Fit, jars: list[Path], log4j: Pa
     # VFORK: Hadoop forks a `chmod` for each of a batch's files; by the JDK's helper one takes 1.6 ms, so 1.0.
     java_options = (
         f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -Xshare:auto "
-        "-Djdk.lang.Process.launchMechanism=VFORK"
+        f"-Djdk.lang.Process.launchMechanism=VFORK {options.java_options}"
     )
     return {
         "spark.master": options.master,
@@ -102,7 +104,8 @@ def configuration(options: SessionOptions, fit: Fit, jars: list[Path], log4j: Pa
         "spark.sql.streaming.ui.enabled": "false",
         # A cluster's drivers must be reachable; on one machine nothing listens beyond loopback.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
-        "spark.driver.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": java_options.rstrip(),
+        **({"spark.executor.extraJavaOptions": options.java_options} if options.java_options else {}),
         **({"spark.python.daemon.module": unit(WARM_DAEMON).MODULE} if WARM_DAEMON in fit.used else {}),
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Whole buckets go to Python; splitting them there only to join them again costs.

@@ -46,6 +46,8 @@ class Do(Enum):
     BOUND = auto()
     #: Stop the query, and start it with all partitions of the membership topic.
     READ_ALL = auto()
+    #: Stop the query, and start it with new secrets or certificates.
+    RENEW = auto()
     #: Stop the query; a topic seems to be gone: look again.
     CONFIRM = auto()
 

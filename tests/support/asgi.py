@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -25,12 +26,14 @@ class Answer:
 def ask(
     app: Any,
     target: str,
-    headers: dict[str, str] | None = None,
+    headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     *,
     method: str = "GET",
     host: str = "localhost:8686",
+    peer: str = "127.0.0.1",
 ) -> Answer:
     """The answer to one request."""
+    given = headers.items() if isinstance(headers, Mapping) else headers
     path, _, query = target.partition("?")
     scope = {
         "type": "http",
@@ -41,9 +44,8 @@ def ask(
         "path": unquote(path),
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(b"host", host.encode())]
-        + [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
-        "client": ("127.0.0.1", 1),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in [("host", host), *given]],
+        "client": (peer, 1),
         "server": ("127.0.0.1", 8686),
         "state": {},
     }
@@ -55,7 +57,13 @@ def ask(
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    try:
+        asyncio.run(app(scope, receive, send))
+    except Exception:
+        if (
+            not sent or sent[0]["status"] != 500
+        ):  # Starlette answers a failure and raises it again for the server
+            raise
     return Answer(
         sent[0]["status"],
         {name.decode(): value.decode() for name, value in sent[0]["headers"]},

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anyio import CapacityLimiter
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
+from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
@@ -95,8 +96,10 @@ class MemorySource:
         self.arrived.set()
 
 
-def service(history: History, **options: Any) -> Starlette:
+def service(history: History, **options: Any) -> ASGIApp:
     """The application over what a history holds now; nothing moves it."""
     board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
-    return build(feed, **({"token": None, "loopback_only": True, "max_clients": 10} | options))
+    if (token := options.pop("token", None)) is not None:
+        options["access"] = Access(lambda: [token])
+    return build(feed, **({"access": Access(), "loopback_only": True, "max_clients": 10} | options))

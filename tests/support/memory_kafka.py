@@ -222,6 +222,18 @@ class MemoryAdmin:
 
         return {name: answered(partial(describe, name)) for name in names.topic_names}
 
+    def describe_consumer_groups(
+        self, names: Sequence[str], *, include_authorized_operations: bool, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        del include_authorized_operations, request_timeout
+
+        def describe(name: str) -> SimpleNamespace:
+            denied = self._kafka.denied.get(name, set())
+            operations = [one for one in admin.AclOperation if one.name not in denied]
+            return SimpleNamespace(authorized_operations=operations)
+
+        return {name: answered(partial(describe, name)) for name in names}
+
     def describe_configs(
         self, resources: Sequence[Any], request_timeout: float = -1
     ) -> dict[Any, Future[Any]]:

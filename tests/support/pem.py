@@ -19,3 +19,19 @@ def certificate(folder: Path, name: str, *, locked_with: str | None = None) -> P
         *(("-nodes",) if locked_with is None else ("-passout", f"pass:{locked_with}")),
     )
     return made
+
+
+def signed(folder: Path, name: str, signer: str) -> Path:
+    """A certificate of ``name`` at 127.0.0.1 that ``signer`` vouches for, ``name.pem``; its key is ``name.key``."""
+    made, request, names = (folder / f"{name}.{kind}" for kind in ("pem", "csr", "cnf"))
+    names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+    openssl(
+        *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
+        *("-keyout", str(folder / f"{name}.key"), "-out", str(request)),
+    )
+    openssl(
+        *("x509", "-req", "-days", "2", "-in", str(request), "-out", str(made)),
+        *("-CA", str(folder / f"{signer}.pem"), "-CAkey", str(folder / f"{signer}.key"), "-CAcreateserial"),
+        *("-extfile", str(names)),
+    )
+    return made

@@ -1,4 +1,4 @@
-"""A broker with a SASL_SSL listener, made-up users and authorities, and ACLs that are enforced."""
+"""A broker with a listener for each mechanism, made-up users and authorities, and ACLs that are enforced."""
 
 from __future__ import annotations
 
@@ -7,35 +7,93 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from streaming.kafka.access import Permission
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
 from streaming.settings.connection import KafkaSettings
-from tests.support.pem import certificate, openssl
+from tests.support.identity_provider import AUDIENCE, ISSUER, SCOPE, IdentityProvider, identity_provider
+from tests.support.kafka import unique
+from tests.support.pem import certificate, signed
 
-PASSWORDS = {"monitor": 'correct horse "battery" staple', "stranger": "also-a-password"}
+_OPERATIONS = {"DescribeConfigs": "DESCRIBE_CONFIGS"}
+_SECURITY = "org.apache.kafka.common.security"
+#: SCRAM users; the identity provider's clients and the owners of certificates have the same names and secrets.
+PASSWORDS = {
+    "monitor": 'correct horse "battery" staple',
+    "stranger": "also-a-password",
+    **{component: f"secret-of-{component}" for component in ("collect", "stream", "serve")},
+}
+_LISTENERS = {"SCRAM": "SCRAM-SHA-512", "OAUTH": "OAUTHBEARER", "MUTUAL": "certificate"}
+MECHANISMS = tuple(_LISTENERS.values())
 
 
 @dataclass(frozen=True)
 class Secure:
-    """Where it listens, in the clear for the superuser and secured for the others."""
+    """Where it listens, in the clear for the superuser and secured for the others, by mechanism."""
 
     clear: str
-    secured: str
-    authority: Path
-    other_authority: Path
+    listeners: dict[str, str]
+    folder: Path
+    provider: IdentityProvider
+
+    @property
+    def secured(self) -> str:
+        return self.listeners["SCRAM-SHA-512"]
+
+    @property
+    def authority(self) -> Path:
+        return self.folder / "authority.pem"
+
+    @property
+    def other_authority(self) -> Path:
+        return self.folder / "other.pem"
 
     def settings(self, user: str = "monitor", **changes: object) -> KafkaSettings:
         return KafkaSettings.model_validate(self.values(user) | changes)
 
-    def values(self, user: str = "monitor") -> dict[str, object]:
-        return {
-            "bootstrap_servers": self.secured,
-            "security_protocol": "SASL_SSL",
-            "sasl_mechanism": "SCRAM-SHA-512",
-            "sasl_username": user,
-            "sasl_password": PASSWORDS[user],
-            "ssl_ca_file": str(self.authority),
-        }
+    def values(self, user: str = "monitor", mechanism: str = "SCRAM-SHA-512") -> dict[str, object]:
+        """Settings that prove to be the user."""
+        common = {"bootstrap_servers": self.listeners[mechanism], "ssl_ca_file": str(self.authority)}
+        if mechanism == "certificate":
+            pem = self.certificate(user)
+            return common | {
+                "security_protocol": "SSL",
+                "ssl_certificate_file": str(pem),
+                "ssl_key_file": str(pem.with_suffix(".key")),
+            }
+        common |= {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism}
+        if mechanism == "OAUTHBEARER":
+            return common | {
+                "sasl_oauthbearer_token_endpoint_url": self.provider.url,
+                "sasl_oauthbearer_client_id": user,
+                "sasl_oauthbearer_client_secret": self.provider.secrets[user],
+                "sasl_oauthbearer_scope": SCOPE,
+                "sasl_oauthbearer_extensions": "logicalCluster=lkc-1",
+                "sasl_oauthbearer_ca_file": str(self.authority),
+            }
+        return common | {"sasl_username": user, "sasl_password": PASSWORDS[user]}
+
+    def certificate(self, user: str) -> Path:
+        """The user's certificate, made when first asked for; its key stands beside it."""
+        pem = self.folder / f"{user}.pem"
+        return pem if pem.exists() else signed(self.folder, user, "authority")
+
+    def principal(self, user: str, mechanism: str = "SCRAM-SHA-512") -> str:
+        return f"User:CN={user}" if mechanism == "certificate" else f"User:{user}"
 
 
 class _Broker(EmbeddedBroker):
@@ -47,56 +105,63 @@ class _Broker(EmbeddedBroker):
         return self.fixed
 
 
-def keystore(folder: Path, signer: str) -> Path:
-    """Key and certificate of 127.0.0.1 in one PEM file."""
-    (folder / "san.cnf").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
-    request = ("-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker", "-keyout", str(folder / "broker.key"))
-    openssl("req", *request, "-out", str(folder / "broker.csr"))
-    openssl(
-        *("x509", "-req", "-days", "2"),
-        *("-in", str(folder / "broker.csr"), "-out", str(folder / "broker.pem")),
-        *("-CA", str(folder / f"{signer}.pem"), "-CAkey", str(folder / f"{signer}.key"), "-CAcreateserial"),
-        *("-extfile", str(folder / "san.cnf")),
-    )
-    both = folder / "keystore.pem"
-    both.write_text((folder / "broker.key").read_text() + (folder / "broker.pem").read_text())
-    return both
-
-
 @contextmanager
 def secure_broker(folder: Path) -> Iterator[Secure]:
-    trusted, other = certificate(folder, "authority"), certificate(folder, "other")
-    clear, controller, secured = free_ports(3)
+    certificate(folder, "authority")
+    certificate(folder, "other")
+    broker_pem = signed(folder, "broker", "authority")
+    keystore = folder / "keystore.pem"
+    keystore.write_text(broker_pem.with_suffix(".key").read_text() + broker_pem.read_text())
+    with identity_provider(IdentityProvider(dict(PASSWORDS)), keystore) as provider:
+        clear, controller, *ports = free_ports(5)
+        keys = provider.write_keys(folder / "jwks.json").as_uri()
+        with _broker(folder, (clear, controller), dict(zip(MECHANISMS, ports, strict=True)), keys) as broker:
+            listeners = {name: f"127.0.0.1:{port}" for name, port in zip(MECHANISMS, ports, strict=True)}
+            found = Secure(broker.bootstrap_servers, listeners, folder, provider)
+            _users(found.clear)
+            yield found
+
+
+def _broker(folder: Path, fixed: tuple[int, int], ports: dict[str, int], keys: str) -> EmbeddedBroker:
+    scram, oauth, mutual = (
+        f"{name}://127.0.0.1:{ports[mechanism]}" for name, mechanism in _LISTENERS.items()
+    )
+    clear = f"PLAINTEXT://127.0.0.1:{fixed[0]}"
     properties = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{clear},CONTROLLER://127.0.0.1:{controller},SECURE://127.0.0.1:{secured}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{clear},SECURE://127.0.0.1:{secured}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
-        "listener.name.secure.sasl.enabled.mechanisms": "SCRAM-SHA-512",
-        "listener.name.secure.scram-sha-512.sasl.jaas.config": (
-            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        "listeners": f"{clear},CONTROLLER://127.0.0.1:{fixed[1]},{scram},{oauth},{mutual}",
+        "advertised.listeners": f"{clear},{scram},{oauth},{mutual}",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SCRAM:SASL_SSL,OAUTH:SASL_SSL,MUTUAL:SSL"
         ),
-        "listener.name.secure.ssl.keystore.type": "PEM",
-        "listener.name.secure.ssl.keystore.location": str(keystore(folder, "authority")),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "keystore.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "authority.pem"),
+        "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.scram.scram-sha-512.sasl.jaas.config": f"{_SECURITY}.scram.ScramLoginModule required;",
+        "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.oauth.oauthbearer.sasl.jaas.config": (
+            f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule required;"
+        ),
+        "listener.name.oauth.oauthbearer.sasl.server.callback.handler.class": (
+            f"{_SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
+        "sasl.oauthbearer.jwks.endpoint.url": keys,
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "listener.name.mutual.ssl.client.auth": "required",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        "inter.broker.listener.name": "PLAINTEXT",
     }
-    broker = _Broker(properties=properties)
-    broker.fixed = (clear, controller)
-    with broker:
-        found = Secure(broker.bootstrap_servers, f"127.0.0.1:{secured}", trusted, other)
-        _users(found.clear)
-        yield found
+    # Since Kafka 4.0 keys are read from nowhere that this does not name.
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"
+    broker = _Broker(properties=properties, jvm_options=[allowed])
+    broker.fixed = fixed
+    return broker
 
 
 def _users(bootstrap_servers: str) -> None:
-    from confluent_kafka.admin import (
-        AdminClient,
-        ScramCredentialInfo,
-        ScramMechanism,
-        UserScramCredentialUpsertion,
-    )
-
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     upsertions = [
@@ -106,29 +171,35 @@ def _users(bootstrap_servers: str) -> None:
         future.result(20)
 
 
-def allow(secure: Secure, user: str, *grants: tuple[str, str]) -> None:
-    """Grant ``(operation, topic prefix)`` to a user, as the superuser."""
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclOperation,
-        AclPermissionType,
-        AdminClient,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    admin = AdminClient({"bootstrap.servers": secure.clear})
-    bindings = [
-        AclBinding(
-            ResourceType.TOPIC,
-            prefix,
-            ResourcePatternType.PREFIXED,
-            f"User:{user}",
-            "*",
-            AclOperation[operation.upper()],
-            AclPermissionType.ALLOW,
-        )
-        for operation, prefix in grants
-    ]
-    for future in admin.create_acls(bindings).values():
+def allow(secure: Secure, principal: str, *permissions: Permission) -> None:
+    """Grant permissions, as the superuser."""
+    admin = AdminClient({"bootstrap.servers": secure.clear})  # held: answers come only while it lives
+    for future in admin.create_acls([_acl(principal, one) for one in permissions]).values():
         future.result(20)
+
+
+def forbid(secure: Secure, principal: str, permission: Permission) -> None:
+    """Take one away again."""
+    admin = AdminClient({"bootstrap.servers": secure.clear})
+    for future in admin.delete_acls([_acl(principal, permission, AclBindingFilter)]).values():
+        assert len(future.result(20)) == 1
+
+
+def new_topic(secure: Secure, partitions: int) -> str:
+    """The name of a topic that nobody else uses."""
+    name = unique("topic")
+    admin = AdminClient({"bootstrap.servers": secure.clear})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+    return name
+
+
+def _acl(principal: str, permission: Permission, kind: type[AclBinding] = AclBinding) -> AclBinding:
+    return kind(
+        ResourceType[permission.resource.replace("-", "_").upper()],
+        permission.name,
+        ResourcePatternType.LITERAL,
+        principal,
+        "*",
+        AclOperation[_OPERATIONS.get(permission.operation, permission.operation.upper())],
+        AclPermissionType.ALLOW,
+    )

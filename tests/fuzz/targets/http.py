@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
@@ -59,7 +59,7 @@ def _rounds() -> list[TopicRecord]:
 
 
 @cache
-def _app() -> tuple[Starlette, Starlette]:
+def _app() -> tuple[ASGIApp, ASGIApp]:
     """The application over a real history: on loopback, and behind a token."""
     path = Path(tempfile.mkdtemp()) / "history.sqlite"
     history = History(path, cluster_id="c", diffs_topic=DIFFS)
@@ -97,7 +97,7 @@ def _asgi(case: Case) -> None:
         _check_answer(scope, sent)
 
 
-async def _asked(app: Starlette, scope: dict[str, Any]) -> list[dict[str, Any]]:
+async def _asked(app: ASGIApp, scope: dict[str, Any]) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     enough = asyncio.Event()
 

@@ -12,15 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.producer import EventProducer
-from streaming.kafka.reader import read_diffs
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
-from streaming.wire.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
-from tests.support.histories import Group
 from tests.support.kafka import eventually, unique
-from tests.support.secure import PASSWORDS, Secure, allow, secure_broker
-from tests.support.serving import Publisher, Serve
+from tests.support.secure import PASSWORDS, Secure, secure_broker
 
 pytestmark = pytest.mark.broker
 
@@ -184,48 +179,6 @@ def _consumer_offsets(secure: Secure) -> None:
     consumer.close()
 
 
-def test_serve_follows_over_sasl_ssl(
-    secure: Secure, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    allow(secure, "monitor", ("read", prefix))
-    with Serve(secure.clear, prefix, tmp_path) as serve:
-        Publisher(serve).put(Group("g", {"t": 4}, 1).diffs(5))
-        for name, value in environment(secure.values()).items():
-            monkeypatch.setenv(name, value)
-        serve.connect_to(secure.secured)
-        serve.start().await_status("/ready", 200)
-        eventually(lambda: len(serve.ids()) == 5)
-
-
-@pytest.mark.spark
-def test_the_job_reads_and_writes_over_sasl_ssl(secure: Secure, prefix: str, tmp_path: Path) -> None:
-    clear = load(bootstrap_servers=secure.clear, topic_prefix=prefix)
-    allow(
-        secure,
-        "monitor",
-        ("read", prefix),
-        ("write", prefix),
-        ("describe_configs", prefix),
-        ("create", prefix),
-    )
-    with EventProducer(clear) as producer:
-        producer.send(
-            Event(
-                "/test",
-                "1",
-                PartitionsChanged(group_id="g", timestamp=1, topics={"t": TopicMetadata(partitions=3)}),
-            )
-        )
-        producer.send(
-            Event("/test", "2", MemberJoined(group_id="g", timestamp=2, member_id="c1", topics=["t"]))
-        )
-    answer = run("stream", secure.values(), prefix, tmp_path, "--available-now")
-    assert answer.returncode == 0, answer.stderr
-    assert not any(secret in answer.stderr + answer.stdout for secret in PASSWORDS.values())
-    last = [record.diff for record in read_diffs(clear, from_beginning=True, exit_at_end=True)][-1]
-    assert last.members["c1"].assigned == {"t": [0, 1, 2]}
-
-
 def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) -> None:
     shown = run("config", secure.values(), "", tmp_path, "show")
     assert shown.returncode == 0
@@ -234,6 +187,34 @@ def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) ->
     checked = run("config", secure.values(), "", tmp_path, "check")
     assert (checked.returncode, checked.stdout.startswith("ok: cluster ")) == (0, True)
     assert run("config", secure.values() | {"sasl_password": "x" * 9}, "", tmp_path, "check").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "changes", "says"),
+    [
+        ("OAUTHBEARER", {}, "ok: cluster "),
+        ("OAUTHBEARER", {"sasl_oauthbearer_client_secret": "not-the-secret"}, "refuses client 'monitor'"),
+        (
+            "OAUTHBEARER",
+            {"sasl_oauthbearer_ca_file": "{folder}/other.pem"},
+            "set kafka.sasl_oauthbearer_ca_file",
+        ),
+        ("certificate", {}, "ok: cluster "),
+        (
+            "certificate",
+            {"ssl_certificate_file": "{folder}/other.pem", "ssl_key_file": "{folder}/other.key"},
+            "it refuses this client's certificate; set kafka.ssl_certificate_file and kafka.ssl_key_file",
+        ),
+    ],
+)
+def test_tokens_and_certificates_are_taken_or_refused_in_one_line(
+    secure: Secure, tmp_path: Path, mechanism: str, changes: dict[str, str], says: str
+) -> None:
+    given = {name: text.format(folder=secure.folder) for name, text in changes.items()}
+    answer = run("config", secure.values("monitor", mechanism) | given, "", tmp_path, "check")
+    assert answer.returncode == (3 if changes else 0)
+    assert says in answer.stdout + answer.stderr
+    assert not any(secret in answer.stderr for secret in (*PASSWORDS.values(), "not-the-secret"))
 
 
 def test_doctor_lists_what_is_missing(secure: Secure, prefix: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import OFFSETS_TOPIC, Row, Unusable
 from streaming.collect.publisher import NotPublished, Publisher, Superseded
 from streaming.collect.source import ResumePoint
+from streaming.kafka.access import NotAllowed
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
@@ -155,8 +156,8 @@ def test_offsets_that_wait_for_a_broker_that_has_left_go_by_a_new_producer(kafka
         ),
         (
             KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed"),
-            NotPublished,
-            "the cluster refuses what was collected: not allowed",
+            NotAllowed,
+            "user 'ANONYMOUS' may not write transactional id rebalance-monitor-collector",
         ),
     ],
 )

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from streaming.kafka.access import COMPONENTS, NotAllowed, missing, needs, require
+from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, require
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
+from tests.support.pem import certificate
 
 SETTINGS = Settings(
     kafka=KafkaSettings(bootstrap_servers="memory:1"), topics=TopicSettings(prefix="p.", replication_factor=1)
+)
+DOCS = Path(__file__).parents[4] / "docs/how-to/secure.md"
+_ROW = re.compile(
+    r"^\| (?:`([\w-]+)`)? ?\| (topic|group|transactional-id) `([\w.-]+)` \| ([\w, ]+) \|$", re.MULTILINE
 )
 #: As the client names the operations.
 OPERATIONS = {"Read": "READ", "Write": "WRITE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
@@ -33,23 +41,24 @@ def test_with_everything_nothing_is_missing(kafka: MemoryKafka, component: str) 
 
 
 @pytest.mark.parametrize(
-    ("component", "topic", "operation"),
+    ("component", "permission"),
     [
-        (component, topic, operation)
+        (component, one)
         for component in COMPONENTS
-        for topic, operations in needs(component, SETTINGS).items()
-        for operation in operations
+        for one in needs(component, SETTINGS)
+        if one.resource != "transactional-id"
     ],
 )
 def test_each_right_that_is_missing_is_named_with_the_command_that_grants_it(
-    kafka: MemoryKafka, component: str, topic: str, operation: str
+    kafka: MemoryKafka, component: str, permission: Permission
 ) -> None:
-    kafka.deny(topic, OPERATIONS[operation])
+    operation, name, resource = permission
+    kafka.deny(name, OPERATIONS[operation])
     verb = "describe the configuration of" if operation == "DescribeConfigs" else operation.lower()
     line = (
-        f"cluster memory:1: user 'ANONYMOUS' may not {verb} topic {topic}, which {component} must; kafka-acls.sh "
-        f"--bootstrap-server memory:1 --add --allow-principal 'User:ANONYMOUS' --operation {operation} "
-        f"--topic '{topic}'"
+        f"cluster memory:1: user 'ANONYMOUS' may not {verb} {resource} {name}, which {component} must; "
+        f"kafka-acls.sh --bootstrap-server memory:1 --add --allow-principal 'User:ANONYMOUS' "
+        f"--operation {operation} --{resource} '{name}'"
     )
     assert list(missing(SETTINGS, component)) == [line]
     with pytest.raises(NotAllowed) as refused:
@@ -66,3 +75,70 @@ def test_of_topics_that_are_missing_nothing_is_said(kafka: MemoryKafka) -> None:
     for name in list(kafka.topics):
         kafka.delete(name)
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
+
+
+def documented() -> dict[str, tuple[Permission, ...]]:
+    found: dict[str, tuple[Permission, ...]] = {}
+    component = ""
+    for named, resource, name, operations in _ROW.findall(DOCS.read_text()):
+        component = named or component
+        rows = (Permission(operation, name, resource) for operation in operations.split(", "))
+        found[component] = found.get(component, ()) + tuple(rows)
+    return found
+
+
+def test_the_documented_permissions_are_those_that_are_needed() -> None:
+    settings = Settings()
+    assert documented() == {name: needs(name, settings) for name in documented()}
+    assert set(documented()) == {"collect", "stream", "serve", "watch", "topics"}
+
+
+def test_the_collectors_own_names_have_the_prefix() -> None:
+    settings = Settings.model_validate({"topics": {"prefix": "p."}})
+    assert {one.name for one in needs("collect", settings) if one.resource != "topic"} == {
+        "p.rebalance-monitor-collector"
+    }
+
+
+@pytest.mark.parametrize("kind", ["password", "token", "certificate", "nothing"])
+def test_whoever_is_refused_is_named_as_the_brokers_name_it(tmp_path: Path, kind: str) -> None:
+    pem = certificate(tmp_path, "monitor")
+    oauth = {"token_endpoint_url": "https://id.example", "client_id": "monitor", "client_secret": "s3cret"}
+    given, who, principal = {
+        "password": (
+            {
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "PLAIN",
+                "sasl_username": "monitor",
+                "sasl_password": "s3cret",
+            },
+            "user 'monitor'",
+            "User:monitor",
+        ),
+        "token": (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "OAUTHBEARER",
+                **{f"sasl_oauthbearer_{name}": value for name, value in oauth.items()},
+            },
+            "client 'monitor'",
+            "User:<sub of its token>",
+        ),
+        "certificate": (
+            {
+                "security_protocol": "SSL",
+                "ssl_certificate_file": pem,
+                "ssl_key_file": pem.with_suffix(".key"),
+            },
+            f"the owner of {pem}",
+            "User:<subject of the certificate>",
+        ),
+        "nothing": ({}, "user 'ANONYMOUS'", "User:ANONYMOUS"),
+    }[kind]
+    settings = KafkaSettings.model_validate({"bootstrap_servers": "kafka:9093"} | given)
+    line = denied(settings, Permission("Write", "id", "transactional-id"), "which collect must")
+    assert line == (
+        f"cluster kafka:9093: {who} may not write transactional id id, which collect must; "
+        f"kafka-acls.sh --bootstrap-server kafka:9093 --add --allow-principal '{principal}' "
+        "--operation Write --transactional-id 'id'"
+    )

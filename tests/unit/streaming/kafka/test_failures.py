@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.kafka.failures import explain
+from streaming.kafka.failures import explain, silent
 from streaming.settings.connection import KafkaSettings
 
 SETTINGS = KafkaSettings.model_validate(
@@ -83,3 +83,51 @@ def test_what_waiting_may_mend_is_no_refusal() -> None:
         explain("kafka:9093/bootstrap: Connect to ipv4#10.0.0.1:9093 failed: Connection refused", SETTINGS)
         is None
     )
+
+
+OAUTH = KafkaSettings.model_validate(
+    {
+        "bootstrap_servers": "kafka:9093",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_endpoint_url": "https://id.example/token",
+        "sasl_oauthbearer_client_id": "monitor",
+        "sasl_oauthbearer_client_secret": "s3cret-s3cret",
+    }
+)
+_TOKENLESS = "Failed to acquire SASL OAUTHBEARER token: "
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        (
+            _TOKENLESS + '{"error": "invalid_client", "error_description": "s3cret-s3cret is wrong"}',
+            "AuthenticationRefused",
+            "token endpoint https://id.example/token: refuses client 'monitor' (invalid_client); check kafka.sasl_",
+        ),
+        (
+            _TOKENLESS
+            + "SSL peer certificate or SSH remote key was not OK: SSL certificate problem: unable to get issuer",
+            "CertificateRefused",
+            "token endpoint https://id.example/token: its certificate is not vouched for by the system's author",
+        ),
+        (
+            'sasl_ssl://b1:9093/bootstrap: SASL authentication error: {"status":"invalid_token"} ',
+            "AuthenticationRefused",
+            'broker b1:9093: refuses the token of client \'monitor\' ({"status":"invalid_token"}); ask',
+        ),
+    ],
+)
+def test_what_an_identity_provider_refuses(text: str, kind: str, says: str) -> None:
+    found = explain(text, OAUTH)
+    assert type(found).__name__ == kind
+    assert says in str(found)
+    assert "s3cret" not in str(found)
+
+
+@pytest.mark.parametrize("text", ["Could not connect to server", '{"error": "temporarily_unavailable"}'])
+def test_an_identity_provider_that_is_away_is_waited_for(text: str) -> None:
+    assert explain(_TOKENLESS + text, OAUTH) is None
+    assert silent(_TOKENLESS + text, OAUTH) == "token endpoint https://id.example/token: gives no token"
+    assert silent(text, OAUTH) == "bootstrap_servers kafka:9093: no broker answers"

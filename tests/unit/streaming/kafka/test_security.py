@@ -64,3 +64,49 @@ def test_java_and_spark(settings: KafkaSettings, tmp_path: Path) -> None:
         "ssl.key.password": "key-password",
     }
     assert spark_options(settings)["kafka.sasl.mechanism"] == "SCRAM-SHA-256"
+
+
+OAUTH = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "OAUTHBEARER",
+    "sasl_oauthbearer_token_endpoint_url": "https://id.example/token",
+    "sasl_oauthbearer_client_id": "monitor",
+    "sasl_oauthbearer_client_secret": 'a"b\\c',
+}
+
+
+def test_oauth_in_the_words_of_both(tmp_path: Path) -> None:
+    authority = certificate(tmp_path, "ca")
+    more = {"scope": "kafka", "extensions": "logicalCluster=lkc-1,identityPoolId=p", "ca_file": authority}
+    given = KafkaSettings.model_validate(
+        OAUTH | {f"sasl_oauthbearer_{name}": one for name, one in more.items()}
+    )
+    assert security.librdkafka(given) == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
+        "sasl.oauthbearer.client.id": "monitor",
+        "sasl.oauthbearer.client.secret": 'a"b\\c',
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=p",
+        "https.ca.location": str(authority),
+    }
+    assert security.java(given) == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.login.callback.handler.class": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+        ),
+        "sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
+        "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="monitor" clientSecret="a\\"b\\\\c" scope="kafka" extension_logicalCluster="lkc-1" '
+        f'extension_identityPoolId="p" ssl.truststore.type="PEM" ssl.truststore.location="{authority}";',
+    }
+
+
+def test_jvms_are_told_which_endpoint_may_be_asked() -> None:
+    assert security.java_options(KafkaSettings()) == ""
+    assert security.java_options(KafkaSettings.model_validate(OAUTH)) == (
+        "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://id.example/token"
+    )

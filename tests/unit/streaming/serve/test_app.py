@@ -2,22 +2,24 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from anyio import CapacityLimiter
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
+from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.standing import Standing
 from streaming.wire.codec import encode
-from tests.support.asgi import ask
+from tests.support.asgi import Answer, ask
 from tests.support.feed import ASSIGNMENTS, records, service
 from tests.support.histories import Group
 
@@ -25,7 +27,7 @@ PAGE = Path(__file__).parents[4] / "streaming" / "serve" / "page"
 
 
 @pytest.fixture
-def app(history: History) -> Starlette:
+def app(history: History) -> ASGIApp:
     group = Group("orders", {"t": 6}, 1)
     history.append(records(group.diffs(30)))
     history.append(records(Group("team/billing", {"t": 6}, 2).diffs(5), partition=1))
@@ -33,14 +35,14 @@ def app(history: History) -> Starlette:
     return service(history)
 
 
-def test_groups(app: Starlette) -> None:
+def test_groups(app: ASGIApp) -> None:
     answer = ask(app, "/api/groups")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert [group["groupId"] for group in answer.json["groups"]] == ["orders", "team/billing"]
     assert (answer.json["seq"], answer.json["caughtUp"]) == (35, False)
 
 
-def test_one_group_with_its_assignment(app: Starlette) -> None:
+def test_one_group_with_its_assignment(app: ASGIApp) -> None:
     found = ask(app, "/api/groups/orders").json
     assert found["group"]["rounds"] == 30
     assert found["assignment"]["groupId"] == "orders"
@@ -49,7 +51,7 @@ def test_one_group_with_its_assignment(app: Starlette) -> None:
     assert len(ask(app, "/api/groups/team%2Fbilling/rounds").json["rounds"]) == 5
 
 
-def test_rounds_have_cursors_and_views(app: Starlette) -> None:
+def test_rounds_have_cursors_and_views(app: ASGIApp) -> None:
     first = ask(app, "/api/groups/orders/rounds?limit=20").json
     assert [len(first["rounds"]), first["next"]] == [20, "11"]
     assert set(first["rounds"][0]) == {"seq", "summary", "diff"}
@@ -59,13 +61,13 @@ def test_rounds_have_cursors_and_views(app: Starlette) -> None:
     assert len(ask(app, "/api/rounds?limit=2000&view=summary").json["rounds"]) == 35
 
 
-def test_a_round_and_a_timeline(app: Starlette) -> None:
+def test_a_round_and_a_timeline(app: ASGIApp) -> None:
     assert ask(app, "/api/groups/orders/rounds/3").json["seq"] == 3
     timeline = ask(app, "/api/groups/orders/timeline?limit=5").json
     assert [len(timeline["rounds"]), timeline["next"]] == [5, "26"]
 
 
-def test_time_ranges_take_both_forms(app: Starlette) -> None:
+def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
     stamp = ask(app, "/api/groups/orders/rounds/10").json["summary"]["timestamp"]
     by_number = ask(app, f"/api/groups/orders/rounds?from={stamp}&view=summary").json
     from datetime import UTC, datetime
@@ -100,7 +102,7 @@ def test_time_ranges_take_both_forms(app: Starlette) -> None:
     ],
 )
 def test_what_cannot_be_answered_is_a_problem_document(
-    app: Starlette, target: str, status: int, kind: str, says: str
+    app: ASGIApp, target: str, status: int, kind: str, says: str
 ) -> None:
     answer = ask(app, target)
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
@@ -173,7 +175,7 @@ def test_a_history_that_is_gone_is_a_problem_document(history: History) -> None:
     assert "it can't be opened" in answer.json["detail"]
 
 
-def test_only_reading(app: Starlette) -> None:
+def test_only_reading(app: ASGIApp) -> None:
     assert ask(app, "/api/groups", {"content-length": "3"}, method="POST").status == 405
     answer = ask(app, "/api/groups", method="POST")
     assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
@@ -181,15 +183,71 @@ def test_only_reading(app: Starlette) -> None:
     assert ask(app, "/api/groups", {"transfer-encoding": "chunked"}).status == 413
 
 
-def test_every_answer_carries_the_security_headers(app: Starlette) -> None:
-    for target in ("/", "/api/groups", "/api/none", "/health", "/assets/app.js"):
-        headers = ask(app, target).headers
-        assert "default-src 'none'" in headers["content-security-policy"]
-        assert "unsafe" not in headers["content-security-policy"]
-        assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer]:
+    """Answers of every kind: the page, JSON, metrics, refusals, and a failure of ours."""
+    targets = (
+        "/",
+        "/groups/g",
+        "/assets/app.js",
+        "/api/groups",
+        "/api/none",
+        "/health",
+        "/metrics",
+        "/api/groups?x=1",
+    )
+    for target in targets:
+        yield ask(app, target)
+    yield ask(app, "/api/groups", method="POST")
+    yield ask(app, "/health", host="evil.example")
+    monkeypatch.setattr(Board, "told", lambda _: 1 / 0)
+    yield ask(app, "/ready")
 
 
-def test_loopback_answers_to_its_own_names_only(app: Starlette, history: History) -> None:
+def test_every_answer_carries_the_security_headers(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list(everything(app, monkeypatch))
+    assert {answer.status for answer in found} == {200, 400, 404, 405, 421, 500}
+    for answer in found:
+        policy = answer.headers["content-security-policy"].split("; ")
+        assert {
+            "default-src 'none'",
+            "object-src 'none'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        } <= set(policy)
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert "access-control-allow-origin" not in answer.headers
+        assert "set-cookie" not in answer.headers
+        assert "server" not in answer.headers
+
+
+def test_every_body_says_what_it_is(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    for answer in everything(app, monkeypatch):
+        kind, _, charset = answer.headers["content-type"].partition("; ")
+        assert kind.startswith("application/") or charset.endswith("charset=utf-8"), kind
+
+
+def test_nothing_but_the_page_is_kept_by_browsers(app: ASGIApp) -> None:
+    for target in ("/api/groups", "/api/groups/orders", "/metrics", "/api/none", "/ready"):
+        assert ask(app, target).headers["cache-control"] == "no-store"
+    assert ask(app, "/").headers["cache-control"] == "no-cache"
+
+
+def test_a_failure_of_ours_says_nothing_of_itself(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = list(everything(app, monkeypatch))[-1]
+    assert (failed.status, failed.json["detail"]) == (500, "the server failed; its log says how")
+
+
+def test_an_origin_changes_nothing(app: ASGIApp) -> None:
+    plain, foreign = ask(app, "/api/groups"), ask(app, "/api/groups", {"origin": "https://evil.example"})
+    assert (foreign.status, foreign.headers, foreign.body) == (plain.status, plain.headers, plain.body)
+    assert ask(app, "/api/groups", method="OPTIONS").status == 405
+
+
+def test_loopback_answers_to_its_own_names_only(app: ASGIApp, history: History) -> None:
     assert ask(app, "/health", host="evil.example:8686").status == 421
     for host in ("127.evil.example", "[::1].evil.com", "[::1]evil.com", "[::1%evil.com]", "::1", "[[::1]]"):
         assert ask(app, "/health", host=host).status == 421, host
@@ -223,7 +281,7 @@ def test_a_token_guards_data_and_metrics_but_not_probes(history: History) -> Non
 def test_ready_only_when_caught_up(history: History) -> None:
     board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
-    app = build(feed, token=None, loopback_only=True, max_clients=1)
+    app = build(feed, access=Access(), loopback_only=True, max_clients=1)
     assert (ask(app, "/ready").status, ask(app, "/health").status) == (503, 200)
     board.progress(Standing(caught_up=True))
     assert ask(app, "/ready").json == {"ready": True, "lag": 0, "seq": 0}
@@ -234,14 +292,14 @@ def test_too_many_followers_are_asked_to_wait(history: History) -> None:
     assert (answer.status, answer.headers["retry-after"]) == (503, "10")
 
 
-def test_large_answers_are_compressed_when_asked(app: Starlette) -> None:
+def test_large_answers_are_compressed_when_asked(app: ASGIApp) -> None:
     plain = ask(app, "/api/groups/orders/rounds").body
     packed = ask(app, "/api/groups/orders/rounds", {"accept-encoding": "gzip"})
     assert packed.headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed.body) == plain
 
 
-def test_the_page_is_served_whole_from_here(app: Starlette) -> None:
+def test_the_page_is_served_whole_from_here(app: ASGIApp) -> None:
     """Every file a page file names exists, and none names another host."""
     for path in PAGE.rglob("*"):
         if path.is_dir():
@@ -257,7 +315,7 @@ def test_the_page_is_served_whole_from_here(app: Starlette) -> None:
             assert (PAGE / asset).is_file(), (name, asset)
 
 
-def test_views_share_one_document_and_unchanged_files_are_not_sent_again(app: Starlette) -> None:
+def test_views_share_one_document_and_unchanged_files_are_not_sent_again(app: ASGIApp) -> None:
     index = ask(app, "/")
     assert ask(app, "/groups/team%2Fbilling").body == index.body
     again = ask(app, "/", {"if-none-match": index.headers["etag"]})

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from streaming.serve.security import UnusableToken, is_loopback, read_token
+from streaming.serve.security import is_loopback
 
 
 @pytest.mark.parametrize(
@@ -28,33 +26,3 @@ from streaming.serve.security import UnusableToken, is_loopback, read_token
 )
 def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
-
-
-def test_a_token_is_one_line_in_a_file_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    path.write_text("0123456789abcdef\n")
-    path.chmod(0o600)
-    assert read_token(path) == "0123456789abcdef"
-
-
-@pytest.mark.parametrize(
-    ("content", "mode", "says"),
-    [
-        ("0123456789abcdef", 0o644, "every user may read it; chmod 640"),
-        ("short", 0o600, "no token of 16 or more characters"),
-        ("", 0o600, "no token"),
-        ("two words of some length", 0o600, "no token"),
-    ],
-)
-def test_a_token_that_protects_little_is_refused(tmp_path: Path, content: str, mode: int, says: str) -> None:
-    path = tmp_path / "token"
-    path.write_text(content)
-    path.chmod(mode)
-    with pytest.raises(UnusableToken, match=says) as refused:
-        read_token(path)
-    assert not content or content not in str(refused.value)
-
-
-def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnusableToken, match="No such file"):
-        read_token(tmp_path / "none")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import InvalidSettings, load
+from streaming.settings.config import InvalidSettings, as_toml, load
 
 SECURE = {
     "REBALANCE_MONITOR_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
@@ -73,3 +73,90 @@ def test_what_does_not_fit_is_named_without_the_secret(
     chain = f"{refused.value} {refused.value.__cause__}"
     assert "s3cret" not in chain
     assert "typo-of-a-secret" not in chain
+
+
+OAUTH = {
+    "REBALANCE_MONITOR_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
+    "REBALANCE_MONITOR_KAFKA__SASL_MECHANISM": "OAUTHBEARER",
+    "REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL": "https://id.example/token",
+    "REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_CLIENT_ID": "monitor",
+    "REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_CLIENT_SECRET": "s3cret-s3cret",
+}
+
+
+@pytest.fixture
+def oauth(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name, value in OAUTH.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+def test_a_client_secret_may_stand_in_a_file(oauth: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("from a file\n")
+    oauth.delenv("REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_CLIENT_SECRET")
+    oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_CLIENT_SECRET_FILE", str(tmp_path / "secret"))
+    assert load().kafka.client_secret == (tmp_path / "secret").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"CLIENT_ID": None}, "sasl_oauthbearer_client_id is missing: sasl_mechanism OAUTHBEARER needs it"),
+        ({"TOKEN_ENDPOINT_URL": None}, "sasl_oauthbearer_token_endpoint_url is missing"),
+        (
+            {"CLIENT_SECRET": None},
+            "give one of sasl_oauthbearer_client_secret and sasl_oauthbearer_client_secret_file",
+        ),
+        ({"CLIENT_SECRET_FILE": "/etc/hostname"}, "give one of"),
+        (
+            {"TOKEN_ENDPOINT_URL": "id.example/token"},
+            "write the address of the token endpoint, https://host/path",
+        ),
+        ({"TOKEN_ENDPOINT_URL": "file:///etc/passwd"}, "write the address of the token endpoint"),
+        ({"TOKEN_ENDPOINT_URL": "https://a:s3cret@id.example/"}, "holds a name or password"),
+        ({"EXTENSIONS": "logicalCluster"}, "'logicalCluster': write name=value"),
+        ({"CA_FILE": "/etc/hostname"}, "sasl_oauthbearer_ca_file /etc/hostname: holds no certificate as PEM"),
+        ({"CA_FILE": "/no/such.pem"}, "sasl_oauthbearer_ca_file /no/such.pem: No such file"),
+    ],
+)
+def test_what_oauth_needs_is_named(
+    oauth: pytest.MonkeyPatch, changes: dict[str, str | None], says: str
+) -> None:
+    for name, value in changes.items():
+        variable = f"REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_{name}"
+        if value is None:
+            oauth.delenv(variable)
+        else:
+            oauth.setenv(variable, value)
+    with pytest.raises(InvalidSettings, match=says) as refused:
+        load()
+    assert "s3cret" not in f"{refused.value} {refused.value.__cause__}"
+
+
+def test_settings_of_another_mechanism_have_no_effect(oauth: pytest.MonkeyPatch) -> None:
+    oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_USERNAME", "monitor")
+    with pytest.raises(InvalidSettings, match="sasl_username has no effect under sasl_mechanism OAUTHBEARER"):
+        load()
+    oauth.delenv("REBALANCE_MONITOR_KAFKA__SASL_USERNAME")
+    oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_MECHANISM", "PLAIN")
+    oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_USERNAME", "monitor")
+    oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_PASSWORD", "s3cret-s3cret")
+    with pytest.raises(
+        InvalidSettings, match="sasl_oauthbearer_client_id has no effect under sasl_mechanism PLAIN"
+    ):
+        load()
+
+
+@pytest.mark.parametrize("variables", [{}, SECURE, OAUTH], ids=["plain text", "password", "oauth"])
+def test_what_is_shown_can_be_given_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    """Secrets apart, which are masked."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    shown = list(as_toml(load()))
+    assert "s3cret" not in "".join(shown)
+    for name in variables:
+        monkeypatch.delenv(name)
+    (tmp_path / "monitor.toml").write_text("\n".join(shown))
+    assert list(as_toml(load(tmp_path / "monitor.toml"))) == shown

@@ -1,0 +1,146 @@
+"""The permissions that are documented are enough, and none is too much: without one, its component names it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer
+
+from streaming.collect.collector import Collector
+from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs
+from streaming.kafka.reader import read_diffs
+from streaming.kafka.topics import ensure_ticks, ensure_topics
+from streaming.serve.source import KafkaSource
+from streaming.settings.config import Settings, load
+from streaming.spark import job
+from streaming.spark.options import StreamOptions
+from tests.support.kafka import eventually, read, unique
+from tests.support.secure import Secure, allow, forbid, new_topic, secure_broker
+
+pytestmark = pytest.mark.broker
+
+
+class Cluster(NamedTuple):
+    """A broker, the monitor's topics, and a group with one member."""
+
+    secure: Secure
+    clear: Settings
+    group: str
+    topic: str
+
+    def settings(self, user: str) -> Settings:
+        return self.clear.model_copy(update={"kafka": self.secure.settings(user)})
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with secure_broker(tmp_path_factory.mktemp("secure")) as secure:
+        clear = load(bootstrap_servers=secure.clear, topic_prefix=f"{unique('access')}.")
+        ensure_topics(clear)
+        ensure_ticks(clear)
+        group, topic = unique("group"), new_topic(secure, 1)
+        member = Consumer({"bootstrap.servers": secure.clear, "group.id": group})
+        member.subscribe([topic])
+        eventually(lambda: member.poll(0.1) is None and member.assignment())
+        yield Cluster(secure, clear, group, topic)
+        member.close()
+
+
+def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    """Until something more is published, or it ends by itself."""
+    chosen = settings.model_copy(
+        update={"collect": settings.collect.narrowed(include_groups=[cluster.group])}
+    )
+    stop, published = threading.Event(), len(read(cluster.secure.clear, settings.topics.membership))
+
+    def watch() -> None:
+        while not stop.wait(0.1):
+            if len(read(cluster.secure.clear, settings.topics.membership)) > published:
+                stop.set()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        Collector(chosen, stop).run()
+    finally:
+        stop.set()
+        watching.join()
+
+
+def stream(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    """As far as it gets without Spark, and a tick."""
+    job._prepare(settings, StreamOptions(checkpoint=str(folder / "checkpoint"))).ticks.tick()
+
+
+def serve(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    source = KafkaSource(settings)
+    source.open({}, {})
+    try:
+        eventually(lambda: source.poll(0.1) == [] and source.caught_up)
+    finally:
+        source.close()
+
+
+def watch(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    list(read_diffs(settings, from_beginning=True, exit_at_end=True))
+
+
+RUN: dict[str, Callable[[Cluster, Settings, Path], None]] = {
+    one.__name__: one for one in (collect, stream, serve, watch)
+}
+
+
+@pytest.mark.parametrize("component", RUN)
+def test_all_is_enough_and_each_is_needed(cluster: Cluster, tmp_path: Path, component: str) -> None:
+    user = component if component in COMPONENTS else "monitor"
+    settings, principal = cluster.settings(user), cluster.secure.principal(user)
+    wanted = needs(component, settings)
+    allow(cluster.secure, principal, *wanted)
+    if component == "collect":
+        allow(cluster.secure, principal, Permission("Describe", cluster.topic))
+    RUN[component](cluster, settings, tmp_path)
+    assert list(missing(settings, component)) == []
+    for one in wanted:
+        forbid(cluster.secure, principal, one)
+        assert refused(lambda: RUN[component](cluster, settings, tmp_path)).startswith(
+            denied(settings.kafka, one, "")[: -len("; ")].partition(", ;")[0]
+        ), one
+        allow(cluster.secure, principal, one)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_topics_are_made_with_three_rights_and_not_with_two(cluster: Cluster, number: int) -> None:
+    """All four topics are alike: the first one's rights are taken."""
+    settings = cluster.settings("monitor")
+    settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})
+    principal, wanted = cluster.secure.principal("monitor"), needs("topics", settings)
+    allow(cluster.secure, principal, *(one for one in wanted if one != wanted[number]))
+    assert denied(settings.kafka, wanted[number], "").partition(",")[0] in refused(
+        lambda: ensure_topics(settings)
+    )
+    allow(cluster.secure, principal, wanted[number])
+    eventually(lambda: made(settings))
+
+
+def made(settings: Settings) -> bool:
+    try:
+        return all(state.exists for state in ensure_topics(settings))
+    except NotAllowed:  # what was granted a moment ago is not known yet
+        return False
+
+
+def refused(run: Callable[[], None]) -> str:
+    """What it says at last: what was taken away a moment ago may still be allowed."""
+
+    def once() -> str:
+        try:
+            run()
+        except NotAllowed as error:
+            return str(error)
+        return ""
+
+    return str(eventually(once))

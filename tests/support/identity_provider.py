@@ -1,0 +1,91 @@
+"""An identity provider: tokens for client credentials, signed with RS256, over TLS."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from joserfc import jwt
+from joserfc.jwk import KeySet, RSAKey
+
+ISSUER, AUDIENCE, SCOPE = "https://identity.test", "kafka", "cluster"
+
+
+class IdentityProvider:
+    """Which clients there are, what it signs with, and whom it has given tokens.
+
+    Args:
+        secrets: of the clients, by their ids.
+        lifetime: of a token, in seconds.
+    """
+
+    def __init__(self, secrets: dict[str, str], lifetime: int = 300) -> None:
+        self.secrets = secrets
+        self.lifetime = lifetime
+        self.given: Counter[str] = Counter()
+        self.url = ""
+        self._key = RSAKey.generate_key(2048, {"kid": "first", "use": "sig", "alg": "RS256"})
+
+    def write_keys(self, file: Path) -> Path:
+        """The public keys, as a broker reads them (RFC 7517)."""
+        file.write_text(json.dumps(KeySet([self._key]).as_dict(private=False)))
+        return file
+
+    def answer(self, authorization: str, body: str) -> tuple[int, dict[str, Any]]:
+        """What RFC 6749, 4.4 and 5.2 have it answer."""
+        client, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
+        asked = parse_qs(body)
+        if self.secrets.get(unquote(client)) != unquote(secret):
+            return 401, {"error": "invalid_client", "error_description": "unknown client or wrong secret"}
+        if asked.get("grant_type") != ["client_credentials"] or asked.get("scope") != [SCOPE]:
+            return 400, {"error": "invalid_request"}
+        now = int(time.time())
+        claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": client, "iat": now, "exp": now + self.lifetime}
+        token = jwt.encode({"alg": "RS256", "kid": "first"}, claims | {"scope": SCOPE}, self._key)
+        self.given[client] += 1
+        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
+
+
+@contextmanager
+def identity_provider(provider: IdentityProvider, keystore: Path) -> Iterator[IdentityProvider]:
+    """Serve it on 127.0.0.1, with key and certificate of this PEM file."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", "0"))).decode()
+            status, answer = provider.answer(self.headers.get("authorization", ""), body)
+            text = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: the tests look at what it gave."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keystore)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    provider.url = f"https://127.0.0.1:{server.server_port}/token"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield provider
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

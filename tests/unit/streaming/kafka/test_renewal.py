@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.renewal import LOOK_SECONDS, Renewal
+from streaming.settings.connection import KafkaSettings
+from tests.support.pem import certificate
+
+
+@pytest.fixture
+def later() -> Iterator[float]:
+    """Times of looks, as far apart as looks are."""
+    return (number * LOOK_SECONDS for number in count())
+
+
+def put(folder: Path, name: str, *kinds: str) -> None:
+    """A certificate (``pem``) or its key (``key``) in place."""
+    for kind in kinds:
+        shutil.copy(folder / f"{name}.{kind}", folder / f"own.{kind}")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> KafkaSettings:
+    certificate(tmp_path, "first")
+    certificate(tmp_path, "second")
+    put(tmp_path, "first", "pem", "key")
+    (tmp_path / "secret").write_text("one")
+    given = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "monitor",
+        "sasl_password_file": tmp_path / "secret",
+        "ssl_ca_file": tmp_path / "first.pem",
+        "ssl_certificate_file": tmp_path / "own.pem",
+        "ssl_key_file": tmp_path / "own.key",
+    }
+    return KafkaSettings.model_validate(given)
+
+
+def test_another_secret_is_told_once(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
+    renewal = Renewal(settings)
+    assert not renewal.renewed(next(later))
+    (tmp_path / "secret").write_text("another")
+    assert [renewal.renewed(next(later)) for _ in range(3)] == [True, False, False]
+
+
+def test_the_same_secret_written_again_is_none(
+    settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
+) -> None:
+    renewal = Renewal(settings)
+    (tmp_path / "secret").write_text("one")
+    assert not renewal.renewed(next(later))
+
+
+def test_a_certificate_waits_for_its_key(
+    settings: KafkaSettings, tmp_path: Path, later: Iterator[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    renewal = Renewal(settings)
+    put(tmp_path, "second", "pem")
+    assert [renewal.renewed(next(later)) for _ in range(3)] == [False, False, False]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "is not the key of ssl_certificate_file" in caplog.text
+    put(tmp_path, "second", "key")
+    assert renewal.renewed(next(later))
+
+
+def test_a_file_that_is_gone_for_a_moment_is_waited_for(
+    settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
+) -> None:
+    renewal = Renewal(settings)
+    (tmp_path / "secret").unlink()
+    assert not renewal.renewed(next(later))
+    (tmp_path / "secret").write_text("another")
+    assert renewal.renewed(next(later))
+
+
+def test_files_are_looked_at_now_and_then(settings: KafkaSettings, tmp_path: Path) -> None:
+    renewal = Renewal(settings)
+    assert not renewal.renewed(0)
+    (tmp_path / "secret").write_text("another")
+    assert not renewal.renewed(LOOK_SECONDS / 2)
+    assert renewal.renewed(LOOK_SECONDS)
+
+
+def test_without_files_there_is_nothing_to_renew() -> None:
+    assert not Renewal(KafkaSettings()).renewed(0)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from starlette.types import ASGIApp
+
+from streaming.process.log import JsonFormatter, TextFormatter
+from streaming.serve import accesslog
+from streaming.serve.callers import Access, Proxies
+from streaming.serve.history import History
+from tests.support.asgi import ask
+from tests.support.feed import service
+
+TOKEN = "0123456789abcdef"  # noqa: S105 - made up here
+
+
+@pytest.fixture
+def app(history: History) -> ASGIApp:
+    proxies = Proxies.of("X-User", ["10.0.0.1"])
+    return service(history, access=Access(lambda: [TOKEN], proxies), loopback_only=False, access_log=True)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO)
+    accesslog.refusals.filters[0].__init__()  # type: ignore[misc] # what was said before is forgotten
+    return caplog
+
+
+def fields(record: logging.LogRecord) -> dict[str, object]:
+    names = ("peer", "caller", "method", "path", "status")
+    return {name: vars(record)[name] for name in names}
+
+
+def requests(lines: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in lines.records if record.name == "streaming.serve.access"]
+
+
+def test_a_request_is_a_line(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
+    answer = ask(app, "/api/groups", {"x-user": "alice"}, peer="10.0.0.1")
+    (record,) = requests(lines)
+    assert fields(record) == {
+        "peer": "10.0.0.1",
+        "caller": "alice",
+        "method": "GET",
+        "path": "/api/groups",
+        "status": 200,
+    }
+    assert vars(record)["bytes"] == len(answer.body)
+    assert record.getMessage().startswith('peer="10.0.0.1" caller="alice" method="GET" path="/api/groups" ')
+
+
+def test_a_refusal_is_a_line_whether_requests_are_or_not(
+    history: History, lines: pytest.LogCaptureFixture
+) -> None:
+    quiet = service(history, token=TOKEN, loopback_only=False)
+    for _ in range(3):
+        ask(quiet, "/api/groups", {"authorization": "Bearer wrong-and-secret"}, peer="10.0.0.9")
+    ask(quiet, "/health", method="POST", peer="10.0.0.9")
+    assert [record.getMessage() for record in lines.records] == [
+        "refused 10.0.0.9: token",
+        "refused 10.0.0.9: method-not-allowed",
+    ]
+    assert {record.levelname for record in lines.records} == {"WARNING"}
+
+
+def test_nothing_secret_is_written(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
+    for sent in (TOKEN, "not-the-token-of-it"):
+        ask(app, f"/api/groups?token={sent}", {"authorization": f"Bearer {sent}", "cookie": sent})
+    assert [fields(record)["caller"] for record in requests(lines)] == ["token", None]
+    written = "".join(JsonFormatter().format(record) for record in lines.records)
+    assert TOKEN not in written
+    assert "not-the-token-of-it" not in written
+
+
+@pytest.mark.parametrize(
+    ("target", "user"),
+    [
+        ("/groups/a%0Ab%1b%5B31m", "alice"),
+        ("/" + "a" * 5000, "alice"),
+        ("/", 'a" status=200 "'),
+        ("/", "alice status=200\u2028"),
+    ],
+)
+def test_what_is_asked_never_makes_a_line_of_its_own(
+    app: ASGIApp, lines: pytest.LogCaptureFixture, target: str, user: str
+) -> None:
+    ask(app, target, {"x-user": user}, peer="10.0.0.1")
+    (record,) = requests(lines)
+    text, line = TextFormatter().format(record), JsonFormatter().format(record)
+    assert text.isprintable()
+    assert len(text) < 2000
+    assert json.loads(line)["path"] == fields(record)["path"]
+    assert len(line.splitlines()) == 1
+    assert text.count(" status=") == 1 or '\\" status=' in text

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.types import ASGIApp
+
+from streaming.serve import callers
+from streaming.serve.callers import Access, Proxies, TokenFile, UnusableProxy, UnusableToken, read_tokens
+from streaming.serve.history import History
+from tests.support.asgi import ask
+from tests.support.feed import service
+
+FIRST, SECOND = "0123456789abcdef", "fedcba9876543210"
+
+
+def file_of(folder: Path, content: str, mode: int = 0o600) -> Path:
+    path = folder / "token"
+    path.write_text(content)
+    path.chmod(mode)
+    return path
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_tokens_are_lines_of_a_file_of_their_own(tmp_path: Path) -> None:
+    assert read_tokens(file_of(tmp_path, f"{FIRST}\n")) == (FIRST,)
+    assert read_tokens(file_of(tmp_path, f"\n{FIRST}\n\n {SECOND}\n")) == (FIRST, SECOND)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "says"),
+    [
+        (FIRST, 0o644, "every user may read it; chmod 640"),
+        ("short", 0o600, "line 1 holds no token of 16 or more characters"),
+        (f"{FIRST}\nshort", 0o600, "line 2 holds no token"),
+        ("", 0o600, "no token"),
+        ("two words of some length", 0o600, "no token"),
+    ],
+)
+def test_a_token_that_protects_little_is_refused(tmp_path: Path, content: str, mode: int, says: str) -> None:
+    with pytest.raises(UnusableToken, match=says) as refused:
+        read_tokens(file_of(tmp_path, content, mode))
+    assert not content or content not in str(refused.value)
+
+
+def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnusableToken, match="No such file"):
+        read_tokens(tmp_path / "none")
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is looked at with every request."""
+    monkeypatch.setattr(callers, "_LOOK_SECONDS", 0.0)
+
+
+def test_tokens_change_while_it_serves(always: None, tmp_path: Path, history: History) -> None:
+    path = file_of(tmp_path, FIRST)
+    app = service(history, access=Access(TokenFile(path)))
+
+    def accepted() -> list[bool]:
+        return [ask(app, "/api/groups", bearer(token)).status == 200 for token in (FIRST, SECOND)]
+
+    assert accepted() == [True, False]
+    file_of(tmp_path, f"{FIRST}\n{SECOND}\n")
+    assert accepted() == [True, True]
+    file_of(tmp_path, f"{SECOND}\n# a comment is no token, so this file is refused\n")
+    assert accepted() == [True, True]
+    file_of(tmp_path, f"{SECOND}\n")
+    assert accepted() == [False, True]
+
+
+def test_a_token_file_that_is_gone_or_open_changes_nothing(
+    always: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens = TokenFile(file_of(tmp_path, FIRST))
+    (tmp_path / "token").unlink()
+    assert [*tokens(), *tokens()] == [FIRST, FIRST]
+    file_of(tmp_path, SECOND, mode=0o604)
+    assert tokens() == (FIRST,)
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        f"[Errno 2] No such file or directory: '{tmp_path / 'token'}'; the tokens stay as they were",
+        f"every user may read it; chmod 640 {tmp_path / 'token'}; the tokens stay as they were",
+    ]
+
+
+def test_a_file_that_did_not_change_is_not_read(
+    always: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = TokenFile(file_of(tmp_path, FIRST))
+    monkeypatch.setattr(callers, "read_tokens", lambda _: pytest.fail("read again"))
+    os.utime(tmp_path / "token", ns=(0, (tmp_path / "token").stat().st_mtime_ns))
+    assert tokens() == (FIRST,)
+
+
+@pytest.mark.parametrize(
+    ("header", "addresses", "says"),
+    [
+        ("X User", ["10.0.0.1"], "--trust-header X User: name the header that the proxy sets"),
+        ("Authorization", ["10.0.0.1"], "--trust-header Authorization"),
+        ("X-User", [], "name who may set it"),
+        ("X-User", ["10.0.0.1", "proxy.internal"], "--trusted-proxy proxy.internal: write an address"),
+        ("X-User", ["10.0.0.1/24"], "--trusted-proxy 10.0.0.1/24: write an address"),
+    ],
+)
+def test_what_is_no_proxy_is_refused(header: str, addresses: list[str], says: str) -> None:
+    with pytest.raises(UnusableProxy, match=says):
+        Proxies.of(header, addresses)
+
+
+@pytest.fixture
+def behind(history: History) -> Iterator[ASGIApp]:
+    """Behind a proxy of two networks; nothing else is let in."""
+    return service(
+        history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "status"),
+    [
+        ("10.0.0.7", {"x-user": "alice"}, 200),
+        ("::ffff:10.0.0.7", {"x-user": "alice"}, 200),
+        ("::1", {"X-USER": "alice"}, 200),
+        ("10.0.1.7", {"x-user": "alice"}, 403),
+        ("10.0.0.7", {}, 403),
+        ("10.0.0.7", {"x-user": " "}, 403),
+        ("10.0.0.7", {"x-user": "a" * 257}, 403),
+        ("10.0.0.7", {"x-user": "a\x7fb"}, 403),
+        ("10.0.0.7", {"x_user": "alice"}, 403),
+        ("not an address", {"x-user": "alice"}, 403),
+    ],
+)
+def test_the_header_counts_from_a_trusted_proxy_alone(
+    behind: ASGIApp, peer: str, headers: dict[str, str], status: int
+) -> None:
+    assert ask(behind, "/api/groups", headers, peer=peer).status == status
+    assert ask(behind, "/metrics", headers, peer=peer).status == status
+    assert ask(behind, "/health", headers, peer=peer).status == 200
+
+
+def test_two_names_are_none(behind: ASGIApp) -> None:
+    """The proxy has added its own to what somebody sent."""
+    twice = [("x-user", "mallory"), ("x-user", "alice")]
+    assert ask(behind, "/api/groups", twice, peer="10.0.0.7").status == 403
+
+
+def test_a_token_is_another_way_in(tmp_path: Path, history: History) -> None:
+    tokens = TokenFile(file_of(tmp_path, FIRST))
+    app = service(history, access=Access(tokens, Proxies.of("X-User", ["10.0.0.1"])), loopback_only=False)
+    assert ask(app, "/metrics", bearer(FIRST), peer="10.9.9.9").status == 200
+    assert ask(app, "/metrics", {"x-user": "alice"}, peer="10.9.9.9").status == 401
+
+
+def test_a_proxy_that_ends_tls_has_browsers_stay_with_it(behind: ASGIApp) -> None:
+    def told(peer: str, **headers: str) -> str | None:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return ask(behind, "/", given, peer=peer).headers.get("strict-transport-security")
+
+    assert told("10.0.0.7", x_forwarded_proto="https") == "max-age=31536000; includeSubDomains"
+    assert told("10.0.0.7", x_forwarded_proto="http") is None
+    assert told("10.9.9.9", x_forwarded_proto="https") is None
