@@ -166,14 +166,14 @@ class Covered:
         self._prefix = self._prefix.removesuffix("assignors/model.py")
 
     def of(self, mutant: Mutant, source: str) -> list[str]:
-        """The tests that run the mutated statement; of what runs at import, those of the module and its folder."""
+        """The tests that run the mutated statement; of what runs at import or in children, the folder's."""
         by_line = self._data.contexts_by_lineno(self._prefix + mutant.path)
         first, last = _statement(source, mutant.line)
         names = {context for line in range(first, last + 1) for context in by_line.get(line, ())}
         if "" in names:
             names = {context for contexts in by_line.values() for context in contexts}
         tests = {name.rpartition("|")[0] for name in names}
-        if "" in tests:
+        if "" in tests or not tests:  # at import, or in a child process
             folder = mutant.path.rpartition("/")[0]
             tests |= {test for test in self.took if f"/{folder}/" in test}
         return sorted(tests & self.took.keys())

@@ -381,7 +381,7 @@ class MemoryProducer:
         del timeout
         return self._kafka.metadata(topic)
 
-    def produce(self, topic: str, *, on_delivery: Any, **record: Any) -> None:
+    def produce(self, topic: str, *, on_delivery: Any = None, **record: Any) -> None:
         try:
             self._kafka.asked("produce")
         except KafkaException as error:
@@ -408,12 +408,16 @@ class MemoryProducer:
             for place in sorted(touched):
                 self._kafka.mark(*place)
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def poll(self, timeout: float) -> int:
         del timeout
         count = len(self._done)
         while self._done:
             on_delivery, error, message = self._done.popleft()
-            on_delivery(error, message)
+            if on_delivery is not None:
+                on_delivery(error, message)
         return count
 
     def flush(self, timeout: float) -> int:

@@ -1,0 +1,177 @@
+"""The embedded broker's life, with a script in the JVM's place; a real one starts in the integration tests."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka import broker
+from streaming.kafka.broker import BrokerDied, DataDirUnusable, EmbeddedBroker, PortInUse
+from streaming.kafka.runtime import Runtime, free_ports
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.processes import alive
+
+#: Opens the port that its configuration names, and stays; or says something and ends.
+LISTENS = """
+import socket, sys, time
+lines = dict(line.rstrip().split("=", 1) for line in open(sys.argv[1]))
+server = socket.socket(); server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(("127.0.0.1", int(lines["listeners"].split(",")[0].rpartition(":")[2]))); server.listen()
+print("started with", lines.get("mine"), flush=True)
+time.sleep(100)
+"""
+
+
+class Script(Runtime):
+    """A runtime whose broker is a script of Python."""
+
+    text = LISTENS
+    starts: list[list[str]] = []  # noqa: RUF012 - emptied for each test
+
+    def command(self, main: str, *arguments: str, jvm: object = ()) -> list[str]:
+        self.starts.append([main, *arguments, *jvm])  # type: ignore[misc] # a sequence
+        return [sys.executable, "-c", self.text, *arguments]
+
+
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Script]:
+    home = tmp_path / "home"
+    (home / "storage").mkdir(parents=True)
+    (home / "storage/meta.properties").write_text("cluster.id=AAAAAAAAAAAAAAAAAAAAAQ\n")
+    MemoryKafka(monkeypatch)
+    monkeypatch.setattr(broker, "prepare", lambda *_, **__: Script((), home))
+    monkeypatch.setattr(Script, "text", LISTENS)
+    monkeypatch.setattr(Script, "starts", [])
+    return Script
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_it_is_there_inside_the_block_and_nothing_of_it_after_that(script: type[Script]) -> None:
+    one = EmbeddedBroker(properties={"mine": "yes"}, heap="300m")
+    assert (one.running, one.pid) == (False, None)
+    with pytest.raises(BrokerDied, match="the broker was never started"):
+        _ = one.port
+    with one:
+        assert one.running
+        assert one.bootstrap_servers == f"127.0.0.1:{one.port}"
+        assert listens(one.port)
+        folder, port, pid = one.data_dir, one.port, one.pid
+        assert "started with yes" in one.log_path.read_text()
+        assert one.start() is one  # it is running already
+    assert script.starts == [["kafka.Kafka", str(folder / "server.properties"), "-Xmx300m", "-Xms64m"]]
+    assert (folder.exists(), listens(port), alive(pid or 0), one.running, one.pid) == (False,) * 4 + (None,)
+    assert one.wait(0) == 0
+
+
+def test_a_data_directory_is_kept_and_used_again(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    with EmbeddedBroker(data_dir=folder) as one:
+        made = (folder / "storage/meta.properties").read_text()
+        first = one.port
+        one.restart()
+        assert one.port == first
+    with EmbeddedBroker(data_dir=folder):
+        assert (folder / "storage/meta.properties").read_text() == made
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "server.log").read_text().count("started with") == 3
+
+
+def test_killed_and_stopped_brokers_can_be_started_again() -> None:
+    with EmbeddedBroker() as one:
+        for end in (one.kill, one.stop):
+            pid = one.pid or 0
+            end()
+            assert (one.running, alive(pid), one.wait(0)) == (False, False, 0)
+            one.start()
+        assert one.running
+        assert one.wait(0.01) is None
+
+
+def test_a_port_that_is_asked_for_is_taken_or_refused() -> None:
+    (port,) = free_ports(1)
+    with EmbeddedBroker(port=port) as one:
+        assert one.port == port
+        with pytest.raises(PortInUse) as refused, EmbeddedBroker(port=port):
+            pass
+    assert str(refused.value) == (
+        f"--port {port}: Address already in use; choose another, or leave it out for a free one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (
+            ["INFO x", "java.lang.RuntimeException: a", "Caused by: b.ConfigException: the cause"],
+            "Caused by: b.ConfigException: the cause",
+        ),
+        (
+            ["org.apache.X.KafkaException: first", "org.Y.OtherError: later"],
+            "org.apache.X.KafkaException: first",
+        ),
+        (["one", "the last line"], "the last line"),
+        ([], "it said nothing"),
+    ],
+)
+def test_a_broker_that_ends_while_it_starts_is_told_with_what_its_log_says(
+    script: type[Script], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: list[str], reason: str
+) -> None:
+    (tmp_path / "server.log").write_text("Caused by: an.OldException: of an earlier start\n")
+    monkeypatch.setattr(
+        script, "text", f"print({chr(10).join(lines)!r}) if {lines!r} else None\nraise SystemExit(7)"
+    )
+    with pytest.raises(BrokerDied) as died:
+        EmbeddedBroker(data_dir=tmp_path).start()
+    assert str(died.value) == (
+        f"the broker ended with status 7 while starting: {reason}; see {tmp_path / 'server.log'}"
+    )
+
+
+def test_a_free_port_that_somebody_takes_first_is_tried_three_times(
+    script: type[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        script, "text", "print('java.net.BindException: Address already in use'); raise SystemExit(1)"
+    )
+    with pytest.raises(
+        PortInUse, match=r"port \d+ or the controller's port was taken while the broker started"
+    ):
+        EmbeddedBroker().start()
+    assert len(script.starts) == 3
+    with pytest.raises(PortInUse):
+        EmbeddedBroker(port=free_ports(1)[0]).start()
+    assert len(script.starts) == 4
+
+
+def test_a_broker_that_never_answers_is_killed_and_told(
+    script: type[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "_START_SECONDS", 0.2)
+    monkeypatch.setattr(script, "text", "import time; time.sleep(100)")
+    one = EmbeddedBroker()
+    with pytest.raises(
+        BrokerDied, match=r"the broker's port \d+ is not open after a minute; see .*server\.log"
+    ):
+        one.start()
+    assert not one.running
+    one.close()
+    monkeypatch.setattr(broker, "_listens", lambda _: True)
+    MemoryKafka(monkeypatch).away = True
+    with (
+        pytest.raises(BrokerDied, match=r"does not answer after a minute \(broker is away\)"),
+        EmbeddedBroker(),
+    ):
+        pass
+
+
+def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataDirUnusable, match=r"--data-dir .*/file: (Not a directory|File exists)"):
+        EmbeddedBroker(data_dir=tmp_path / "file").start()

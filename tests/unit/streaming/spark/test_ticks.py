@@ -1,0 +1,45 @@
+"""Ticks, over a cluster in memory."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.spark import ticks
+from streaming.spark.ticks import TickTopic
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+TOPIC = SETTINGS.topics.ticks
+
+
+def test_a_tick_is_a_record_with_its_time_in_a_topic_that_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    ticking = TickTopic(SETTINGS)
+    before = int(time.time() * 1000)
+    ticking.tick()
+    ticking.tick()
+    first, second = (int(message.value() or b"") for message in kafka.records(TOPIC))
+    assert before <= first <= second <= int(time.time() * 1000)
+
+
+def test_a_client_that_delivers_nothing_for_long_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    ticking = TickTopic(SETTINGS)
+    first = ticking._producer
+    monkeypatch.setattr(type(first), "__len__", lambda self: int(self is first))
+    ticking.tick()
+    assert ticking._producer is first  # not for long
+    monkeypatch.setattr(ticks, "_LATE_SECONDS", 0.0)
+    ticking.tick()
+    second = ticking._producer
+    assert second is not first
+    ticking.tick()
+    assert ticking._producer is second
+    assert len(kafka.records(TOPIC)) == 3
+    kafka.fail("produce", KafkaError(KafkaError._TRANSPORT, "away"))
+    ticking.tick()  # what is not delivered is no error: the next one is as good
