@@ -1,10 +1,23 @@
-"""Where a partition goes on; reading itself is in the integration tests."""
+"""Where a partition goes on, and what the source makes of what it reads."""
 
 from __future__ import annotations
 
-from streaming.collect.fold import Fold, Found, Row
-from streaming.collect.source import _Partition
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streaming.collect import source
+from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Row
+from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
+from streaming.kafka import stall
+from streaming.kafka.clients import ClusterUnavailable
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryKafka
 from tests.support.offsets_topic import assignment, group_key, group_value, subscription
+from tests.support.wait import eventually
 
 
 def partition(start: int) -> _Partition:
@@ -42,3 +55,147 @@ def test_the_place_is_before_a_run_that_is_not_complete() -> None:
     assert one.place == 1
     assert [item.row.offset for item in one.new(one.fold.settle())] == [1]
     assert one.place == 2
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    monkeypatch.setattr(source, "_LOOK_SECONDS", 0.0)
+    return MemoryKafka(monkeypatch)
+
+
+def put(kafka: MemoryKafka, *offsets: int, partition: int = 0) -> None:
+    for offset in offsets:
+        row = generation(offset)
+        kafka.append(OFFSETS_TOPIC, row.value, key=row.key, partition=partition, timestamp=row.timestamp)
+
+
+@contextmanager
+def reading(stop: threading.Event | None = None) -> Iterator[OffsetsTopic]:
+    settings = KafkaSettings(bootstrap_servers="memory:1")
+    made = OffsetsTopic(settings, "group", stop or threading.Event(), lambda number: Fold("s", number, str))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_batch_says_what_was_read_what_was_not_and_where_to_go_on(kafka: MemoryKafka) -> None:
+    kafka.create(OFFSETS_TOPIC, 3)
+    put(kafka, 0, 1)
+    put(kafka, 2, partition=2)
+    with reading() as one:
+        first = one.read(settle_seconds=60)
+        assert (first.records, first.behind, first.lag) == (3, 0, 0)
+        assert [item.row.offset for item in first.outcomes] == [0]
+        # The last of each partition is kept back until its millisecond is over.
+        assert first.place == ResumePoint(OFFSETS_TOPIC, {0: 1, 2: 0}, "group")
+        second = one.read(settle_seconds=0)
+        assert (second.records, second.place.offsets) == (0, {0: 2, 2: 1})
+        assert sorted(item.row.partition for item in second.outcomes) == [0, 2]
+        assert one.subscriptions() == {"g": frozenset({"t"})}
+        put(kafka, 3)
+        assert one.read(settle_seconds=0).records == 1
+
+
+def test_lag_counts_what_was_not_read_and_no_markers(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.create(OFFSETS_TOPIC, 1)
+    put(kafka, 0, 1, 2)
+    kafka.mark(OFFSETS_TOPIC)
+    monkeypatch.setattr(source, "_BATCH", 2)
+    with reading() as one:
+        assert [(batch.lag, batch.behind) for batch in (one.read(), one.read())] == [(2, 1), (0, 0)]
+
+
+def test_a_kept_place_is_gone_on_from(kafka: MemoryKafka) -> None:
+    kafka.create(OFFSETS_TOPIC, 1)
+    put(kafka, 0, 1, 2)
+    kafka.committed["group", OFFSETS_TOPIC, 0] = 2
+    with reading() as one:
+        batches = [one.read(60), one.read(0)]
+        assert [item.row.offset for batch in batches for item in batch.outcomes] == [2]
+        assert [batch.place.offsets for batch in batches] == [{0: 2}, {0: 3}]
+
+
+def test_a_cluster_that_never_had_a_group_is_waited_for(kafka: MemoryKafka) -> None:
+    stop = threading.Event()
+    threading.Timer(0.3, lambda: kafka.create(OFFSETS_TOPIC, 2)).start()
+    with reading() as one:
+        assert one.read(0).behind == 0
+    kafka.delete(OFFSETS_TOPIC)
+    stop.set()
+    with reading(stop) as none:
+        batch = none.read(0)
+    assert (batch.records, batch.behind, batch.place.offsets) == (0, 0, {})
+    assert all(consumer.closed for consumer in kafka.consumers)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    ],
+)
+def test_a_coordinator_that_is_loading_is_waited_for(kafka: MemoryKafka, code: int) -> None:
+    kafka.create(OFFSETS_TOPIC, 1)
+    kafka.fail("committed", KafkaError(code, "loading"))
+    with reading() as one:
+        assert one.read(0).behind == 0
+    stop = threading.Event()
+    stop.set()
+    kafka.fail("committed", KafkaError(code, "loading"))
+    with reading(stop) as other:  # nothing was assigned: it asks for no place
+        assert other.read(0).records == 0
+
+
+def test_another_refusal_is_not_waited_for(kafka: MemoryKafka) -> None:
+    kafka.create(OFFSETS_TOPIC, 1)
+    kafka.fail("committed", KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
+    with pytest.raises(KafkaException, match="not allowed"), reading():
+        pass
+    assert kafka.consumers[0].closed
+
+
+def test_what_ends_the_client_is_raised_and_the_rest_is_logged(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.create(OFFSETS_TOPIC, 1)
+    with reading() as one:
+        kafka.say(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
+        one.read()
+        assert caplog.messages == ["__consumer_offsets: away"]
+        kafka.say(KafkaError(KafkaError._FATAL, "no more", True))
+        with pytest.raises(ClusterUnavailable, match="__consumer_offsets: no more"):
+            one.read()
+
+
+def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    kafka.create(OFFSETS_TOPIC, 1)
+    put(kafka, 0)
+    with reading() as one:
+        assert one.read(0).records == 1
+        deaf = kafka.consumers[-1]
+        monkeypatch.setattr(deaf, "_one", lambda: None)
+        put(kafka, 1)
+        found: list[int] = []
+        eventually(lambda: found.extend(item.row.offset for item in one.read(0).outcomes) or found)
+        assert (found, deaf.closed) == ([1], True)
+    said = "__consumer_offsets: nothing arrives although there is more: a new client"
+    assert caplog.messages == [said]
+
+
+def test_places_that_nobody_tells_are_asked_again(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    kafka.create(OFFSETS_TOPIC, 1)
+    with reading() as one:
+        kafka.fail("list_offsets", KafkaError(KafkaError.UNKNOWN, "no leader"))
+        eventually(lambda: one.read(0) and caplog.messages)
+    assert caplog.messages == ["topic __consumer_offsets: nobody tells where its partitions end: no leader"]
