@@ -1,0 +1,94 @@
+"""The replay over a cluster in memory: what the pure functions say, and where a topic differs from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from streaming.checks.replay import differences, replay
+from streaming.kafka.reader import DiffRecord
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire import codec
+from streaming.wire.events import Event
+from tests.support.histories import Log, diffs, play
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    """Two groups, each in a partition of its own, and a record that is no event."""
+    kafka = MemoryKafka(monkeypatch)
+    ensure_topics(SETTINGS)
+    for partition, group in enumerate(("g", "h")):
+        put(kafka, happened(group), partition)
+    kafka.append(SETTINGS.topics.membership, b"{", key=b"g", partition=0)
+    return kafka
+
+
+def happened(group: str) -> list[Event]:
+    one = Log(group)
+    return [one.topics(t=4), one.join("c1"), one.join("c2"), one.leave("c1"), one.delete()]
+
+
+def put(kafka: MemoryKafka, events: Iterable[Event], partition: int) -> None:
+    for event in events:
+        key, value, headers = codec.encode_event(event)
+        kafka.append(SETTINGS.topics.membership, value, key=key, partition=partition, headers=headers)
+
+
+def write(kafka: MemoryKafka, records: Iterable[DiffRecord]) -> None:
+    for record in records:
+        headers = [("ce_id", record.id.encode()), ("ce_type", b"rebalance.diff")]
+        kafka.append(SETTINGS.topics.diffs, record.value, key=record.diff.group_id.encode(), headers=headers)
+
+
+def test_the_diffs_are_those_of_the_pure_functions_at_the_places_of_their_events(log: MemoryKafka) -> None:
+    found = list(replay(SETTINGS))
+    expected = [diff for group in ("g", "h") for diff in diffs(play(happened(group))[1])]
+    assert [record.diff for record in found] == expected
+    assert [(record.partition, record.offset) for record in found] == [
+        (partition, offset) for partition in (0, 1) for offset in (1, 2, 3, 4)
+    ]
+    assert [msgspec.json.decode(record.value) for record in found] == [
+        msgspec.json.decode(msgspec.json.encode(diff)) for diff in expected
+    ]
+
+
+def test_one_group_and_an_early_end(log: MemoryKafka) -> None:
+    assert [record.diff.group_id for record in replay(SETTINGS, "h")] == ["h"] * 4
+    assert list(replay(SETTINGS, "nobody")) == []
+    assert list(replay(SETTINGS, until=lambda: True)) == []
+
+
+def test_what_a_topic_does_not_take_gives_no_diff(log: MemoryKafka) -> None:
+    log.topics[SETTINGS.topics.diffs].config["max.message.bytes"] = "600"
+    assert list(replay(SETTINGS)) == []
+
+
+def test_what_was_written_is_what_a_replay_says_also_twice(log: MemoryKafka) -> None:
+    records = list(replay(SETTINGS))
+    write(log, [*records, *records[:2]])
+    assert list(differences(SETTINGS)) == []
+    assert list(differences(SETTINGS, "g")) == []
+
+
+def test_what_is_missing_changed_or_too_much_is_named(log: MemoryKafka) -> None:
+    missing, changed, *rest = replay(SETTINGS)
+    other = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
+    altered = DiffRecord(changed.id, other, msgspec.json.encode(other), 0, 0)
+    extra = DiffRecord("extra", other, msgspec.json.encode(other), 0, 0)
+    write(log, [altered, *rest, extra])
+    log.append(SETTINGS.topics.diffs, b"no diff", key=b"g", headers=[("ce_id", b"x")])
+    unreadable, *lines = differences(SETTINGS)
+    assert unreadable.startswith("rebalance.diffs partition 0 offset 8: ")
+    assert lines == [
+        f"g, event at partition 0 offset 1: the diff {missing.id} is not in the topic",
+        f"g, event at partition 0 offset 2: the diff {changed.id} has other content in the topic",
+        "g: the topic has a diff extra that no event explains",
+    ]
