@@ -39,7 +39,6 @@ def main() -> int:
         _say("\n".join(names))
         return 0
     if options.case:
-        engine.prepare()
         name = options.target[0] if options.target else options.case.resolve().parent.name
         engine.replay(get(name), options.case)
         _say("nothing found")

@@ -20,7 +20,7 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 
 from tests.fuzz.case import Case, Target, dump, load, pack, unpack
-from tests.fuzz.limits import limited, prepare
+from tests.fuzz.limits import bound_memory, limited
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.targets import get
 
@@ -61,7 +61,7 @@ class _Cases:
     """Makes and checks the cases of one run."""
 
     def __init__(self, target: Target, folder: Path) -> None:
-        prepare()
+        bound_memory()
         self._target = target
         self._folder = folder
         self._current = (folder / CURRENT).open("wb", buffering=0)

@@ -30,17 +30,19 @@ def _expired(_signal: int, _frame: FrameType | None) -> None:
 
 
 def limited(check: Callable[[Case], None], case: Case) -> None:
-    """Check a case within its limits.
+    """Check a case within its limits; in a main thread.
 
     Raises:
         TooSlow, TooLarge: it needs more.
     """
     began, peak = time.process_time(), _peak()
+    before = signal.signal(signal.SIGVTALRM, _expired)
     signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
     try:
         check(case)
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
     if time.process_time() - began > MOST_SECONDS:
         raise TooSlow(f"{time.process_time() - began:.1f} s of the processor")
     if _peak() - peak > MOST_BYTES:
@@ -51,7 +53,6 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def prepare() -> None:
-    """Set up this process, whose main thread this is, for :func:`limited`."""
-    signal.signal(signal.SIGVTALRM, _expired)
+def bound_memory() -> None:
+    """Set the most memory that this process gets."""
     resource.setrlimit(resource.RLIMIT_DATA, (_ALL_BYTES, _ALL_BYTES))

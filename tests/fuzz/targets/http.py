@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp
 
+from streaming.serve.callers import Access, Proxies
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
 from streaming.serve.security import POLICY
@@ -39,12 +40,8 @@ _PATHS = (
     *("/api/stream", "/api/stream?group=orders&last_event_id=x.1&min_moved=2", "/nothing", "*"),
 )
 _HEADERS = (
-    b"host",
-    b"last-event-id",
-    b"authorization",
-    b"if-none-match",
-    b"accept-encoding",
-    b"content-length",
+    *(b"host", b"last-event-id", b"authorization", b"if-none-match", b"accept-encoding", b"content-length"),
+    *(b"x-forwarded-user", b"x-forwarded-proto"),
 )
 
 
@@ -59,12 +56,17 @@ def _rounds() -> list[TopicRecord]:
 
 
 @cache
-def _app() -> tuple[ASGIApp, ASGIApp]:
-    """The application over a real history: on loopback, and behind a token."""
+def _apps() -> tuple[ASGIApp, ...]:
+    """The application over a real history: on loopback, behind a token, and behind a proxy."""
     path = Path(tempfile.mkdtemp()) / "history.sqlite"
     history = History(path, cluster_id="c", diffs_topic=DIFFS)
     history.append(_rounds())
-    return service(history), service(history, token=_TOKEN, loopback_only=False)
+    behind = Access(lambda: [_TOKEN], Proxies.of("X-Forwarded-User", ["127.0.0.0/8"]))
+    return (
+        service(history),
+        service(history, token=_TOKEN, loopback_only=False),
+        service(history, access=behind, loopback_only=False, access_log=True),
+    )
 
 
 @cache
@@ -74,7 +76,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 def _asgi(case: Case) -> None:
     """A request as a server hands it over: the answer is whole, and no failure of ours."""
-    parts = ((part or b"") for part in (case + [None] * 8)[:8])
+    parts = ((part or b"") for part in (case + [None] * 10)[:10])
     # h11 lets no other bytes through: ASCII that can be seen, and in headers bytes above it.
     method, target, *values = (re.sub(rb"[^!-~\x80-\xff]", b"", part) for part in parts)
     method, target = (re.sub(rb"[\x80-\xff]", b"", part) for part in (method, target))
@@ -92,7 +94,7 @@ def _asgi(case: Case) -> None:
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 8686),
     }
-    for app in _app():
+    for app in _apps():
         sent = _loop().run_until_complete(_asked(app, dict(scope, state={"abort": lambda: None})))
         _check_answer(scope, sent)
 
@@ -133,9 +135,31 @@ def _check_answer(scope: dict[str, Any], sent: list[dict[str, Any]]) -> None:
 
 def _asgi_seeds() -> Iterator[Case]:
     for path in _PATHS:
-        yield [b"GET", path.encode(), b"localhost:8686", None, b"Bearer " + _TOKEN.encode(), None, None, None]
-    yield [b"HEAD", b"/api/stream", b"[::1]:1", b"x.1", b"Basic eA==", b'"x"', b"gzip", b"0"]
-    yield [b"POST", b"/api/groups", b"evil.com", b"abcd.99999999999999999999", None, None, b"*", b"5"]
+        yield [b"GET", path.encode(), b"localhost:8686", None, b"Bearer " + _TOKEN.encode(), *[None] * 5]
+    yield [
+        b"HEAD",
+        b"/api/stream",
+        b"[::1]:1",
+        b"x.1",
+        b"Basic eA==",
+        b'"x"',
+        b"gzip",
+        b"0",
+        b"eve",
+        b"https",
+    ]
+    yield [
+        b"POST",
+        b"/api/groups",
+        b"evil.com",
+        b"abcd.99999999999999999999",
+        None,
+        None,
+        b"*",
+        b"5",
+        b"e\xff",
+        b"HTTPS",
+    ]
 
 
 class _Complaints(logging.Handler):
@@ -161,7 +185,7 @@ def _server() -> tuple[int, _Complaints]:
     threading.Thread(target=server.run, daemon=True).start()
     logging.disable(logging.NOTSET)
     complaints = _Complaints()
-    logging.getLogger().handlers = [complaints]
+    logging.getLogger().addHandler(complaints)
     port = int(server.address.rsplit(":", 1)[1])
     ends = time.monotonic() + 20
     while _status(port) != http.HTTPStatus.OK:
@@ -236,6 +260,6 @@ _WORDS = (
     ),
 )
 TARGETS = (
-    Target("http", _asgi, _asgi_seeds, 8, words=_WORDS),
+    Target("http", _asgi, _asgi_seeds, 10, words=_WORDS),
     Target("http-bytes", _bytes, _byte_seeds, words=_WORDS),
 )

@@ -1,0 +1,66 @@
+"""The harness itself: what it makes, what it bounds, and what it leaves of a finding."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from random import Random
+
+import pytest
+
+from tests.fuzz import engine, limits
+from tests.fuzz.case import Case, Target, dump, load, pack, unpack
+from tests.fuzz.mutate import Mutator
+
+SEEDS: list[Case] = [[b"key", b'{"a": [1, {"b": "text"}]}'], [b"other", None]]
+
+
+def refuse_braces(case: Case) -> None:
+    for part in case:
+        if b"}}" in (part or b""):
+            raise KeyError("two braces")
+
+
+TARGET = Target("made", refuse_braces, lambda: SEEDS, 2)
+
+
+def test_cases_survive_their_files() -> None:
+    case: Case = [b"\x00\xff\n'\"", None, b"", "ü".encode()]
+    assert load(f"# what it shows\n{dump(case)}") == case
+    assert unpack(pack(case)) == case
+    assert unpack(b"\xc1") is None
+
+
+def test_a_seed_stands_for_its_cases_and_they_differ() -> None:
+    mutator = Mutator(TARGET, SEEDS)
+
+    def made(number: int) -> list[Case]:
+        random = Random(number)
+        return [mutator.mutated(mutator.seed(random), random) for _ in range(300)]
+
+    first = made(1)
+    assert first == made(1) != made(2)
+    assert len({pack(case) for case in first}) > 200
+    changed = [case[1] for case in first if len(case) > 1 and case[1] not in (None, SEEDS[0][1])]
+    assert sum(is_json(part) for part in changed if part) > 20
+
+
+def is_json(part: bytes) -> bool:
+    try:
+        json.loads(part)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def test_a_finding_is_made_small_and_stays_the_same_finding() -> None:
+    case: Case = [b"a", b"long" * 50 + b"}}" + b"tail" * 9, b"b", b"}", b"c", None]
+    with pytest.raises(KeyError) as found:
+        refuse_braces(case)
+    assert engine.shrunk(TARGET, case, found.value) == [b"", b"}}"]
+
+
+def test_what_takes_too_long_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_SECONDS", 0.05)
+    with pytest.raises(limits.TooSlow):
+        limits.limited(lambda _: next(one for one in count() if one < 0), [])
