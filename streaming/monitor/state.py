@@ -10,16 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
-from streaming.wire.events import (
-    MAX_INT32,
-    Cause,
-    Count,
-    Evidence,
-    Int32,
-    PartitionCount,
-    Partitions,
-    Timestamp,
-)
+from streaming.wire.events import MAX_INT32, Cause, Evidence, PartitionCount, Partitions
 
 NOTHING: Partitions = {}
 #: ``{member: what it owns}``.
@@ -69,15 +60,15 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """
 
     observed: bool = False
-    generation: Int32 = 0
+    generation: int = 0
     protocol: str = "classic"
     assignor: str | None = None
     members: tuple[MemberState, ...] = ()
     topics: dict[str, TopicState] = field(default_factory=dict)
     last_owners: LastOwners = field(default_factory=dict)
     applied: bytes = b""
-    timestamp: Timestamp = 0
-    round: Count = 0
+    timestamp: int = 0
+    round: int = 0
     cause: Cause | None = None
     revoked: bool = False
     hints: tuple[Evidence, ...] = ()
