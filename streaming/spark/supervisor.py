@@ -77,7 +77,7 @@ class Supervisor:
         self._topics = dict(topics)
         self._timers = Timers()
         self._missing: list[str] = []
-        self._heard = self._owed = -1
+        self._heard = self._heard_then = self._owed = -1
         self._asked = float("-inf")
         self._contact = Contact()
         self._notes: list[str] = []
@@ -106,15 +106,17 @@ class Supervisor:
     def counted(self, batch: int, now: float) -> None:
         """Take in the number of the last batch that Spark has finished.
 
+        Spark tells in its own time: on a busy machine it may be several batches behind.
+
         Raises:
-            ListenerSilent: the one it had finished the last time has not been heard of since.
+            ListenerSilent: the one it had finished the last time has not been heard of, nor any other since.
         """
-        if self._heard < self._owed:
+        if self._heard < self._owed and self._heard == self._heard_then:
             raise ListenerSilent(
                 f"Spark has finished batch {self._owed}, and {HEARD_SECONDS:g} s later nothing is heard of it. "
                 "Start again: the checkpoint has the place and the state"
             )
-        self._owed, self._asked = batch, now
+        self._owed, self._asked, self._heard_then = batch, now, self._heard
 
     def contact(self, trouble: str | None) -> None:
         """Take in why the cluster did not answer the last question; None when it did."""

@@ -23,10 +23,15 @@ def supervisor(**options: Any) -> Supervisor:
 
 
 def ended(
-    made: Supervisor, told: dict[int, Told] | None = None, *, events: int = 0, seconds: float = 0.1
+    made: Supervisor,
+    told: dict[int, Told] | None = None,
+    *,
+    number: int = 1,
+    events: int = 0,
+    seconds: float = 0.1,
 ) -> None:
     progress = {
-        "batchId": 1,
+        "batchId": number,
         "durationMs": {"triggerExecution": seconds * 1000},
         "sources": [
             {"description": "KafkaV2[Assign[m]]", "numInputRows": events, "endOffset": {"m": {"0": events}}}
@@ -126,6 +131,16 @@ def test_batches_that_nothing_is_heard_of_end_the_job() -> None:
     made.counted(7, HEARD_SECONDS)
     with pytest.raises(ListenerSilent, match="Spark has finished batch 7"):
         made.counted(9, 2 * HEARD_SECONDS)
+
+
+def test_batches_that_are_heard_of_late_do_not() -> None:
+    made = supervisor()
+    for number, finished in enumerate((5, 9, 12)):
+        made.counted(finished, number * HEARD_SECONDS)
+        ended(made, number=number)
+    made.counted(15, 3 * HEARD_SECONDS)
+    with pytest.raises(ListenerSilent, match="Spark has finished batch 15"):
+        made.counted(20, 4 * HEARD_SECONDS)
 
 
 def test_the_topic_that_is_read_is_a_choice() -> None:
