@@ -66,6 +66,14 @@ class Site(Monitor):
         except (OSError, urllib.error.URLError):
             return False
 
+    def stand(self) -> None:
+        """Start what a failed case has left lying."""
+        self.broker.start()
+        for part in self.parts.values():
+            if part.process is None or part.process.poll() is not None:
+                part.start()
+        self.serve.await_status("/health", 200, PATIENCE)
+
     def change(self) -> None:
         """A group changes; tried again while the coordinator is not there yet."""
 
@@ -184,6 +192,7 @@ class Outcome:
 
 def run(site: Site, case: Case) -> list[Outcome]:
     """Strike, wait for what is told, heal, and wait until all diffs are there."""
+    site.stand()
     site.change()
     before = site.complete()
     site.says(None)

@@ -145,12 +145,7 @@ class _Worker(threading.Thread):
     def _come(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
         """A visitor joins; the resident hears of it by its heartbeat, as any member does, and joins again."""
         self._join(second, group, "")
-        try:
-            while True:
-                first.heartbeat(group.name, group.generation, group.resident)
-        except Refused as refused:
-            if refused.code != REBALANCE_IN_PROGRESS:
-                raise
+        self._await_rebalance(group, first)
         self._join(first, group, group.resident)
         group.generation, leader, _ = first.joined()
         _, _, group.visitor = second.joined()
@@ -159,6 +154,18 @@ class _Worker(threading.Thread):
             raise OSError(f"{group.name}: the resident is not the leader")
         self._assign(first, group, dict(zip(members, _HALVES, strict=True)))
         second.sync(group.name, group.generation, group.visitor, {})
+
+    @staticmethod
+    def _await_rebalance(group: _Group, member: RawConnection) -> None:
+        by = time.monotonic() + _ANSWER_SECONDS
+        try:
+            while time.monotonic() < by:
+                member.heartbeat(group.name, group.generation, group.resident)
+        except Refused as refused:
+            if refused.code != REBALANCE_IN_PROGRESS:
+                raise
+            return
+        raise OSError(f"{group.name}: nobody joins")  # what was asked on the other connection was refused
 
     def _assign(self, leader: RawConnection, group: _Group, assignments: dict[str, bytes]) -> None:
         leader.sync(group.name, group.generation, group.resident, assignments)

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -27,15 +27,13 @@ def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path | None]:
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
-    """No byte is left on the disk."""
+    """No block is left on the disk."""
     ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
+    try:
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
             while file.write(bytes(4096)):
                 pass
-        except OSError:
-            assert shutil.disk_usage(disk).free == 0
-    try:
+        assert shutil.disk_usage(disk).free < 4096
         yield
     finally:
         ballast.unlink()
@@ -48,7 +46,7 @@ def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
     image = folder.with_name(f"{folder.name}.img")
     with image.open("wb") as file:
         file.truncate(megabytes * 2**20)
-    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-b", "4096", str(image)], check=True)
     if _mount(folder).returncode:
         warnings.warn("no file system may be mounted here: what disks do is left out", stacklevel=1)
         yield None
