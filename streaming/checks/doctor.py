@@ -16,8 +16,10 @@ from streaming.kafka.java import java
 from streaming.kafka.topics import describe_topics
 from streaming.monitor.asking import native
 from streaming.settings.config import Settings
+from streaming.spark.checkpoint import settle
 from streaming.spark.damage import look
 from streaming.spark.pyspark import survey
+from streaming.spark.resize import outgrown
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ def _topics(settings: Settings) -> Iterator[Finding]:
 
 def _checkpoint(folder: Path) -> Finding:
     """A checkpoint is Spark's: its offsets folder and its metadata stand together, and it must be writable."""
+    settle(folder)
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
         writable = os.access(parent, os.W_OK | os.X_OK)
@@ -111,6 +114,7 @@ def _checkpoint(folder: Path) -> Finding:
         )
     try:
         look(str(folder))
+        advice = outgrown(folder)
     except MonitorError as error:
         return Finding("checkpoint", False, str(error))
-    return Finding("checkpoint", True, f"{folder}: writable")
+    return Finding("checkpoint", True, f"{folder}: writable" + (f", but {advice}" if advice else ""))

@@ -54,8 +54,21 @@ _TriggerInterval = Annotated[
     ),
 ]
 _Buckets = Annotated[
+    int | None,
+    typer.Option(
+        "--buckets",
+        metavar="N",
+        help="State blobs that groups share; `stream resize` changes it.",
+        show_default="the checkpoint's, or 16",
+    ),
+]
+_ShufflePartitions = Annotated[
     int,
-    typer.Option("--buckets", metavar="N", help="State blobs that groups share; frozen in the checkpoint."),
+    typer.Option(
+        "--shuffle-partitions",
+        metavar="N",
+        help="Tasks of a batch in a new checkpoint; `stream resize` changes it.",
+    ),
 ]
 _ForgetAfter = Annotated[
     str,
@@ -81,7 +94,8 @@ def stream(
     max_offsets_per_trigger: _MaxOffsets = 50_000,
     batch_seconds: _BatchSeconds = 20.0,
     trigger_interval: _TriggerInterval = None,
-    buckets: _Buckets = 16,
+    buckets: _Buckets = None,
+    shuffle_partitions: _ShufflePartitions = 2,
     forget_after: _ForgetAfter = "7d",
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
     public_api: _PublicApi = False,
@@ -112,7 +126,13 @@ def stream(
         trigger_interval=trigger_interval,
         buckets=buckets,
         forget_after_ms=duration_ms(forget_after, "--forget-after"),
-        session=SessionOptions(master=master, log_file=log_file, verbose=session.verbose, public=public_api),
+        session=SessionOptions(
+            master=master,
+            log_file=log_file,
+            shuffle_partitions=shuffle_partitions,
+            verbose=session.verbose,
+            public=public_api,
+        ),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         on_data_loss=on_data_loss.value,
@@ -150,3 +170,36 @@ def inspect_state(
     write = json_lines()
     for one in found:
         write(msgspec.Raw(one.as_json()))
+
+
+@stream.command(
+    "resize", epilog="Example: rebalance-monitor stream resize --checkpoint ./state --buckets 256 --dry-run"
+)
+@offline
+def resize(
+    *,
+    checkpoint: Annotated[str, typer.Option("--checkpoint", metavar="DIR", help="Of a job that is stopped.")],
+    buckets: Annotated[
+        int | None,
+        typer.Option(
+            "--buckets", metavar="N", help="State blobs that groups share.", show_default="as it has"
+        ),
+    ] = None,
+    shuffle_partitions: Annotated[
+        int | None,
+        typer.Option("--shuffle-partitions", metavar="N", help="Tasks of a batch.", show_default="as it has"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a stopped checkpoint other numbers of buckets and shuffle partitions. No cluster is needed."""
+    from streaming.answers.output import json_lines
+    from streaming.process.plain import say
+    from streaming.spark.resize import resize
+
+    done = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
+    if as_json:
+        json_lines()(done.as_json())
+    else:
+        for line in done.lines():
+            say(line)

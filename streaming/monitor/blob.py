@@ -80,6 +80,12 @@ class Bucket:
             self._open[group_id] = tracked
         return tracked
 
+    def adopt(self, other: Bucket, group_id: str) -> None:
+        """Take a group over from another bucket, as it was packed there."""
+        self._groups[group_id] = other._groups[group_id]
+        if group_id in other.due:
+            self.due[group_id] = other.due[group_id]
+
     def put(self, group_id: str) -> None:
         """Mark a group that :meth:`get` gave as changed."""
         self._changed.add(group_id)

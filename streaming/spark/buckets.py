@@ -6,6 +6,12 @@ batch takes as long as the longer of them; numbers whose hashes leave every rema
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+from zlib import crc32
+
+from streaming.monitor.blob import Bucket
+
 _MASK = 0xFFFFFFFF
 #: Spark's seed for hash partitioning.
 _SEED = 42
@@ -23,6 +29,20 @@ def bucket_numbers(buckets: int) -> list[int]:
         found.setdefault(murmur3(number) % buckets, number)
         number += 1
     return [found[place] for place in range(buckets)]
+
+
+def regrouped(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
+    """The same groups in so many buckets: the blob of each number that has groups.
+
+    A group's place is decided by the CRC-32 of its key, as the query does (:func:`streaming.spark.plan.slim`).
+    """
+    numbers = bucket_numbers(buckets)
+    found: defaultdict[int, Bucket] = defaultdict(Bucket)
+    for blob in blobs:
+        bucket = Bucket(blob)
+        for group_id in bucket:
+            found[numbers[crc32(group_id.encode()) % buckets]].adopt(bucket, group_id)
+    return {number: bucket.pack() for number, bucket in sorted(found.items())}
 
 
 def murmur3(number: int) -> int:

@@ -9,7 +9,10 @@ Only checkpoints in a folder have a card; one behind a URL (``s3a://…``) is ta
 
 from __future__ import annotations
 
+import fcntl
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -30,10 +33,17 @@ class CheckpointOfAnotherJob(BadInput):
     """The checkpoint belongs to another topic, cluster or number of buckets."""
 
 
+class CheckpointInUse(OutsideFailure):
+    """A job works with the checkpoint."""
+
+
 class TopicRecreated(OutsideFailure):
     """The membership topic was deleted and made again."""
 
 
+#: How many buckets a new checkpoint has when nobody says.
+BUCKETS = 16
+_LOCK = ".lock"
 #: The layout around the blobs: version 2 numbers the buckets by their hash and keeps no timeouts of Spark's.
 _VERSION = 2
 
@@ -41,8 +51,8 @@ _VERSION = 2
 class Card(msgspec.Struct, frozen=True, rename="camel"):
     """What a checkpoint belongs to.
 
-    ``topic_id`` as Kafka prints it; ``partitions``: how many of them are read; ``state``: the newest version of the
-    blobs in it, or of those that will be.
+    ``topic_id`` as Kafka prints it; ``buckets`` 0: as many as the checkpoint has; ``partitions``: how many of them
+    are read; ``state``: the newest version of the blobs in it, or of those that will be.
     """
 
     cluster_id: str
@@ -69,8 +79,10 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
         return card
     folder = Path(checkpoint)
     try:
+        settle(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        known = _read(folder)
+        known = read(folder)
+        card = structs.replace(card, buckets=card.buckets or (BUCKETS if known is None else known.buckets))
         if known is not None and known.topic_id == card.topic_id:
             card = structs.replace(card, partitions=min(known.partitions or card.partitions, card.partitions))
         if known is not None and known != card:
@@ -79,9 +91,9 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
                 if on_data_loss == "stop":
                     raise TopicRecreated(recreated(checkpoint, card.topic))
                 if on_data_loss == "restart":
-                    folder.rename(folder.with_name(f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}"))
+                    set_aside(folder)
                     folder.mkdir(parents=True)
-        _write(folder, card)
+        write(folder, card)
     except OSError as error:
         raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
     return card
@@ -92,9 +104,55 @@ def grow(checkpoint: str, card: Card) -> None:
     if "://" in checkpoint:
         return
     try:
-        _write(Path(checkpoint), card)
+        write(Path(checkpoint), card)
     except OSError as error:
         raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+
+
+@contextmanager
+def held(checkpoint: str) -> Iterator[None]:
+    """Have the checkpoint for this process alone. One behind a URL, and where locks don't work, is taken as it is.
+
+    Raises:
+        CheckpointInUse: another process has it.
+    """
+    if "://" in checkpoint:
+        yield
+        return
+    with (Path(checkpoint) / _LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CheckpointInUse(
+                f"--checkpoint {checkpoint}: another process works with it; stop that one first"
+            ) from None
+        except OSError:  # some network file systems have no locks
+            pass
+        yield
+
+
+def staged(folder: Path) -> Path:
+    """Where what is to take a checkpoint's place is made; it is whole when it has its card."""
+    return folder.with_name(f".{folder.name}.resizing")
+
+
+def settle(folder: Path) -> None:
+    """Finish a :func:`switch` that was interrupted between its two steps."""
+    if not folder.exists() and (staged(folder) / NAME).exists():
+        staged(folder).rename(folder)
+
+
+def switch(folder: Path) -> Path:
+    """Put what is staged in the checkpoint's place; where the old one is now."""
+    aside = set_aside(folder)
+    settle(folder)
+    return aside
+
+
+def set_aside(folder: Path) -> Path:
+    """Move a checkpoint out of the way; where it is now."""
+    aside = folder.with_name(f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}")
+    return folder.rename(aside)
 
 
 def recreated(checkpoint: str, topic: str) -> str:
@@ -107,13 +165,20 @@ def recreated(checkpoint: str, topic: str) -> str:
     )
 
 
-def _write(folder: Path, card: Card) -> None:
+def write(folder: Path, card: Card) -> None:
+    """Put the card into a folder, whole or not at all."""
     part = folder / f".{NAME}.part"
     part.write_bytes(msgspec.json.encode(card))
     part.replace(folder / NAME)
 
 
-def _read(folder: Path) -> Card | None:
+def read(folder: Path) -> Card | None:
+    """The card of a checkpoint; None for an empty folder.
+
+    Raises:
+        CheckpointOfAnotherJob: a Spark checkpoint without one.
+        CheckpointDamaged: it can't be read.
+    """
     try:
         return msgspec.json.decode((folder / NAME).read_bytes(), type=Card)
     except FileNotFoundError:
@@ -124,6 +189,17 @@ def _read(folder: Path) -> Card | None:
         return None
     except UNREADABLE as error:
         raise damaged(str(folder), f"{folder / NAME} is damaged") from error
+
+
+def readable(checkpoint: str, known: Card) -> Card:
+    """The card as this release writes it.
+
+    Raises:
+        CheckpointOfAnotherJob: another release's layout, or a newer one's state.
+    """
+    card = structs.replace(known, version=_VERSION, state=blob.VERSION)
+    _compare(checkpoint, known, card)
+    return card
 
 
 def _compare(checkpoint: str, known: Card, card: Card) -> None:
@@ -148,5 +224,6 @@ def _compare(checkpoint: str, known: Card, card: Card) -> None:
         )
     if known.buckets != card.buckets:
         raise CheckpointOfAnotherJob(
-            f"{where}: was made with --buckets {known.buckets}; give that number, or another folder"
+            f"{where}: was made with --buckets {known.buckets}; leave --buckets out, or give it other numbers with "
+            "`stream resize` first"
         )

@@ -74,6 +74,11 @@ def look(checkpoint: str) -> None:
         raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
 
 
+def last(folder: Path) -> int | None:
+    """The newest batch in ``offsets`` or ``commits``; None when there is none."""
+    return max(_numbers(folder), default=None)
+
+
 def state_files(checkpoint: Path) -> Iterator[Path]:
     """The files of the state that a start reads, each task's in the order in which it reads them."""
     commits = _numbers(checkpoint / "commits")

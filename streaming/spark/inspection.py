@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -12,8 +12,12 @@ from assignors.errors import BadInput
 from streaming.monitor.blob import Bucket
 from streaming.monitor.tracked import Tracked
 from streaming.spark import damage
+from streaming.spark.checkpoint import settle
 from streaming.spark.failures import errors, of_checkpoint
 from streaming.spark.session import SessionOptions, jvm_path, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class NoState(BadInput):
@@ -53,32 +57,42 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[Inspected]
         StateFromTheFuture, CorruptState: a blob can't be read.
         NoJava, SparkUnavailable: Spark can't be had.
     """
-    if "://" not in checkpoint and not any((Path(checkpoint) / "state").glob("0/*/*")):
-        raise NoState(f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch")
+    if "://" not in checkpoint:
+        settle(Path(checkpoint))
+        if not any((Path(checkpoint) / "state").glob("0/*/*")):
+            raise NoState(
+                f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch"
+            )
     damage.look(checkpoint)
-    for bucket, blob in sorted(_blobs(checkpoint)):
+    with session(SessionOptions(connector=False)) as spark:
+        found = blobs(spark, checkpoint)
+    for bucket, blob in sorted(found.items()):
         groups = Bucket(blob)
         for name in groups:
             if group_id is None or name == group_id:
                 yield Inspected(bucket, name, groups.size(name), groups.get(name))
 
 
-def _blobs(checkpoint: str) -> list[tuple[int, bytes]]:
-    options, location = SessionOptions(connector=False), jvm_path(checkpoint)
-    with session(options) as spark:
-        try:
-            rows = (
-                spark.read.format("statestore")
-                .load(location)
-                .selectExpr("key.bucket AS bucket", "value.groupState.blob AS blob")
-                .collect()
-            )
-        except errors() as error:
-            first = str(error).strip().splitlines()[0]
-            raise of_checkpoint(error, spark, checkpoint, location) or NoState(
-                f"--checkpoint {checkpoint}: its state is not ours to read: {first}"
-            ) from error
-    return [(row.bucket, bytes(row.blob)) for row in rows]
+def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
+    """The blob of each bucket after the checkpoint's last batch.
+
+    Raises:
+        NoState, CheckpointDamaged, CheckpointUnusable: see :func:`inspect`.
+    """
+    location = jvm_path(checkpoint)
+    try:
+        rows = (
+            spark.read.format("statestore")
+            .load(location)
+            .selectExpr("key.bucket AS bucket", "value.groupState.blob AS blob")
+            .collect()
+        )
+    except errors() as error:
+        first = str(error).strip().splitlines()[0]
+        raise of_checkpoint(error, spark, checkpoint, location) or NoState(
+            f"--checkpoint {checkpoint}: its state is not ours to read: {first}"
+        ) from error
+    return {row.bucket: bytes(row.blob) for row in rows}
 
 
 def _named(value: Any) -> Any:

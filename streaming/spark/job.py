@@ -83,6 +83,7 @@ def run(
         ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be used.
         SparkUnavailable: Spark did not start.
         CheckpointOfAnotherJob, TopicRecreated: the checkpoint does not fit.
+        CheckpointInUse: another job works with it.
         CheckpointDamaged, CheckpointUnusable: its files are not as Spark left them, or can't be used.
         MetricsPortUnusable: the metrics can't be served there.
         TopicGone: one of the job's topics was deleted while it ran.
@@ -98,7 +99,7 @@ def run(
     in_jvm = replace(
         options.session, local_checkpoint=local, java_options=security.java_options(settings.kafka)
     )
-    with session(in_jvm) as spark:
+    with checkpoint.held(options.checkpoint), session(in_jvm) as spark:
         if stop.is_set():
             return
         job = _Job(setup, spark, stop, BatchMetrics(registry), tell)
@@ -125,7 +126,7 @@ def _prepare(settings: Settings, options: StreamOptions) -> _Setup:
         forget_after_ms=options.forget_after_ms,
     )
     topic_id, partitions = topics[names.membership]
-    card = Card(cluster, names.membership, topic_id, options.buckets, partitions=partitions)
+    card = Card(cluster, names.membership, topic_id, options.buckets or 0, partitions=partitions)
     card = checkpoint.claim(options.checkpoint, card, options.on_data_loss)
     damage.look(options.checkpoint)
     return _Setup(settings, options, topics, card, sinks, ticks)
@@ -203,7 +204,7 @@ class _Job:
         read = {self._card.topic: supervisor.growth.partitions}
         sinks = setup.sinks._replace(partitions=setup.sinks.partitions | read)
         sources = query.sources(self._spark, setup.settings, setup.options, sinks, supervisor.bound.value)
-        rows = plan.writes(*sources, setup.options.buckets, sinks, self._tally)
+        rows = plan.writes(*sources, self._card.buckets, sinks, self._tally)
         return query.start(rows, setup.settings, setup.options)
 
     def _follow(self, query: StreamingQuery) -> bool:

@@ -24,7 +24,7 @@ class StreamOptions:
         max_offsets_per_trigger: the most events in one batch; None for no bound.
         batch_seconds: batches that take longer get fewer events (:mod:`streaming.spark.bound`).
         trigger_interval: a Spark interval (``500ms``, ``2 seconds``); None to start the next batch at once.
-        buckets: how many state blobs the groups share; fixed by the checkpoint's first batch.
+        buckets: how many state blobs the groups share; None for the checkpoint's own number.
         forget_after_ms: how long the state keeps a group that is empty.
         session: how Spark itself runs.
         metrics_host: address the driver's metrics are served at.
@@ -37,7 +37,7 @@ class StreamOptions:
     max_offsets_per_trigger: int | None = None
     batch_seconds: float = 20.0
     trigger_interval: str | None = None
-    buckets: int = 16
+    buckets: int | None = None
     forget_after_ms: int = FORGET_AFTER_MS
     session: SessionOptions = field(default_factory=SessionOptions)
     metrics_host: str = "127.0.0.1"
@@ -45,8 +45,10 @@ class StreamOptions:
     on_data_loss: OnDataLoss = "stop"
 
     def __post_init__(self) -> None:
-        if self.buckets < 1:
+        if self.buckets is not None and self.buckets < 1:
             raise InvalidStreamOptions(f"--buckets {self.buckets}: at least 1")
+        if self.session.shuffle_partitions < 1:
+            raise InvalidStreamOptions(f"--shuffle-partitions {self.session.shuffle_partitions}: at least 1")
         if self.max_offsets_per_trigger is not None and self.max_offsets_per_trigger < 1:
             raise InvalidStreamOptions(
                 f"--max-offsets-per-trigger {self.max_offsets_per_trigger}: at least 1"

@@ -15,7 +15,7 @@ from tests.support.command import run
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, compacted, problems
+from tests.support.stream_job import Job, compacted, expected, problems
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -28,12 +28,14 @@ def garble(file: Path) -> None:
     file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
 
 
+LOG = as_topic(membership_log(200, 11, seed=3), 4)
+
+
 @pytest.fixture(scope="module")
 def done(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Job:
     """A job that has processed some events and has more to read; started in its folder, with relative paths."""
     job = Job(broker, tmp_path_factory.mktemp("job"))
-    log = as_topic(membership_log(200, 11, seed=3), 4)
-    job.feed([rows[:30] for rows in log])
+    job.feed([rows[:30] for rows in LOG])
     ended = subprocess.run(
         job.command("--available-now", "--buckets", "4", "--checkpoint", "checkpoint"),
         cwd=job.folder,
@@ -44,7 +46,7 @@ def done(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Job:
         check=False,
     )
     assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
-    job.feed([rows[30:] for rows in log])
+    job.feed([rows[30:] for rows in LOG])
     return job
 
 
@@ -114,3 +116,16 @@ def test_a_damaged_delta_of_the_state_is_named(
     told(ended.returncode, ended.stderr, checkpoint, delta)
     offline = shown(checkpoint)
     told(offline.returncode, offline.stderr, checkpoint, delta)
+
+
+def test_it_gets_other_numbers_and_goes_on_as_if_it_had_them_always(done: Job, tmp_path: Path) -> None:
+    checkpoint = of(done, tmp_path)
+    numbers = ("--buckets", "10", "--shuffle-partitions", "3")
+    resized = run("stream", "resize", "--checkpoint", str(checkpoint), *numbers, timeout=120)
+    assert (resized.returncode, resized.stderr) == (0, "")
+    assert resized.stdout.startswith("buckets: 4 → 10\nshuffle partitions: 2 → 3\ngroups: 11; ")
+    done.drain()  # with the numbers of the checkpoint
+    assert len(list((checkpoint / "state/0").glob("[0-9]"))) == 3
+    wanted, topics = expected(done, LOG), done.settings.topics
+    assert done.rows(topics.diffs) == wanted[topics.diffs]
+    assert compacted(done.rows(topics.assignments)) == wanted[topics.assignments]

@@ -23,6 +23,19 @@ def test_a_checkpoint_to_be_made_and_one_that_is_there(tmp_path: Path) -> None:
     assert doctor._checkpoint(tmp_path) == Finding("checkpoint", True, f"{tmp_path}: writable")
 
 
+def test_a_checkpoint_that_was_outgrown_is_in_order_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text("{}")
+    monkeypatch.setattr(doctor, "outgrown", lambda _: "its state has outgrown its 16 buckets")
+    found = doctor._checkpoint(tmp_path)
+    assert (found.ok, found.text) == (
+        True,
+        f"{tmp_path}: writable, but its state has outgrown its 16 buckets",
+    )
+
+
 def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_java() -> tuple[Path, int]:
         raise NoJava

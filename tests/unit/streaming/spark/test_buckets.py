@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import sha256
+from zlib import crc32
 
 import pytest
 
-from streaming.spark.buckets import bucket_numbers, murmur3
+from streaming.monitor.blob import Bucket
+from streaming.monitor.tracked import Heard
+from streaming.spark.buckets import bucket_numbers, murmur3, regrouped
+from tests.support.histories import Log, play
 
 
 def test_murmur3_is_sparks() -> None:
@@ -54,3 +58,26 @@ def test_the_numbers_are_those_that_checkpoints_were_written_under() -> None:
 
 def test_many_buckets_are_numbered_as_they_come() -> None:
     assert bucket_numbers(300) == list(range(300))
+
+
+def bucket_of(*groups: str) -> bytes:
+    bucket = Bucket()
+    for group in groups:
+        log, tracked = Log(group), bucket.get(group)
+        state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10)])
+        tracked.keep(state)
+        tracked.heard = {"c1": Heard(1, 99 + len(group), 10)}
+        bucket.put(group)
+    return bucket.pack()
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 8, 256, 300])
+def test_groups_go_where_the_query_looks_for_them(buckets: int) -> None:
+    groups = [*(f"group-{number}" for number in range(20)), "ü"]
+    found = regrouped([bucket_of(*groups[:7]), bucket_of(*groups[7:]), Bucket().pack()], buckets)
+    numbers = bucket_numbers(buckets)
+    held = {group: number for number, blob in found.items() for group in Bucket(blob)}
+    assert held == {group: numbers[crc32(group.encode()) % buckets] for group in groups}
+    assert all(Bucket(blob).due == {name: 99 + len(name) for name in Bucket(blob)} for blob in found.values())
+    everything = Bucket(bucket_of(*groups))
+    assert all(Bucket(found[held[group]]).get(group) == everything.get(group) for group in groups)

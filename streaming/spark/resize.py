@@ -1,0 +1,221 @@
+"""A stopped checkpoint gets other numbers of buckets and of shuffle partitions.
+
+Both are frozen in a checkpoint: a group's place in the state follows from them. So a new checkpoint is made beside
+the old one. Its state is written by Spark itself, by a query of one batch whose rows are the new buckets' blobs.
+What was read last, and the query's identity, are the old checkpoint's, noted as that batch. Then two renames put
+the new one in its place; after one of them alone, the next command that opens the checkpoint does the other.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from msgspec import structs
+from pyarrow import parquet
+
+from assignors.errors import BadInput
+from streaming.monitor.blob import Bucket
+from streaming.spark import checkpoint as cards
+from streaming.spark import damage
+from streaming.spark.buckets import regrouped
+from streaming.spark.inspection import NoState, blobs
+from streaming.spark.session import SessionOptions, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+#: Bytes of compressed state a bucket: more make each batch that touches it slow; what new numbers aim at.
+_MOST, _AIM = 100_000, 30_000
+
+
+class NotResizable(BadInput):
+    """The checkpoint can't be given other numbers."""
+
+
+class Numbers(NamedTuple):
+    """What is frozen in a checkpoint. ``shuffle_partitions`` None: it has not begun a batch."""
+
+    buckets: int
+    shuffle_partitions: int | None
+
+
+class Resized(NamedTuple):
+    """What was done, or would be.
+
+    Attributes:
+        before: the numbers it had.
+        after: the numbers it has now.
+        groups: how many groups it knows.
+        largest: bytes of its largest bucket, before and after.
+        aside: where the old checkpoint is now; None when nothing was done.
+    """
+
+    before: Numbers
+    after: Numbers
+    groups: int
+    largest: tuple[int, int]
+    aside: Path | None
+
+    def lines(self) -> Iterator[str]:
+        """What a person is told."""
+        names = ("buckets", "shuffle partitions")
+        for name, before, after in zip(names, self.before, self.after, strict=True):
+            yield f"{name}: {'not chosen yet' if before is None else before}{_becoming(before, after)}"
+        before, after = self.largest
+        yield f"groups: {self.groups}; largest bucket, bytes: {before:,}{_becoming(before, after)}"
+        if self.aside is not None:
+            yield f"done; the old checkpoint is {self.aside}, to be deleted when the job runs well"
+
+    def as_json(self) -> Mapping[str, Any]:
+        """The same for programs."""
+        return {
+            "before": {"buckets": self.before.buckets, "shufflePartitions": self.before.shuffle_partitions},
+            "after": {"buckets": self.after.buckets, "shufflePartitions": self.after.shuffle_partitions},
+            "groups": self.groups,
+            "largestBytes": {"before": self.largest[0], "after": self.largest[1]},
+            "aside": None if self.aside is None else str(self.aside),
+        }
+
+
+def _becoming(before: int | None, after: int | None) -> str:
+    return "" if before == after else f" → {after:,}"
+
+
+def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
+    """Give a stopped checkpoint other numbers; None: as it has.
+
+    Raises:
+        NotResizable: it is behind a URL, or a number is less than 1.
+        NoState: there is no checkpoint of ours.
+        CheckpointInUse: a job works with it.
+        CheckpointDamaged, CheckpointUnusable, CheckpointOfAnotherJob: its files can't be used.
+        NoJava, SparkUnavailable: Spark can't be had.
+    """
+    if "://" in checkpoint:
+        raise NotResizable(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
+    for option, number in (("--buckets", buckets), ("--shuffle-partitions", shuffle_partitions)):
+        if number is not None and number < 1:
+            raise NotResizable(f"{option} {number}: at least 1")
+    folder = Path(checkpoint)
+    try:
+        cards.settle(folder)
+        card = cards.read(folder) if folder.exists() else None
+        if card is None:
+            raise NoState(f"--checkpoint {checkpoint}: no checkpoint of ours there")
+        with cards.held(checkpoint):
+            card = cards.readable(checkpoint, card)
+            damage.look(checkpoint)
+            before = Numbers(card.buckets, frozen_partitions(folder))
+            after = Numbers(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)
+            return _resize(folder, card, before, after, dry_run=dry_run)
+    except OSError as error:
+        raise damage.refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+
+
+def frozen_partitions(folder: Path) -> int | None:
+    """The number of shuffle partitions that Spark has noted in a checkpoint; None before its first batch."""
+    newest = damage.last(folder / "offsets")
+    if newest is None:
+        return None
+    conf = msgspec.json.decode(_lines(folder / "offsets" / str(newest))[1])["conf"]
+    return int(conf[_PARTITIONS])
+
+
+def outgrown(folder: Path) -> str | None:
+    """What to do about a checkpoint whose buckets have become too large; None when they have not.
+
+    By the sizes of its files: each task's newest snapshot, or its largest delta while it has none.
+    """
+    card = cards.read(folder) if (folder / cards.NAME).exists() else None
+    sizes: defaultdict[Path, int] = defaultdict(int)
+    for file in damage.state_files(folder):
+        sizes[file.parent] = max(sizes[file.parent], file.stat().st_size)
+    total = sum(sizes.values())
+    if card is None or total <= _MOST * card.buckets:
+        return None
+    wanted = 1 << (total // _AIM).bit_length()
+    each = total // card.buckets // 1000
+    return (
+        f"its state has outgrown its {card.buckets} buckets (some {each} kB each on disk): "
+        f"stop the job, then `rebalance-monitor stream resize --checkpoint {folder} --buckets {wanted}`"
+    )
+
+
+def _resize(folder: Path, card: cards.Card, before: Numbers, after: Numbers, *, dry_run: bool) -> Resized:
+    staged = cards.staged(folder)
+    shutil.rmtree(staged, ignore_errors=True)  # of one that was interrupted
+    done = damage.last(folder / "commits")
+    old: Mapping[int, bytes] = {}
+    new: Mapping[int, bytes] = {}
+    if done is not None and (dry_run or before != after):
+        options = SessionOptions(connector=False, shuffle_partitions=after.shuffle_partitions or 1)
+        with session(options) as spark:
+            old = blobs(spark, str(folder))
+            new = regrouped(old.values(), after.buckets)
+            if not dry_run:
+                _write_state(spark, new, staged)
+    aside = None
+    if not dry_run and before != after:
+        staged.mkdir(exist_ok=True)
+        if done is not None:
+            _carry_over(folder, staged, done, after)
+        os.sync()
+        cards.write(staged, structs.replace(card, buckets=after.buckets))
+        aside = cards.switch(folder)
+    largest = max(map(len, old.values()), default=0), max(map(len, new.values()), default=0)
+    return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), largest, aside)
+
+
+def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) -> None:
+    """One batch of a query whose state is this, in a checkpoint of its own."""
+    from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA
+
+    with tempfile.TemporaryDirectory(prefix="rebalance-monitor-") as source:
+        table = pa.table(
+            {"bucket": pa.array(state.keys(), pa.int32()), "blob": pa.array(state.values(), pa.binary())}
+        )
+        parquet.write_table(table, Path(source) / "state.parquet")
+        (
+            spark.readStream.schema("bucket int, blob binary")
+            .parquet(source)
+            .groupBy("bucket")
+            .applyInPandasWithState(_keep, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout")
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(staged.absolute()))
+            .trigger(availableNow=True)
+            .start()
+            .awaitTermination()
+        )
+
+
+def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
+    """A bucket's only row is its state; a worker hands over a frame or Arrow columns (:mod:`.operator`)."""
+    for part in parts:
+        blob = part[1][0].as_py() if isinstance(part, list) else part.iloc[0, 1]
+        state.update((bytes(blob),))
+    return iter(())
+
+
+def _carry_over(folder: Path, staged: Path, done: int, after: Numbers) -> None:
+    """Make the staged checkpoint's only batch the last one that the old checkpoint had done."""
+    version, metadata, *offsets = _lines(folder / "offsets" / str(done))
+    noted = msgspec.json.decode(metadata)
+    noted["conf"][_PARTITIONS] = str(after.shuffle_partitions)
+    (staged / "offsets" / "0").write_bytes(b"\n".join([version, msgspec.json.encode(noted), *offsets]))
+    shutil.copy(folder / "metadata", staged / "metadata")
+    shutil.rmtree(staged / "sources")
+    if (folder / "sources").exists():
+        shutil.copytree(folder / "sources", staged / "sources")
+
+
+def _lines(file: Path) -> list[bytes]:
+    return file.read_bytes().splitlines()

@@ -1,0 +1,98 @@
+"""A checkpoint gets other numbers in the middle of a log: the same diffs, each once, wherever it is killed.
+
+``make test-long`` alone; the small one is in ``test_checkpoint.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from streaming.spark import damage
+from streaming.spark.checkpoint import read, settle
+from streaming.spark.resize import frozen_partitions
+from tests.support.command import command, run
+from tests.support.histories import as_topic
+from tests.support.kafka import Kafka
+from tests.support.recorded import membership_log
+from tests.support.stream_job import Job, compacted, expected
+
+logger = logging.getLogger(__name__)
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
+
+EVENTS = int(os.environ.get("STREAM_EVENTS", "3000"))
+KILLS = 10
+#: The longest that a resize is let live before it is killed.
+SECONDS = float(os.environ.get("RESIZE_SECONDS", "20"))
+
+
+def resize(job: Job, buckets: int, partitions: int) -> list[str]:
+    numbers = ("--buckets", str(buckets), "--shuffle-partitions", str(partitions))
+    return ["stream", "resize", "--checkpoint", str(job.checkpoint), *numbers]
+
+
+def numbers(job: Job) -> tuple[int, int | None]:
+    """What the checkpoint has, whole."""
+    settle(job.checkpoint)
+    damage.look(str(job.checkpoint))
+    card = read(job.checkpoint)
+    assert card is not None
+    return card.buckets, frozen_partitions(job.checkpoint)
+
+
+@pytest.mark.timeout(3600)
+def test_other_numbers_in_the_middle_of_a_log_change_no_byte(broker: Kafka, tmp_path: Path) -> None:
+    job = Job(broker, tmp_path)
+    log = as_topic(membership_log(EVENTS, max(11, EVENTS // 200), seed=17), 4)
+    third = max(map(len, log)) // 3
+    steps = ((16, 2, None), (256, 16, 700), (8, 3, None))
+    for number, (buckets, partitions, bound) in enumerate(steps):
+        job.feed([rows[third * number : None if number == 2 else third * (number + 1)] for rows in log])
+        if number:
+            done = run(*resize(job, buckets, partitions), "--json", timeout=300)
+            assert done.returncode == 0, done.stderr
+            told = json.loads(done.stdout)
+            assert told["after"] == {"buckets": buckets, "shufflePartitions": partitions}
+            logger.info("%s", done.stdout)
+        job.drain(*(() if bound is None else ("--max-offsets-per-trigger", str(bound * EVENTS // 3000))))
+        assert numbers(job) == (buckets, partitions)
+    wanted, topics = expected(job, log), job.settings.topics
+    assert job.rows(topics.diffs) == wanted[topics.diffs]
+    assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]
+    assert job.rows(topics.dead_letters) == wanted[topics.dead_letters]
+
+
+@pytest.mark.timeout(3600)
+def test_killed_at_random_it_is_the_old_one_or_the_new_one(broker: Kafka, tmp_path: Path) -> None:
+    job = Job(broker, tmp_path)
+    log = as_topic(membership_log(3000, 33, seed=18), 4)
+    job.feed([rows[: len(rows) // 2] for rows in log])
+    job.drain()
+    rng = random.Random(21)
+    was = numbers(job)
+    finished = 0
+    for number in range(KILLS):
+        wanted = (rng.choice((4, 16, 64)), rng.choice((1, 2, 3)))
+        child = subprocess.Popen(command(*resize(job, *wanted)), start_new_session=True)
+        try:
+            assert child.wait(rng.uniform(0, SECONDS)) == 0
+            finished += 1
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        found = numbers(job)
+        logger.info("%d: %s to %s, now %s", number + 1, was, wanted, found)
+        assert found in (was, wanted)
+        was = found
+    logger.info("%d of %d came to their end", finished, KILLS)
+    job.feed([rows[len(rows) // 2 :] for rows in log])
+    job.drain()
+    diffs = job.settings.topics.diffs
+    assert job.rows(diffs) == expected(job, log)[diffs]

@@ -1,0 +1,169 @@
+"""Other numbers for a checkpoint: what needs no Spark; the rest is in the integration tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from streaming.spark import checkpoint as cards
+from streaming.spark.checkpoint import (
+    Card,
+    CheckpointInUse,
+    CheckpointOfAnotherJob,
+    claim,
+    held,
+    read,
+    settle,
+    staged,
+    switch,
+)
+from streaming.spark.inspection import NoState
+from streaming.spark.resize import NotResizable, Numbers, Resized, frozen_partitions, outgrown, resize
+
+CARD = Card("cluster", "membership", "id-1", 16, partitions=4)
+
+
+def begun(folder: Path, partitions: int, batches: int = 1) -> Path:
+    claim(str(folder), CARD, "stop")
+    offsets = folder / "offsets"
+    offsets.mkdir()
+    noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": str(partitions)}}
+    for number in range(batches):
+        (offsets / str(number)).write_text(f'v1\n{json.dumps(noted)}\n{{"m":{{"0":{number}}}}}\n-')
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "numbers", "message"),
+    [
+        ("s3a://bucket/checkpoint", (1, 1), "only a checkpoint in a folder"),
+        ("here", (0, None), "--buckets 0: at least 1"),
+        ("here", (None, -1), "--shuffle-partitions -1: at least 1"),
+    ],
+)
+def test_what_can_t_be_done_is_refused(
+    checkpoint: str, numbers: tuple[int | None, int | None], message: str
+) -> None:
+    with pytest.raises(NotResizable, match=message):
+        resize(checkpoint, *numbers, dry_run=False)
+
+
+def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(NoState, match=f"--checkpoint {folder}: no checkpoint of ours"):
+            resize(str(folder), 4, None, dry_run=False)
+
+
+def test_what_another_release_wrote_is_refused(tmp_path: Path) -> None:
+    for other in ({"version": 1}, {"state": 99}):
+        cards.write(tmp_path, structs.replace(CARD, **other))
+        with pytest.raises(CheckpointOfAnotherJob, match="release"):
+            resize(str(tmp_path), 4, None, dry_run=False)
+
+
+def test_the_number_of_shuffle_partitions_is_the_one_of_the_newest_batch(tmp_path: Path) -> None:
+    assert frozen_partitions(begun(tmp_path, 7, 11)) == 7
+
+
+def test_a_checkpoint_that_is_worked_with_is_left_alone(tmp_path: Path) -> None:
+    begun(tmp_path, 2)
+    with held(str(tmp_path)), pytest.raises(CheckpointInUse, match="another process works with it"):
+        resize(str(tmp_path), 4, None, dry_run=False)
+    with held(str(tmp_path)):
+        """It is free again."""
+
+
+def test_before_the_first_batch_is_done_only_the_card_is_new(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "checkpoint", 2)
+    done = resize(str(folder), 256, 32, dry_run=True)
+    assert done == Resized(Numbers(16, 2), Numbers(256, 32), 0, (0, 0), None)
+    assert read(folder) == CARD
+    done = resize(str(folder), 256, 32, dry_run=False)
+    assert done.aside is not None
+    assert [path.name for path in folder.iterdir()] == [cards.NAME]
+    card = read(folder)
+    assert card is not None
+    assert (card.buckets, card.partitions) == (256, 4)
+    assert frozen_partitions(folder) is None
+    assert (read(done.aside), frozen_partitions(done.aside)) == (CARD, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.aside.name]
+
+
+def test_the_numbers_that_it_has_change_nothing(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "checkpoint", 2)
+    assert resize(str(folder), 16, None, dry_run=False).aside is None
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def made(folder: Path) -> Path:
+    """A checkpoint with another one staged, which is not whole yet."""
+    begun(folder, 2)
+    staged(folder).mkdir()
+    (staged(folder) / "part").touch()
+    return folder
+
+
+def test_a_switch_that_was_interrupted_is_the_old_one_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    folder = made(tmp_path / "checkpoint")
+    settle(folder)
+    assert read(folder) == CARD
+    assert staged(folder).exists()
+
+
+def test_a_switch_that_was_interrupted_in_the_middle_is_finished_by_the_next_start(tmp_path: Path) -> None:
+    folder = made(tmp_path / "checkpoint")
+    new = Card("cluster", "membership", "id-1", 4, partitions=4)
+    cards.write(staged(folder), new)
+    cards.set_aside(folder)
+    assert claim(str(folder), Card("cluster", "membership", "id-1", 0, partitions=4), "stop") == new
+
+
+def test_a_switch_keeps_the_old_one_aside(tmp_path: Path) -> None:
+    folder = made(tmp_path / "checkpoint")
+    cards.write(staged(folder), Card("cluster", "membership", "id-1", 4))
+    aside = switch(folder)
+    card = read(folder)
+    assert card is not None
+    assert (card.buckets, read(aside)) == (4, CARD)
+
+
+def test_what_a_person_and_a_program_are_told(tmp_path: Path) -> None:
+    done = Resized(Numbers(16, None), Numbers(256, None), 3, (9000, 1200), tmp_path)
+    assert list(done.lines()) == [
+        "buckets: 16 → 256",
+        "shuffle partitions: not chosen yet",
+        "groups: 3; largest bucket, bytes: 9,000 → 1,200",
+        f"done; the old checkpoint is {tmp_path}, to be deleted when the job runs well",
+    ]
+    assert done.as_json() == {
+        "before": {"buckets": 16, "shufflePartitions": None},
+        "after": {"buckets": 256, "shufflePartitions": None},
+        "groups": 3,
+        "largestBytes": {"before": 9000, "after": 1200},
+        "aside": str(tmp_path),
+    }
+
+
+def with_state(folder: Path, *kilobytes: int) -> Path:
+    """A checkpoint of 16 buckets whose tasks have snapshots of these sizes."""
+    begun(folder, len(kilobytes))
+    (folder / "commits").mkdir()
+    (folder / "commits" / "0").write_text("v1\n{}")
+    for task, size in enumerate(kilobytes):
+        place = folder / "state" / "0" / str(task)
+        place.mkdir(parents=True)
+        (place / "1.snapshot").write_bytes(bytes(size * 1000))
+    return folder
+
+
+def test_large_buckets_are_told_with_the_number_to_ask_for(tmp_path: Path) -> None:
+    assert outgrown(with_state(tmp_path / "well", 800, 800)) is None
+    folder = with_state(tmp_path / "large", 2000, 1200)
+    advice = outgrown(folder)
+    assert advice is not None
+    assert "outgrown its 16 buckets (some 200 kB each on disk): stop the job" in advice
+    assert advice.endswith(f"stream resize --checkpoint {folder} --buckets 128`")
+    assert outgrown(tmp_path) is None
