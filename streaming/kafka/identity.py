@@ -10,6 +10,7 @@ from streaming.kafka.clients import confluent_config
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from streaming.kafka.offsets import Place
     from streaming.settings.connection import KafkaSettings
 
 #: Seconds between two looks.
@@ -49,6 +50,7 @@ class IdentityWatch:
 
     Attributes:
         trouble: why the last question has no answer; None when it has one.
+        leaderless: partitions that nobody can read or write, as of the last answer.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class IdentityWatch:
 
         self.topics = tuple(topics)
         self.trouble: str | None = None
+        self.leaderless: frozenset[Place] = frozenset()
         self._every = every
         self._next = float("-inf")
         self._asked: dict[str, Future[Any]] = {}
@@ -95,11 +98,13 @@ class IdentityWatch:
             return None
         asked, self._asked = self._asked, {}
         found: dict[str, Identity | None] = {}
+        leaderless: set[Place] = set()
         self.trouble = None
         for topic, future in asked.items():
             try:
                 described = future.result()
                 found[topic] = Identity(str(described.topic_id), len(described.partitions))
+                leaderless |= {(topic, one.id) for one in described.partitions if _has_no_leader(one)}
             except KafkaException as error:
                 name = error.args[0].name()
                 if name == "UNKNOWN_TOPIC_OR_PART":
@@ -109,7 +114,13 @@ class IdentityWatch:
         if self.trouble is not None:
             self._renew(self.trouble)
             return None
+        self.leaderless = frozenset(leaderless)
         return found
+
+
+def _has_no_leader(partition: Any) -> bool:
+    """Whether a described partition has none: the client names nobody, or a node without a number."""
+    return partition.leader is None or partition.leader.id < 0
 
 
 def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:

@@ -181,6 +181,11 @@ class TopicReader(Closing):
         return frozenset(self._missing)
 
     @property
+    def leaderless(self) -> frozenset[Place]:
+        """Partitions that can't be read now, as they have no leader."""
+        return self._watch.leaderless
+
+    @property
     def at_end(self) -> bool:
         """Whether everything that was in the topics when reading them began has been read."""
         return not self._unread and not self._missing

@@ -18,6 +18,7 @@ from streaming.wire import codec
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+    from streaming.kafka.offsets import Place
     from streaming.settings.config import Settings
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class KafkaSource:
         self._expected: dict[tuple[str, int], int] = {}
         self._ids: dict[str, str] = {}
         self._missing: dict[str, int] = {}
+        self._leaderless: dict[Place, int] = {}
         self._silent = False
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
@@ -111,6 +113,7 @@ class KafkaSource:
             self._ids, self._expected = reader.ids, {}
         now = time.time_ns() // 1_000_000
         self._missing = {topic: self._missing.get(topic, now) for topic in reader.missing}
+        self._leaderless = {place: self._leaderless.get(place, now) for place in sorted(reader.leaderless)}
         silent = reader.silent_since is not None
         if silent != self._silent:
             servers = self._settings.kafka.bootstrap_servers
@@ -156,6 +159,8 @@ class KafkaSource:
             return Stale("kafka-unreachable", "No contact with Kafka", int(since * 1000))
         for topic, noticed in self._missing.items():
             return Stale("topic-missing", f"Topic {topic} is missing", noticed)
+        for (topic, number), noticed in self._leaderless.items():
+            return Stale("partition-offline", f"Topic {topic} partition {number} has no leader", noticed)
         return None
 
     def close(self) -> None:

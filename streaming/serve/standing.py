@@ -7,7 +7,9 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 #: What keeps the feed from being up to date.
-StaleKind = Literal["kafka-unreachable", "topic-missing", "history-blocked", "follower-stalled"]
+StaleKind = Literal[
+    "kafka-unreachable", "topic-missing", "partition-offline", "history-blocked", "follower-stalled"
+]
 STALE_KINDS: Final[tuple[StaleKind, ...]] = get_args(StaleKind)
 
 

@@ -67,6 +67,8 @@ class Topic:
     logs: list[Log]
     config: dict[str, str]
     racks: list[list[str]] | None = None
+    #: Partitions without a leader.
+    offline: set[int] = field(default_factory=set)
 
 
 class MemoryKafka:
@@ -213,7 +215,9 @@ class MemoryAdmin:
                 topic_id=topic.id,
                 partitions=[
                     SimpleNamespace(
-                        id=number, replicas=[SimpleNamespace(rack=rack) for rack in racks[number]]
+                        id=number,
+                        leader=SimpleNamespace(id=-1 if number in topic.offline else 1),
+                        replicas=[SimpleNamespace(rack=rack) for rack in racks[number]],
                     )
                     for number in reversed(range(len(topic.logs)))
                 ],
