@@ -27,7 +27,7 @@ test: packages jdk ## every test: unit, property, golden, oracle, integration, a
 	@$(MAKE) --no-print-directory test-container ARGS="$(ARGS)"
 
 test-container: packages jdk ## what depends on the broker again, on the container KAFKA_IMAGE names
-	@KAFKA_UNDER_TEST=container $(PYTEST) -m "cluster and not full" $(TIERS) $(ARGS) || [ $$? = 5 ]
+	@KAFKA_UNDER_TEST=container $(PYTEST) -m "cluster and not full" tests/integration $(ARGS) || [ $$? = 5 ]
 
 test-%: packages jdk ## one tier: make test-integration
 	@$(PYTEST) -m "not full" tests/$* $(ARGS)
