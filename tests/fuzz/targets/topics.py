@@ -31,7 +31,7 @@ from tests.support.recorded import SORTS
 from tests.support.recorded import records as recorded
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
-#: What a dead letter may give as its reason.
+#: Pieces of membership events.
 _WORDS = (b"ce_type", b"member.joined", b"group.observed", b'"owned":{"t0":[0]}', b"null", b"group-0")
 
 

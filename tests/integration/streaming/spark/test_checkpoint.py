@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.spark.checkpoint import NAME
 from tests.support.command import run
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
@@ -96,8 +97,28 @@ def test_it_is_shown_as_the_latest_assignments_say(done: Job) -> None:
 OLDER = "import streaming.monitor.blob\nstreaming.monitor.blob.VERSION = 0\n"
 
 
-def test_an_older_release_refuses_it(done: Job, tmp_path: Path) -> None:
-    of(done, tmp_path)
+def test_an_older_release_refuses_it_before_it_touches_a_file(done: Job, tmp_path: Path) -> None:
+    checkpoint = of(done, tmp_path)
+    before = contents(checkpoint)
+    (tmp_path / "sitecustomize.py").write_text(OLDER)
+    refused = done.start("--available-now", "--buckets", "4", path=tmp_path)
+    (line,) = problems(refused.stderr)
+    said = "a newer release has written to it (state of version 1, this release reads up to 0); run that release,"
+    start = f"error: --checkpoint {checkpoint}: {said}"
+    assert (refused.returncode, line[: len(start)]) == (2, start)
+    assert contents(checkpoint) == before
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.full
+def test_an_older_release_refuses_its_state_where_no_card_says_so(done: Job, tmp_path: Path) -> None:
+    card = of(done, tmp_path) / NAME
+    noted = json.loads(card.read_bytes())
+    assert noted.pop("state") == 1
+    card.write_text(json.dumps(noted))
     (tmp_path / "sitecustomize.py").write_text(OLDER)
     refused = done.start("--available-now", "--buckets", "4", path=tmp_path)
     (line,) = problems(refused.stderr)
