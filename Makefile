@@ -85,6 +85,16 @@ format: packages ## format the code and mend what ruff can
 fuzz: packages ## every decoder and endpoint, 60 s each (SECONDS=600 TARGET=http SEED=7; CASE=FILE replays one)
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) $(TARGET:%=--target %) $(CASE:%=--case %)
 
+# uv's own audit, by the lock: asks osv.dev, so it needs the network (and uv 0.13) and is no part of CI.
+audit: packages ## known weaknesses of the packages that are deployed (asks osv.dev)
+	@$$(command -v uv || echo .uv/bin/uv) audit --preview-features audit-command --locked --no-dev $(ARGS)
+
+sbom: packages ## what is deployed, as CycloneDX in dist/: Debian's packages, Python's, jars (IMAGE=name: of an image)
+	@mkdir -p dist
+	@$(if $(IMAGE),docker run --rm --interactive --entrypoint python $(IMAGE) - /opt/rebalance-monitor <,$(BIN)/python) scripts/sbom.py >dist/sbom.cdx.json
+	@echo dist/sbom.cdx.json
+.PHONY: audit sbom
+
 bench: $(BENCHES) ## every benchmark (each prints its machine, sizes and seed)
 
 bench-%: packages java ## one benchmark: make bench-assignors

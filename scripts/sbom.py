@@ -1,0 +1,126 @@
+"""What an installation is made of, as a CycloneDX 1.6 document: Debian's packages, Python's, and every jar.
+
+Run by path with the Python that is asked about, in an image too; it needs the standard library alone::
+
+    docker run --rm --interactive --entrypoint python IMAGE - /opt/rebalance-monitor < scripts/sbom.py
+
+Arguments are folders to look for jars in; without one, where Python's packages are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+Component = dict[str, Any]
+
+_COORDINATE = re.compile(r"META-INF/maven/[^/]+/[^/]+/pom\.properties")
+_NAMED = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*)")
+_LICENCE = "License :: OSI Approved :: "
+
+
+def main(folders: list[str]) -> None:
+    """Print the document."""
+    roots = [Path(folder) for folder in folders or [sysconfig.get_path("purelib")]]
+    json.dump(document([*debian(), *python(), *jars(roots)]), sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+def document(components: Iterable[Component]) -> Component:
+    """The whole: each component once, in order."""
+    found = {one["bom-ref"]: one for one in components}
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": {"type": "application", "name": "kafka-rebalance-monitor"}},
+        "components": [found[ref] for ref in sorted(found)],
+    }
+
+
+def component(purl: str, name: str, version: str, licence: str = "") -> Component:
+    """One thing, by its package URL."""
+    found: Component = {
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+    }
+    return found | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
+
+
+def debian() -> Iterator[Component]:
+    """What dpkg has installed; nothing where there is none. Licences stand in /usr/share/doc/*/copyright."""
+    if shutil.which("dpkg-query") is None:
+        return
+    form = "${Package}\t${Version}\t${Architecture}\n"
+    listed = subprocess.run(
+        ["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True
+    ).stdout
+    for name, version, architecture in (line.split("\t") for line in listed.splitlines()):
+        if version:
+            yield component(
+                f"pkg:deb/debian/{quote(name)}@{quote(version)}?arch={architecture}", name, version
+            )
+
+
+def python() -> Iterator[Component]:
+    """The packages that this Python imports."""
+    for one in distributions():
+        name = re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower()
+        yield component(f"pkg:pypi/{name}@{quote(one.version)}", name, one.version, licence(one))
+
+
+def licence(one: Distribution) -> str:
+    """What a package says of its licence: an SPDX expression, a classifier, or a short text."""
+    metadata = one.metadata
+    classifiers = [text for text in metadata.get_all("Classifier") or () if text.startswith(_LICENCE)]
+    named = " AND ".join(text.removeprefix(_LICENCE) for text in classifiers)
+    text = (metadata["License"] or "").strip() if "License" in metadata else ""
+    expression = metadata.get("License-Expression", "")
+    return expression or named or text.partition("\n")[0][:100]
+
+
+def jars(roots: Iterable[Path]) -> Iterator[Component]:
+    """Every jar below these folders, and what is shaded into it; by its name where it holds no coordinates."""
+    for root in roots:
+        for path in sorted(root.rglob("*.jar")):
+            yield from coordinates(path) or [named(path)]
+
+
+def coordinates(path: Path) -> list[Component]:
+    """What a jar's Maven files say it holds."""
+    try:
+        with zipfile.ZipFile(path) as jar:
+            texts = [jar.read(name).decode() for name in jar.namelist() if _COORDINATE.fullmatch(name)]
+    except (zipfile.BadZipFile, UnicodeDecodeError):
+        return []
+    found = []
+    for text in texts:
+        said = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#")
+        group, name, version = (said.get(part, "").strip() for part in ("groupId", "artifactId", "version"))
+        if group and name and version:
+            found.append(component(f"pkg:maven/{quote(group)}/{quote(name)}@{quote(version)}", name, version))
+    return found
+
+
+def named(path: Path) -> Component:
+    """A jar without coordinates, as its file is called."""
+    match = _NAMED.fullmatch(path.stem)
+    name, version = (match["name"], match["version"]) if match else (path.stem, "")
+    return component(f"pkg:generic/{quote(name)}@{quote(version)}", name, version)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import importlib.util
+import re
+import zipfile
+from importlib.metadata import distribution, requires
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+
+@pytest.fixture(scope="module")
+def sbom() -> ModuleType:
+    path = Path(__file__).parents[3] / "scripts/sbom.py"
+    spec = importlib.util.spec_from_file_location("sbom", path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def deployed() -> set[str]:
+    """Names of the packages that the wheel needs, and what they need."""
+    found: set[str] = set()
+    pending = ["kafka-rebalance-monitor"]
+    while pending:
+        name = re.sub(r"[-_.]+", "-", pending.pop()).lower()
+        if name in found:
+            continue
+        found.add(name)
+        wanted = map(Requirement, requires(name) or ())
+        pending += [one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return found
+
+
+def test_every_package_names_its_licence_and_none_is_of_the_gpls_family(sbom: ModuleType) -> None:
+    licences = {name: sbom.licence(distribution(name)) for name in deployed()}
+    assert len(licences) > 20
+    assert [name for name, text in licences.items() if not text] == []
+    assert {name: text for name, text in licences.items() if re.search(r"GPL|General Public", text)} == {}
+
+
+def test_python_is_named_by_package_urls(sbom: ModuleType) -> None:
+    found = {one["name"]: one for one in sbom.python()}
+    version = distribution("pyspark").version
+    assert found["pyspark"]["purl"] == f"pkg:pypi/pyspark@{version}"
+    assert (found["pyspark"]["version"], found["pyspark"]["type"]) == (version, "library")
+    assert found["pyspark"]["licenses"] == [{"license": {"name": "Apache Software License"}}]
+
+
+def jar(path: Path, **files: str) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        for name, text in files.items():
+            made.writestr(f"META-INF/maven/org.example/{name}/pom.properties", text)
+
+
+def test_jars_say_what_is_shaded_into_them_or_have_a_name(sbom: ModuleType, tmp_path: Path) -> None:
+    jar(
+        tmp_path / "whole-1.jar",
+        a="#made\nartifactId=a\ngroupId=org.example\nversion=1.0\n",
+        b="version=${v}",
+    )
+    jar(tmp_path / "plain_2.13-4.0.0.jar")
+    (tmp_path / "damaged.jar").write_bytes(b"no archive")
+    assert [one["purl"] for one in sbom.jars([tmp_path])] == [
+        "pkg:generic/damaged@",
+        "pkg:generic/plain_2.13@4.0.0",
+        "pkg:maven/org.example/a@1.0",
+    ]
+
+
+def test_each_component_stands_once_in_order(sbom: ModuleType) -> None:
+    parts: list[dict[str, Any]] = [sbom.component(f"pkg:pypi/{name}@1", name, "1") for name in "bab"]
+    made = sbom.document(parts)
+    assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")
+    assert [one["name"] for one in made["components"]] == ["a", "b"]
