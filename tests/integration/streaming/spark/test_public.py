@@ -37,7 +37,7 @@ def played(folder: Path, log: Path, *options: str) -> tuple[Written, int, str]:
         command("--log", str(log), "--folder", str(folder), *options, module="tests.support.file_stream"),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=570,
         check=False,
     )
     assert done.returncode == 0, done.stderr
