@@ -172,8 +172,9 @@ class History:
         summary = found.summary
         name = summary.group_id
         stored = connection.execute(
+            # Not ON CONFLICT DO NOTHING: that uses up a number, and numbers are what is counted as stored.
             "INSERT INTO rounds (ce_id, group_id, timestamp, cause, moved, summary, changes, body) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (ce_id) DO NOTHING",
+            "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (SELECT 1 FROM rounds WHERE ce_id = ?1)",
             (
                 summary.id,
                 self._group(connection, name),

@@ -69,7 +69,7 @@ def killed(site: Site, name: str) -> Iterator[list[Told]]:
 @contextmanager
 def jvm_killed(site: Site) -> Iterator[list[Told]]:
     """SIGKILL of Spark's JVM alone."""
-    told = site.ends("stream", "Spark's JVM ended", within=_SPARK_SECONDS)
+    told = site.ends("stream", "Spark's JVM is gone", within=_SPARK_SECONDS)
     for pid in processes_of(site.stream.pid)["jvm"]:
         os.kill(pid, signal.SIGKILL)
     yield [told]

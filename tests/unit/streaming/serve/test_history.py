@@ -38,7 +38,9 @@ def test_a_repeated_id_changes_nothing_but_the_offset(history: History) -> None:
     batch = history.append(again)
     assert (batch.rounds, batch.repeated, batch.groups) == ([], 3, {})
     assert history.positions() == {(DIFFS, 0): 6}
-    assert history.groups["g"] == before
+    assert (history.groups["g"], history.extent.last) == (before, 3)
+    more = [msgspec.structs.replace(record, offset=record.offset + 3) for record in made(4)[3:]]
+    assert [stored.seq for stored in history.append(more).rounds] == [4]
 
 
 def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
