@@ -115,11 +115,16 @@ def held(checkpoint: str) -> Iterator[None]:
 
     Raises:
         CheckpointInUse: another process has it.
+        CheckpointUnusable: its folder can't be written.
     """
     if "://" in checkpoint:
         yield
         return
-    with (Path(checkpoint) / _LOCK).open("a") as file:
+    try:
+        lock = (Path(checkpoint) / _LOCK).open("a")
+    except OSError as error:
+        raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

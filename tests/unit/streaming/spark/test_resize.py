@@ -20,6 +20,7 @@ from streaming.spark.checkpoint import (
     staged,
     switch,
 )
+from streaming.spark.damage import CheckpointUnusable
 from streaming.spark.inspection import NoState
 from streaming.spark.resize import NotResizable, Numbers, Resized, frozen_partitions, outgrown, resize
 
@@ -74,6 +75,12 @@ def test_a_checkpoint_that_is_worked_with_is_left_alone(tmp_path: Path) -> None:
         resize(str(tmp_path), 4, None, dry_run=False)
     with held(str(tmp_path)):
         """It is free again."""
+
+
+def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    with pytest.raises(CheckpointUnusable, match=f"--checkpoint {gone}: .*No such file"), held(str(gone)):
+        pytest.fail("it is held")
 
 
 def test_before_the_first_batch_is_done_only_the_card_is_new(tmp_path: Path) -> None:
