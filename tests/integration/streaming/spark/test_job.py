@@ -29,8 +29,13 @@ def poisoned(log: Topic) -> Topic:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(["--max-offsets-per-trigger", "1"], id="one event a batch", marks=pytest.mark.full),
-        pytest.param(["--max-offsets-per-trigger", "16", "--batch-seconds", "0.001"], id="fewer and fewer"),
+        pytest.param(["--max-offsets-per-trigger", "1"], id="one event a batch"),
+        # Spark may tell of the first batches when the last is done: whether fewer follow depends on the machine.
+        pytest.param(
+            ["--max-offsets-per-trigger", "16", "--batch-seconds", "0.001"],
+            id="fewer and fewer",
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_the_same_log_gives_the_same_bytes_in_any_batches(
