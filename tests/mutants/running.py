@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import confluent_kafka  # noqa: F401 - loaded once, for every fork
@@ -31,6 +32,8 @@ TIERS = ("tests/unit", "tests/property", "tests/golden")
 MARKS = "not full and not oracle and not broker and not spark and not container and not browser"
 #: A mutant that loops for ever is killed after this many times what its tests took, and so many seconds.
 SLOWER, GRACE_S = 4, 30
+#: So much time of tests in other places than beside the module, s.
+ENOUGH_S = 20
 
 
 def say(text: str) -> None:
@@ -213,7 +216,7 @@ def _statement(source: str, line: int) -> tuple[int, int]:
 
 
 def killed(tree: Path, mutant: Mutant, covered: Covered) -> bool:
-    """Whether a test fails on it: first those beside the module, then every other that runs the line."""
+    """Whether a test fails on it: first those beside the module, then others that run the line, the quickest."""
     path = tree / mutant.path
     source = path.read_text(encoding="utf-8")
     tests = covered.of(mutant, source)
@@ -222,7 +225,7 @@ def killed(tree: Path, mutant: Mutant, covered: Covered) -> bool:
     mutated = mutate_code(source, operators()[mutant.operator], mutant.occurrence)
     _replace(path, mutated or source)
     try:
-        for chosen in (near, [test for test in tests if test not in near]):
+        for chosen in (near, _quickest(set(tests) - set(near), covered.took)):
             if not chosen:
                 continue
             limit = GRACE_S + SLOWER * sum(covered.took[test] for test in chosen)
@@ -232,6 +235,14 @@ def killed(tree: Path, mutant: Mutant, covered: Covered) -> bool:
     finally:
         _replace(path, source)
     return False
+
+
+def _quickest(tests: set[str], took: Mapping[str, float]) -> list[str]:
+    """As many as take :data:`ENOUGH_S` in all: what many tests run, some quick one would notice."""
+    ends = accumulate(took[test] for test in sorted(tests, key=took.__getitem__))
+    return [
+        test for test, end in zip(sorted(tests, key=took.__getitem__), ends, strict=True) if end <= ENOUGH_S
+    ]
 
 
 def _replace(path: Path, source: str) -> None:

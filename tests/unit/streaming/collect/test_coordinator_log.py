@@ -131,3 +131,13 @@ def test_ids_that_only_an_attacker_chooses_are_not_looked_for(length: int, kinds
     )
 
     assert [item.kind for item in log.evidence(group, 2)] == kinds
+
+
+def test_a_reason_that_names_nobody_is_evidence_about_nobody() -> None:
+    log = read(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: something new)."
+    )
+
+    assert log.evidence("g", 2) == [
+        Evidence(source="coordinator-log", reason="something new", member_ids=[], kind=None)
+    ]

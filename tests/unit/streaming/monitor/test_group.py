@@ -6,7 +6,7 @@ import pytest
 
 from assignors.errors import BadInput
 from streaming.monitor.group import apply
-from streaming.wire.events import PartitionsChanged, TopicMetadata
+from streaming.wire.events import MemberJoined, PartitionsChanged, SubscriptionChanged, TopicMetadata
 from tests.support.histories import Log, diffs, play
 
 
@@ -27,3 +27,17 @@ def test_a_topic_that_contradicts_itself_is_refused_before_it_spoils_the_group(t
     with pytest.raises(BadInput, match=r"topicId|topics\.t\.racks"):
         apply(state, log.event(PartitionsChanged, topics={"t": topic}))
     assert len(diffs(play([log.join("c1")], state)[1])) == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "rounds"),
+    [(["a", "b"], 0), (["b", "a"], 0), (["a", "b", "c"], 1), (["a"], 1), (["c"], 1), ([], 1)],
+)
+def test_another_set_of_topics_is_another_subscription_whether_wider_or_narrower(
+    to: list[str], rounds: int
+) -> None:
+    log = Log()
+    state, _ = play([log.topics(a=1, b=1, c=1), log.join("c1", "a", "b")])
+    assert len(diffs(play([log.event(SubscriptionChanged, member_id="c1", topics=to)], state)[1])) == rounds
+    state, outputs = play([log.event(MemberJoined, member_id="c1", topics=to)], state)
+    assert len(diffs(outputs)) == rounds

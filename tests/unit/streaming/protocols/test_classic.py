@@ -91,3 +91,18 @@ def test_the_session_of_a_member_that_crashes_as_it_joins_counts_from_its_last_h
         if isinstance(output, After) and isinstance(output.event, SessionExpired)
     )
     assert 33_000 - driver.machine.setup.timing.heartbeat_ms < ended.at - 10_000 <= 33_000
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+def test_the_leader_stays_until_it_goes_and_whoever_joins_then_takes_over(protocol: str) -> None:
+    """It is the leader alone that looks at partition counts and asks for a rebalance when they change."""
+    driver = Driver(protocol, topics(p=4))
+    leaders = []
+    for at, name in enumerate("abc"):
+        driver.tell(Start(at * 60_000, (Client(name, ("p",)),)))
+        driver.until((at + 1) * 60_000)
+        leaders.append(driver.state.leader)
+    driver.tell(Crash(180_000, ("a",)))
+    driver.until(300_000)
+    assert leaders == ["a", "a", "a"]
+    assert driver.state.leader in ("b", "c")
