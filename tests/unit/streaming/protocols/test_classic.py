@@ -106,3 +106,26 @@ def test_the_leader_stays_until_it_goes_and_whoever_joins_then_takes_over(protoc
     driver.until(300_000)
     assert leaders == ["a", "a", "a"]
     assert driver.state.leader in ("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "grown", "causes"),
+    [
+        ("eager", "q", []),
+        ("eager", "p", ["topic.partitions_changed"]),
+        ("cooperative", "q", []),
+        ("cooperative", "p", ["topic.partitions_changed"]),
+        ("connect", "q", ["topic.partitions_changed"]),  # workers run every connector
+    ],
+)
+def test_only_what_the_group_subscribes_to_makes_it_rebalance_when_it_grows(
+    protocol: str, grown: str, causes: list[str]
+) -> None:
+    text = scenario(
+        "p: 4, q: 2",
+        "at: 0, join: a, topics: [p]",
+        "at: 0, join: b, topics: [p]",
+        f"at: 60000, partitions: {{{grown}: 6}}",
+    )
+    rounds = played(text, protocol)["rounds"]
+    assert [one["cause"]["kind"] for one in rounds if one["at"] >= 60_000 and one["round"] == 1] == causes
