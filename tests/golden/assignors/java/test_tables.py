@@ -1,0 +1,20 @@
+"""Hash tables as a JVM iterated over them, trees and removals included (``tests/oracle/record_java.py``)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from assignors.java import HashTable, topic_partition_hash
+
+
+def test_the_order_is_the_jvms() -> None:
+    provenance, *cases = map(json.loads, (Path(__file__).parent / "tables.jsonl").read_text().splitlines())
+    assert provenance["provenance"].startswith("org.apache.kafka")
+    for case in cases:
+        table = HashTable()
+        for position, partition in enumerate(case["partitions"]):
+            table.add(position, topic_partition_hash("t", partition))
+        for position in case["removed"]:
+            table.remove(position)
+        assert list(table) == case["order"]
