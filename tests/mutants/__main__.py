@@ -55,7 +55,7 @@ def tried(room: str, seed: str, sample: int, tree: Path, covered: Covered) -> li
     """Every drawn mutant of a room with what came of it."""
     verdicts = judged()
     found: list[Result] = []
-    for number, mutant in enumerate(drawn(room, seed, sample), 1):
+    for number, mutant in enumerate(drawn(room, seed, sample, tree), 1):
         verdict, why = verdicts.get((mutant.path, mutant.was, mutant.became), ("", ""))
         if verdict == "equivalent":
             result = Result(mutant, "equivalent", why)

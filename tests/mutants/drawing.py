@@ -36,16 +36,18 @@ class Mutant:
     became: str
 
 
-def modules(room: str) -> list[Path]:
-    """The room's modules; of ``spark`` those that run without Spark."""
+def modules(room: str, tree: Path = ROOT) -> list[Path]:
+    """The room's modules in a tree; of ``spark`` those that run without Spark."""
     base = Path("assignors") if room == "assignors" else Path("streaming", room)
-    found = sorted(path.relative_to(ROOT) for path in (ROOT / base).rglob("*.py"))
-    return [path for path in found if room != "spark" or not (path.name in SHELLS or _imports_spark(path))]
+    found = sorted(path.relative_to(tree) for path in (tree / base).rglob("*.py"))
+    return [
+        path for path in found if room != "spark" or not (path.name in SHELLS or _imports_spark(tree / path))
+    ]
 
 
 def _imports_spark(path: Path) -> bool:
     """Whether importing the module imports Spark."""
-    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if any("pyspark" in name or "pandas" in name for name in names):
@@ -89,9 +91,8 @@ def _is_type(node: ast.expr) -> bool:
     )
 
 
-def places(path: Path) -> list[list[tuple[str, int, int]]]:
+def places(source: str) -> list[list[tuple[str, int, int]]]:
     """Each place of a module with its mutations: (operator, occurrence, line)."""
-    source = (ROOT / path).read_text(encoding="utf-8")
     left_out = spans_left_out(ast.parse(source))
     nodes = list(ast_nodes(get_ast(source)))
     found: dict[object, list[tuple[str, int, int]]] = defaultdict(list)
@@ -103,17 +104,18 @@ def places(path: Path) -> list[list[tuple[str, int, int]]]:
     return [found[place] for place in sorted(found)]  # type: ignore[type-var] # spans are pairs of pairs
 
 
-def drawn(room: str, seed: str, sample: int) -> list[Mutant]:
+def drawn(room: str, seed: str, sample: int, tree: Path = ROOT) -> list[Mutant]:
     """So many mutants of a room, by the seed."""
     chance = random.Random(f"{seed}:{room}")
-    everywhere = [(path, place) for path in modules(room) for place in places(path)]
+    sources = {path: (tree / path).read_text(encoding="utf-8") for path in modules(room, tree)}
+    everywhere = [(path, place) for path, source in sources.items() for place in places(source)]
     chance.shuffle(everywhere)
     found: list[Mutant] = []
     for path, place in everywhere:
         if len(found) == sample:
             break
         name, occurrence, line = chance.choice(place)
-        source = (ROOT / path).read_text(encoding="utf-8")
+        source = sources[path]
         with contextlib.suppress(
             SyntaxError, AttributeError
         ):  # no code, or a name that Cosmic Ray has no word for

@@ -201,3 +201,12 @@ def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None
     assert str(load().default_history("abc")) == "/state/kafka-rebalance-monitor/history-abc.sqlite"
     named = load(topic_prefix="x.").default_history("abc")
     assert str(named) == "/state/kafka-rebalance-monitor/history-abc-x..sqlite"
+
+
+def test_a_prefix_is_as_long_as_kafka_takes_names() -> None:
+    """249 characters, the longest of our names included."""
+    topics = load(topic_prefix="p" * (249 - len("rebalance.membership-dlt"))).topics
+    names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters, topics.ticks)
+    assert max(map(len, names)) == 249
+    with pytest.raises(InvalidSettings, match=r"topics\.prefix"):
+        load(topic_prefix="p" * (250 - len("rebalance.membership-dlt")))

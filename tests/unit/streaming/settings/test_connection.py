@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from streaming.settings.config import InvalidSettings, as_toml, load
+from streaming.settings.connection import KafkaSettings
 
 SECURE = {
     "REBALANCE_MONITOR_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
@@ -160,3 +161,9 @@ def test_what_is_shown_can_be_given_again(
         monkeypatch.delenv(name)
     (tmp_path / "monitor.toml").write_text("\n".join(shown))
     assert list(as_toml(load(tmp_path / "monitor.toml"))) == shown
+
+
+@pytest.mark.parametrize("who", ["user@", ":secret@", "user:secret@"])
+def test_a_token_endpoint_holds_neither_name_nor_password(who: str) -> None:
+    with pytest.raises(ValueError, match="holds a name or password"):
+        KafkaSettings(sasl_oauthbearer_token_endpoint_url=f"https://{who}host/token")

@@ -10,8 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from streaming.monitor.envelope import Sinks
+from streaming.monitor.envelope import Sinks, Write
 from streaming.spark.operator import OUTPUT, columns, operator, records
+from streaming.spark.operator import row as as_row
 from streaming.spark.progress import Told
 from streaming.wire import codec
 from tests.support.histories import Log
@@ -179,3 +180,14 @@ def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> Non
     (record,), *_ = records([arrays([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
     assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
+
+
+def test_a_row_has_our_headers_in_columns_and_any_others_as_they_are() -> None:
+    ours = [(name, name.encode()) for name in codec.HEADER_NAMES]
+    assert as_row(Write("d", b"k", b"v", ours, 3)) == (
+        *("d", b"k", b"v"),
+        *(b"ce_type", b"ce_id", b"ce_source", b"ce_time"),
+        *(None, 3),
+    )
+    other = [("x", None), ("ce_id", b"1")]
+    assert as_row(Write("dlt", None, None, other, None)) == ("dlt", None, None, *[None] * 4, other, None)

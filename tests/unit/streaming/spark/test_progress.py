@@ -88,3 +88,14 @@ def test_a_batch_is_one_line_with_its_figures_as_fields(caplog: pytest.LogCaptur
         if name in ("batch", "events", "lag_seconds", "phases")
     }
     assert fields == {"batch": 7, "events": 10, "lag_seconds": 0.5, "phases": {"process": 0.2}}
+
+
+def test_a_batchs_line_has_its_figures_as_fields(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log_batch(report(PROGRESS, TOLD))
+    log_batch(report(PROGRESS | {"durationMs": {"addBatch": 1, "triggerExecution": 300}}, TOLD))
+    assert [record.getMessage() for record in caplog.records] == [
+        "batch 7: 10 events, 4 diffs in 0.25 s, 3 behind",
+        "batch 7: 10 events, 4 diffs in 0.30 s, 3 behind",
+    ]
+    assert [vars(record)["events_per_second"] for record in caplog.records] == [40.0, 33.3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from msgspec import structs
 
 from streaming.wire.codec import (
     MalformedEvent,
@@ -151,3 +152,39 @@ def test_a_heartbeat_that_is_not_plain_is_left_to_the_whole_reading(change: dict
 def test_a_header_that_is_no_text_is_named(name: str) -> None:
     with pytest.raises(MalformedEvent, match=f"header ce_{name}: not UTF-8"):
         read(Record.of(0, 0, *encode_event(BEAT))._replace(**{name: b"\xff"}))
+
+
+DEFAULTS: dict[str, dict[str, object]] = {
+    "member.joined": {
+        "topics": ["t"],
+        "group_instance_id": None,
+        "client_id": None,
+        "client_host": None,
+        "rack_id": None,
+        "owned": {},
+        "generation": -1,
+        "protocol_type": "consumer",
+        "group_protocol": "classic",
+        "assignors": [],
+        "session_timeout_ms": None,
+        "rebalance_timeout_ms": None,
+    },
+    "member.heartbeat": {"generation": -1},
+    "member.left": {"reason": None, "group_instance_id": None},
+    "member.fenced": {"reason": None, "group_instance_id": None, "last_heard": None},
+    "member.subscription_changed": {"topics": ["t"]},
+    "member.assignment_acknowledged": {"generation": -1, "owned": {}},
+}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_what_is_left_out_has_the_value_that_the_documentation_says(kind: str) -> None:
+    value = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":["t"]}'
+    found = decode_event(b"g", value, {"type": kind, "id": "1", "source": "s"}).data
+    assert structs.asdict(found) == {"group_id": "g", "timestamp": 1, "member_id": "c", **DEFAULTS[kind]}
+
+
+@pytest.mark.parametrize("timestamp", [10**15, 10**18, 10**30, -(10**18)])
+def test_a_time_that_no_calendar_has_is_refused(timestamp: int) -> None:
+    with pytest.raises(MalformedEvent, match=f"timestamp: {timestamp} is no time in milliseconds"):
+        headers("t", "s", "1", timestamp)
