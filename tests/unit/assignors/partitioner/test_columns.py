@@ -91,3 +91,16 @@ def test_refused_columns_say_why(column: object, message: str) -> None:
 def test_partition_counts_that_can_not_be(partitions: int) -> None:
     with pytest.raises(InvalidPartition, match=f"partitions: {partitions}; must be between 1 and 2147483647"):
         partition_column([b"a"], partitions)
+
+
+def test_a_key_that_a_mask_takes_away_is_null_whatever_bytes_lie_under_it() -> None:
+    """As a filter or a join of Arrow's leaves them: bytes of the common length stand under the nulls, too."""
+    keys = [b"ab", None, b"cd"]
+    buffers = [
+        pa.py_buffer(bytes([0b101])),
+        pa.py_buffer(np.arange(0, 8, 2, np.int32)),
+        pa.py_buffer(b"abzzcd"),
+    ]
+    masked = pa.Array.from_buffers(pa.binary(), 3, buffers)
+    assert masked.to_pylist() == keys
+    assert partition_column(masked, 7).tolist() == partition_column(keys, 7).tolist()

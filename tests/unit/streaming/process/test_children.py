@@ -74,3 +74,12 @@ def test_watch_ends_with_the_signal_and_raises_for_a_dead_child(module: str, tmp
     with Children() as children, pytest.raises(ChildDied, match="no such luck"):
         children.add(Child("part", ["fails"], log=tmp_path / "log"))
         children.watch(threading.Event())
+
+
+def test_a_killed_child_is_gone_without_a_word(module: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = Child("part", [module], log=log)
+    eventually(lambda: "ready" in log.read_text())
+    child.kill()
+    assert (child.running, log.read_text()) == (False, "ready\n")
+    child.kill()  # there is nobody to kill

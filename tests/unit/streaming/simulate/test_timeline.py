@@ -38,3 +38,9 @@ def test_the_picture_has_a_panel_a_protocol_and_a_row_a_partition() -> None:
         "eager (range)",
         "cooperative (cooperative-sticky)",
     ]
+
+
+def test_ticks_of_a_long_forecast_are_whole_seconds_and_about_eight() -> None:
+    ends = (9000, 9001, 64_800_000, 80_000_000)
+    assert [tick_ms(end) for end in ends] == [1000, 2000, 7_200_000, 10_001_000]
+    assert isinstance(tick_ms(80_000_000), int)
