@@ -6,7 +6,7 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -120,10 +120,14 @@ class Site(Monitor):
         part, mark = self.parts[name], len(self.parts[name].said())
         return Told(
             name,
-            f"log: “{' … '.join(words)}”",
+            f"log: “{self._shown(words)}”",
             lambda: all(one in part.said()[mark:] for one in words),
             within,
         )
+
+    def _shown(self, words: Iterable[str]) -> str:
+        """Words for the table, without where this run has its files."""
+        return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Told:
         """A component ends with one line that has these words."""
@@ -139,7 +143,7 @@ class Site(Monitor):
             assert "Traceback" not in part.said()[mark:]
             return True
 
-        return Told(name, f"exit status {status}: “{' … '.join(words)}”", ended, within)
+        return Told(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
 
     def gone_dark(self, name: str, within: float = 15.0) -> Told:
         """Its metrics can't be had: Prometheus' ``up`` is 0, for which there is an alert."""
