@@ -94,7 +94,7 @@ def _silence(site: Site) -> list[Told]:
     """What all three say of a broker that does not answer."""
     return [
         site.log_says("collect", "no contact with Kafka", within=30),
-        site.log_says("stream", "no contact with Kafka", within=30),
+        site.log_says("stream", "no contact with Kafka", within=60),
         site.faces_say("kafka-unreachable", within=30),
     ]
 
