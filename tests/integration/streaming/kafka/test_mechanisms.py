@@ -1,0 +1,150 @@
+"""Collector, stream and serve together, each with what it needs and no more, by each way to prove who one is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.access import COMPONENTS, Permission, needs
+from streaming.kafka.runtime import free_ports
+from streaming.kafka.topics import ensure_ticks, ensure_topics
+from streaming.settings.config import Settings, load
+from tests.support.command import Running
+from tests.support.kafka import eventually, unique
+from tests.support.members import Member
+from tests.support.secure import PASSWORDS, Secure, allow, forbid, new_topic, secure_broker
+from tests.support.serving import Serve
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+class Pipeline:
+    """The three components as processes, each a user of its own that may do what it needs."""
+
+    def __init__(self, secure: Secure, mechanism: str, folder: Path) -> None:
+        self.secure, self.mechanism, self.folder = secure, mechanism, folder
+        self.group, self.topic = unique("group"), new_topic(secure, 4)
+        self.settings: Settings = load(bootstrap_servers=secure.clear, topic_prefix=f"{unique('secure')}.")
+        ensure_topics(self.settings)
+        ensure_ticks(self.settings)
+        self.page = Serve(secure.clear, self.settings.topics.prefix, folder)
+        (self.page.port,) = free_ports(1)
+        options = {
+            "collect": ("--include-group", self.group),
+            "stream": ("--checkpoint", str(folder / "checkpoint")),
+            "serve": ("--port", str(self.page.port), "--database", str(folder / "history.sqlite")),
+        }
+        self.running = {
+            name: Running(name, "--config", str(self._config(name)), *more, log=folder / f"{name}.log")
+            for name, more in options.items()
+        }
+        self.page.process = None
+
+    def _config(self, name: str) -> Path:
+        """Its file of settings; a certificate is a copy of its own."""
+        values = self.secure.values(name, self.mechanism)
+        for setting in {"ssl_certificate_file", "ssl_key_file"} & values.keys():
+            values[setting] = shutil.copy(str(values[setting]), self.folder / f"own-{name}-{setting}.pem")
+        kafka = [f"{key} = {json.dumps(str(value))}" for key, value in values.items()]
+        config = self.folder / f"{name}.toml"
+        topics = ["[topics]", f'prefix = "{self.settings.topics.prefix}"', ""]
+        config.write_text("\n".join(["[kafka]", *kafka, *topics]))
+        return config
+
+    def permissions(self, name: str) -> list[Permission]:
+        more = [Permission("Describe", self.topic)] if name == "collect" else []
+        return [*needs(name, self.settings), *more]
+
+    def principal(self, name: str) -> str:
+        return self.secure.principal(name, self.mechanism)
+
+    def rounds(self) -> int:
+        for one in self.running.values():
+            one.check()
+        return len(self.page.ids())
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for name, one in self.running.items():
+                allow(self.secure, self.principal(name), *self.permissions(name))
+                stack.enter_context(one.start())
+            self.page.process = self.running["serve"].process
+            self.page.await_status("/ready", 200)
+            yield
+
+    @contextmanager
+    def member(self) -> Iterator[None]:
+        """A member joins, and its round reaches the page."""
+        before = self.rounds()
+        member = Member(self.secure.clear, self.group, unique("member"), [self.topic])
+        try:
+            eventually(lambda: self.rounds() > before, timeout=240)
+            yield
+        finally:
+            member.close()
+
+    def renew(self) -> None:
+        """Give every component another certificate, of somebody who may do what all of them need."""
+        pem = self.secure.certificate("monitor")
+        for name, one in self.running.items():
+            allow(self.secure, self.principal("monitor"), *self.permissions(name))
+            for setting, file in (("ssl_certificate_file", pem), ("ssl_key_file", pem.with_suffix(".key"))):
+                shutil.copy(file, self.folder / f"own-{name}-{setting}.pem")
+            eventually(partial(self._is_renewed, one), timeout=60)
+
+    @staticmethod
+    def _is_renewed(one: Running) -> bool:
+        one.check()
+        return "connecting again with them" in one.said()
+
+    def forget(self) -> None:
+        """Nobody may do anything as who it was at first."""
+        for name in self.running:
+            for permission in self.permissions(name):
+                forbid(self.secure, self.principal(name), permission)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "OAUTHBEARER",
+        pytest.param("certificate", marks=pytest.mark.full),
+        pytest.param("SCRAM-SHA-512", marks=pytest.mark.full),
+    ],
+)
+def test_a_group_reaches_the_page_until_a_right_is_taken_away(mechanism: str, tmp_path: Path) -> None:
+    with secure_broker(tmp_path) as secure:
+        pipeline = Pipeline(secure, mechanism, tmp_path)
+        stream = pipeline.running["stream"]
+        with pipeline.started(), pipeline.member():
+            holder = "stream"
+            if mechanism == "certificate":
+                pipeline.renew()
+                holder = "monitor"
+                with pipeline.member():  # by then whoever went on as before has ended
+                    pipeline.forget()
+                with pipeline.member():
+                    pass
+            written = Permission("Write", pipeline.settings.topics.diffs)
+            forbid(secure, pipeline.principal(holder), written)
+            late = Member(secure.clear, pipeline.group, unique("late"), [pipeline.topic])
+            try:
+                assert stream.ended(120) == 3
+            finally:
+                late.close()
+            assert f"may not write topic {written.name}" in stream.said()
+            assert f"--operation Write --topic '{written.name}'" in stream.said()
+            assert {name: pipeline.running[name].stop() for name in ("collect", "serve")} == {
+                "collect": 0,
+                "serve": 0,
+            }
+        said = "".join(pipeline.running[name].said() for name in COMPONENTS)
+        assert "Traceback" not in said
+        assert not any(secret in said for secret in PASSWORDS.values())
