@@ -212,8 +212,9 @@ def run(site: Site, case: Case) -> list[Outcome]:
     for part in site.parts.values():
         part.check()
     lost, doubled = site.account()
+    fault = case.fault if case.where != "broker" else f"the broker: {case.fault.removeprefix('broker ')}"
     return [
-        Outcome(told.component, case.fault, told.words, told.within, seconds, back, lost, doubled)
+        Outcome(told.component, fault, told.words, told.within, seconds, back, lost, doubled)
         for told, seconds in zip(tellers, took, strict=True)
     ]
 
