@@ -7,7 +7,9 @@ import pytest
 from streaming.checks import doctor
 from streaming.checks.doctor import Finding
 from streaming.kafka.java import NoJava
+from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
+from tests.support.memory_kafka import MemoryKafka
 
 
 def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -64,3 +66,16 @@ def test_who_decides_rounds(monkeypatch: pytest.MonkeyPatch, *, native: bool, te
     monkeypatch.setattr(doctor, "native", lambda: native)
     found = doctor._rounds()
     assert (found.ok, found.text.startswith(text)) == (True, True)
+
+
+def test_topics_that_are_there_with_one_wrong_policy_are_not_called_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    ensure_topics(load())
+    kafka.topics["rebalance.diffs"].config["cleanup.policy"] = "compact"
+    (found,) = doctor._topics(load())
+    assert (found.ok, found.text.split(";")[0]) == (
+        False,
+        "topic rebalance.diffs: cleanup.policy is compact, delete is needed",
+    )

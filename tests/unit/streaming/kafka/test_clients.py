@@ -99,3 +99,13 @@ def test_a_cluster_is_waited_for_until_it_answers_or_somebody_says_stop(
 @pytest.mark.parametrize("servers", ["no port", "127.0.0.1:x", "", "127.0.0.1:1"])
 def test_an_address_that_takes_no_connection(servers: str) -> None:
     assert clients._open(servers) is None
+
+
+def test_so_many_texts_are_remembered_and_no_more() -> None:
+    once = OncePerMinute()
+    record = logging.makeLogRecord({"msg": ""})
+    for number in range(3000):
+        record.msg, record.created = f"text {'x' * number}", float(number) / 1000
+        assert once.filter(record)
+        assert len(once._said) <= 1001
+    assert len(once._said) > 900

@@ -83,3 +83,18 @@ def test_a_killed_child_is_gone_without_a_word(module: str, tmp_path: Path) -> N
     child.kill()
     assert (child.running, log.read_text()) == (False, "ready\n")
     child.kill()  # there is nobody to kill
+
+
+def test_a_child_that_does_not_drain_is_killed_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deaf.py").write_text(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\n"
+        "time.sleep(60)"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    log = tmp_path / "log"
+    child = Child("part", ["deaf"], log=log)
+    eventually(lambda: "ready" in log.read_text())
+    child.terminate()
+    assert child.wait(0.2) == -signal.SIGKILL
