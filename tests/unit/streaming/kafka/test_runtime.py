@@ -70,7 +70,7 @@ FORMATS = """
 case "$*" in
   *StorageTool*)
     for last; do :; done
-    dir=$(sed -n 's/^log.dirs=//p' "$last"); mkdir -p "$dir"
+    dir=$(sed -n 's/^log.dirs=//p' "$last"); mkdir "$dir"
     echo 'cluster.id=AAAAAAAAAAAAAAAAAAAAAQ' > "$dir/meta.properties"; echo kept > "$dir/log" ;;
   *) exit 1 ;;
 esac
