@@ -269,18 +269,20 @@ def test_a_batch_that_changes_nothing_leaves_the_blob_alone() -> None:
 
 
 @pytest.mark.parametrize("tight", ["d", "a"])
-def test_a_diff_of_exactly_what_the_topics_take_is_written_and_one_byte_more_is_not(tight: str) -> None:
+@pytest.mark.parametrize("group", ["g", "g" * 3000])
+def test_a_diff_of_exactly_what_the_topics_take_is_written_and_one_byte_more_is_not(
+    tight: str, group: str
+) -> None:
     """The latest assignment goes to a topic of its own, so the narrower of the two counts."""
-    log = Log()
+    log = Log(group)
     events = [log.topics(t=500), log.join("c1")]
     diff, latest = run(Bucket(), events)
     size = codec.record_bytes(diff.key, diff.value, diff.headers)
     fits, refuses = SINKS._replace(max_bytes={tight: size}), SINKS._replace(max_bytes={tight: size - 1})
     assert run(Bucket(), events, sinks=fits) == [diff, latest]
     (letter,) = run(Bucket(), events, sinks=refuses)
-    assert dict(letter.headers)["dlt_message"] == (
-        f"group 'g': rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}".encode()
-    )
+    told = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
+    assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {told}".encode()
 
 
 def test_an_event_whose_diff_its_topic_does_not_take_is_refused_and_changes_nothing() -> None:
