@@ -62,6 +62,7 @@ def serve(
     from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import KafkaSource
 
+    proxies = _proxies(trust_header, trusted_proxies or [])
     limits = Retention(duration_ms(keep, "--keep"), keep_mib * 2**20)
     settings = session.settings
     source = KafkaSource(settings)
@@ -71,7 +72,7 @@ def serve(
         host=host,
         port=port,
         token_file=token_file,
-        proxies=_proxies(trust_header, trusted_proxies or []),
+        proxies=proxies,
         access_log=access_log,
         limits=limits,
         max_clients=max_clients,
