@@ -41,3 +41,15 @@ def test_another_set_of_topics_is_another_subscription_whether_wider_or_narrower
     assert len(diffs(play([log.event(SubscriptionChanged, member_id="c1", topics=to)], state)[1])) == rounds
     state, outputs = play([log.event(MemberJoined, member_id="c1", topics=to)], state)
     assert len(diffs(outputs)) == rounds
+
+
+@pytest.mark.parametrize(("count", "refused"), [(1, True), (2, False), (3, True)])
+def test_a_topic_has_racks_for_each_of_its_partitions_or_for_none(count: int, refused: bool) -> None:
+    log = Log()
+    told = log.event(PartitionsChanged, topics={"t": TopicMetadata(partitions=2, racks=[["r"]] * count)})
+    if refused:
+        with pytest.raises(BadInput, match=r"topics\.t\.racks"):
+            apply(None, told)
+        return
+    (diff,) = diffs(play([told, log.join("c1")])[1])
+    assert diff.members["c1"].assigned == {"t": [0, 1]}
