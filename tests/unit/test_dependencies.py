@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 #: Declared without an import: who needs it.
 UNSEEN = {
-    "pandas": "pyspark imports it for applyInPandasWithState and does not ask pip for it",
     "mypy": "a command",
     "ruff": "a command",
     "import-linter": "a command",
