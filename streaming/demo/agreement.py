@@ -100,7 +100,7 @@ def compare(
         for member_id, member in diff.members.items():
             known = held[eager_groups[diff.group_id]].get(member_id, {})
             told = [g for g in known if g <= generation]
-            gone = generation > latest_seen[member_id] and (member_id in closing or not after(member))
+            gone = generation > latest_seen.get(member_id, -1) and (member_id in closing or not after(member))
             if not told or gone:
                 continue  # not in yet, or leaving, or crashed: a consumer has no callback for that
             last_words = closing.get(member_id, {})

@@ -27,7 +27,7 @@ def performance(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict], P
     """The story until both groups have had a crash: its diffs, and the folder with the consumers' reports."""
     folder = tmp_path_factory.mktemp("demo")
     answer = subprocess.run(
-        [sys.executable, "-m", "streaming", "demo", "--duration", "40", "--json", "--keep", str(folder)],
+        [sys.executable, "-m", "streaming", "demo", "--duration", "36", "--json", "--keep", str(folder)],
         capture_output=True,
         text=True,
         check=False,

@@ -97,3 +97,18 @@ def test_a_consumer_that_closes_before_it_is_told_its_share_of_a_round_is_not_as
     assert compare(diffs, reports, {"g": False}) == Agreement(1, ())
     told = [*reports[:1], line(2, "revoked", {"t": [0]}), line(2, "revoked", {}, closing=True)]
     assert len(compare(diffs, told, {"g": False}).differences) == 1
+
+
+def test_a_consumer_that_ends_before_its_first_callback_is_not_asked() -> None:
+    """As one does that starts in the last second of a demo."""
+    diffs = [
+        diff(1, c1={"t": [0, 1]}),
+        diff(2, c1={"t": [0]}, c2={"t": [1]}),
+        diff(3, c1={"t": [0, 1]}, c2={}),
+    ]
+    reports = [
+        line(1, "assigned", {"t": [0, 1]}),
+        line(2, "assigned", {"t": [0]}),
+        line(3, "assigned", {"t": [0, 1]}),
+    ]
+    assert compare(diffs, reports, {"g": True}) == Agreement(3, ())
