@@ -36,7 +36,7 @@ def test_without_options_it_runs_with_its_defaults(
         max_offsets_per_trigger=50_000,
         batch_seconds=20.0,
         trigger_interval=None,
-        buckets=16,
+        buckets=None,  # those of the checkpoint; 16 in a new one
         forget_after_ms=7 * 24 * 3600 * 1000,
         session=SessionOptions(master="local[2,4]", log_file=Path(folder) / "spark.log", verbose=False),
         metrics_host="127.0.0.1",
