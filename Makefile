@@ -14,7 +14,7 @@ BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildc
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
 
 ##@ Use it
-demo: packages java ## watch real rebalances on this machine (ARGS="--duration 60")
+demo: runtime java ## watch real rebalances on this machine (ARGS="--duration 60")
 	@$(BIN)/rebalance-monitor demo $(ARGS)
 
 ##@ Work on it
@@ -52,7 +52,7 @@ test-long: packages jdk ## kills, outages, bursts, random groups and the oracle 
 
 test-faults: export WRITE_TRUST = 1
 test-faults: packages java ## every part through every fault; its table goes into docs/explanation/trust.md
-	@$(BIN)/pytest tests/faults $(ARGS)
+	@$(BIN)/pytest tests/faults --numprocesses=2 --dist=load $(ARGS)
 
 soak: packages java ## a monitor under load and faults, MINUTES of it; its tables go into docs/explanation/trust.md
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30) --document $(ARGS)
@@ -66,7 +66,7 @@ mutants: packages ## do the fast tests fail when the code is wrong? (SEED=1 SAMP
 # Newer connectors of Spark's may be missing from a repository: scripts/spark_versions.py says what is run then.
 VERSIONS := 4.0.0 4.1.1 4.2.0 4.3.0
 test-spark: packages jdk ## the job's tests on other releases of PySpark (VERSIONS="4.0.0 4.3.0")
-	@$(BIN)/python scripts/spark_versions.py $(VERSIONS) $(ARGS)
+	@$(BIN)/python -m scripts.spark_versions $(VERSIONS) $(ARGS)
 .PHONY: test-spark
 
 check: packages ## lint, format, types and layering, changing nothing
@@ -91,7 +91,8 @@ audit: packages ## known weaknesses of the packages that are deployed (asks osv.
 
 sbom: packages ## what is deployed, as CycloneDX in dist/: Debian's packages, Python's, jars (IMAGE=name: of an image)
 	@mkdir -p dist
-	@$(if $(IMAGE),docker run --rm --interactive --entrypoint python $(IMAGE) - /opt/rebalance-monitor <,$(BIN)/python) scripts/sbom.py >dist/sbom.cdx.json
+	@$(if $(IMAGE),docker run --rm --interactive --entrypoint python $(IMAGE) - /opt/rebalance-monitor <,$(BIN)/python) scripts/sbom.py >dist/sbom.part || { rm dist/sbom.part; exit 1; }
+	@mv dist/sbom.part dist/sbom.cdx.json
 	@echo dist/sbom.cdx.json
 .PHONY: audit sbom
 
@@ -107,6 +108,9 @@ clean: ## remove what the targets made here (the download caches stay)
 packages: ## uv, and the packages of uv.lock in .venv
 	@sh scripts/packages.sh
 
+runtime: ## the same without what only tests and checks need
+	@sh scripts/packages.sh --no-dev
+
 java: ## Java 17 or newer
 	@sh scripts/java.sh
 
@@ -116,4 +120,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long test-faults soak fuzz mutants check format bench clean packages java jdk help
+.PHONY: demo test test-container test-unit test-long test-faults soak fuzz mutants check format bench clean packages runtime java jdk help

@@ -37,14 +37,6 @@ def as_lists(share: Share) -> Lists:
     return {topic: as_list(partitions) for topic, partitions in share.items() if partitions}
 
 
-def compact(partitions: Sequence[int]) -> Sequence[int]:
-    """Ascending, distinct partitions without gaps as a ``range`` (48 bytes), all others as they are."""
-    if isinstance(partitions, range) or not partitions:
-        return partitions
-    first, last = partitions[0], partitions[-1]
-    return range(first, last + 1) if last - first + 1 == len(partitions) else partitions
-
-
 def size(share: Share) -> int:
     """How many partitions a share holds."""
     return sum(map(len, share.values()))

@@ -193,6 +193,18 @@ def sound(found: Group) -> list[Violation]:
     return problems
 
 
+def single(assignment: Observed) -> list[Violation]:
+    """Nothing is given twice, nor to two members: all that can be asked where nothing is known of what there is."""
+    problems: list[Violation] = []
+    owners: dict[str, dict[int, str]] = {}
+    for member, share in assignment.items():
+        for name, partitions in share.items():
+            known = owners.setdefault(name, {})
+            problems += _twice(known, member, name, partitions)
+            known.update(dict.fromkeys(partitions, member))
+    return problems
+
+
 def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
     """Partitions of a topic given to a member again, or to another member too."""
     problems = []

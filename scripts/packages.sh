@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the packages of uv.lock in .venv, and uv itself in .uv where the machine has none.
+# Installs the packages of uv.lock in .venv, and uv itself in .uv where the machine has none. With --no-dev those alone
+# that run; what is there beside them stays.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -30,21 +31,24 @@ else
     "$uv" --version >/dev/null 2>&1 || private_uv
 fi
 
-# The native rounds are an extra for machines with Rust: the same answers without it, more slowly.
-kernel=
 without=.venv/without-kernel
-[ -e "$without" ] || ! cargo --version >/dev/null 2>&1 || kernel="--group kernel"
+if [ "${1-}" = --no-dev ]; then
+    set -- --no-dev --inexact
+else
+    # The native rounds are an extra for machines with Rust: the same answers without it, more slowly.
+    set --
+    [ -e "$without" ] || ! cargo --version >/dev/null 2>&1 || set -- --group kernel
+fi
 
 # Silent when there is nothing to do; uv's own progress when there is.
-# shellcheck disable=SC2086 # two words or none
-"$uv" sync --locked $kernel --check --quiet 2>/dev/null && exit 0
+"$uv" sync --locked "$@" --check --quiet 2>/dev/null && exit 0
 [ -d .venv ] || echo "Installing the locked packages into .venv (about 600 MB, once)" >&2
 # Compiled now, by all cores: else each of the demo's ten processes compiles what it imports.
-if [ -n "$kernel" ]; then
-    # shellcheck disable=SC2086 # two words
-    "$uv" sync --locked $kernel --compile-bytecode && exit 0
+"$uv" sync --locked "$@" --compile-bytecode && exit 0
+if [ "${1-}" = --group ]; then
     echo "Going on without the package in kernel/: Python answers the same (remove $without to try again)" >&2
     [ -d .venv ] || "$uv" venv --quiet
     : >"$without"
+    "$uv" sync --locked --compile-bytecode && exit 0
 fi
-"$uv" sync --locked --compile-bytecode || fail "the packages of uv.lock could not be installed: see uv's message above"
+fail "the packages of uv.lock could not be installed: see uv's message above"

@@ -15,6 +15,7 @@ import msgspec
 from typer.testing import CliRunner
 
 from streaming.cli.main import COMMANDS, build
+from streaming.freshness.sign import SIGN_TYPE, Sign
 from streaming.wire.events import EVENT_TYPES, Diff, LatestAssignment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,10 +63,11 @@ def _table(schema: dict[str, Any]) -> Iterator[str]:
 
 def records() -> str:
     """The value of every record, from the structs that decode it."""
-    types = [*EVENT_TYPES.values(), Diff, LatestAssignment]
+    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Sign]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     names = {struct.__name__: f"`{name}`" for name, struct in EVENT_TYPES.items()}
     names |= {"Diff": "Diff (`rebalance.diff`)", "LatestAssignment": "Latest assignment"}
+    names |= {"Sign": f"Sign of life (`{SIGN_TYPE}`)"}
     lines = ["# Records\n", NOTE]
     lines.append(
         "Values are JSON; the type stands in the header `ce_type`. What is not needed may be left out or null. "

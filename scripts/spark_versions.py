@@ -1,12 +1,14 @@
 """The job's tests on other releases of PySpark: ``make test-spark VERSIONS="4.0.0 4.3.0"``.
 
-Each release gets an environment of its own below ``.venvs``: the locked packages, with that PySpark in place of
-the locked one. Where the repository has not all of a release's Kafka connector, the connector itself runs with what
-the locked release's comes with; where it has none of it, the query runs over files alone.
+Each release gets an environment of its own below ``.venvs``: the first that is supported with the lowest version of
+everything that the wheel allows, every other with the newest (the locked ones are what ``make test`` runs with).
+Where the repository has no Kafka connector for a release (:mod:`tests.support.connectors` says what stands for one
+that is not whole), the query runs over files alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,13 +16,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streaming.kafka.jars import DownloadFailed, fetch, kafka_coordinates, spark_connector
+from tests.support.connectors import LOCKED, jars
 
 ROOT = Path(__file__).parents[1]
-LOCKED = "4.0.0"
-BROKER = "4.3.1"
-#: What every release runs, and what those run that have a connector.
-OVER_FILES = ("tests/unit/streaming/spark", "tests/integration/streaming/spark/test_public.py")
+#: What the tests themselves import.
+TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "packaging")
+#: What a line tells of an environment.
+TOLD = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafka", "msgspec")
+#: What every release runs: whatever leans on the packages, by rooms; and what those run that have a connector.
+ROOMS = ("collect", "kafka", "monitor", "spark", "wire")
+OVER_FILES = (
+    *("tests/unit/assignors", "tests/golden/assignors", "tests/golden/collect"),
+    *(f"tests/unit/streaming/{room}" for room in ROOMS),
+    "tests/integration/streaming/spark/test_public.py",
+)
 OVER_KAFKA = (
     "tests/integration/streaming/spark/test_job.py",
     "tests/integration/streaming/spark/test_determinism.py",
@@ -37,43 +46,35 @@ def environment(release: str) -> Path:
     """The Python of an environment with that PySpark."""
     folder = ROOT / ".venvs" / f"pyspark-{release}"
     python = folder / "bin/python"
-    if not python.exists():
-        uv("venv", "--quiet", "--python", sys.executable, str(folder))
-    locked = uv("export", "--locked", "--quiet", "--no-hashes", "--no-emit-project", "--no-annotate")
-    others = [line for line in locked.splitlines() if not re.match(r"(pyspark|py4j)==", line)]
-    wanted = folder / "requirements.txt"
-    wanted.write_text("\n".join([*others, f"pyspark=={release}"]))
-    uv("pip", "install", "--quiet", "--no-config", "--python", str(python), "--requirement", str(wanted))
+    made_of, now = folder / "made-of", (ROOT / "pyproject.toml").read_text()
+    if made_of.exists() and made_of.read_text() == now:
+        return python
+    uv("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
+    # The wheel does not ask for a release that nobody has tried.
+    (folder / "override.txt").write_text(f"pyspark=={release}")
+    which = "lowest-direct" if release == LOCKED else "highest"
+    asked = (
+        "--resolution",
+        which,
+        "--requirement",
+        "pyproject.toml",
+        "--override",
+        str(folder / "override.txt"),
+    )
+    for packages in (asked, TOOLS):
+        uv("pip", "install", "--quiet", "--no-config", "--python", str(python), *packages)
+    made_of.write_text(now)
     return python
-
-
-def jars(release: str) -> Path | None:
-    """A folder for KAFKA_JARS with this release's connector and the broker; None when it can't be had."""
-    connector = spark_connector(release)
-    try:
-        own = fetch([connector], transitive=False)
-        try:
-            found = fetch([connector])
-        except DownloadFailed:
-            known = fetch([spark_connector(LOCKED)])
-            found = [*own, *(jar for jar in known if not jar.name.startswith("spark-sql-kafka"))]
-    except DownloadFailed:
-        return None
-    folder = ROOT / ".venvs" / f"jars-{release}"
-    for name, part in (("connector", found), ("broker", fetch(kafka_coordinates(BROKER)))):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for jar in part:
-            link = folder / name / jar.name
-            link.unlink(missing_ok=True)
-            link.symlink_to(jar)
-    return folder
 
 
 def test(release: str, options: list[str]) -> bool:
     """Whether the job's tests pass with that PySpark."""
-    python, folder = environment(release), jars(release)
+    python, folder = environment(release), jars(release, ROOT / ".venvs" / f"jars-{release}")
     tests = [*OVER_FILES, *(OVER_KAFKA if folder else ())]
-    print(f"=== PySpark {release}, {'over Kafka' if folder else 'over files: no connector'}", flush=True)
+    listed = json.loads(uv("pip", "list", "--quiet", "--format", "json", "--python", str(python)))
+    versions = {one["name"]: one["version"] for one in listed}
+    told = ", ".join(f"{name} {versions[name]}" for name in TOLD)
+    print(f"=== {told}; {'over Kafka' if folder else 'over files: no connector'}", flush=True)
     found = dict(os.environ) | ({"KAFKA_JARS": str(folder)} if folder else {})
     done = subprocess.run([python, "-m", "pytest", *tests, *options], cwd=ROOT, env=found, check=False)
     return done.returncode == 0

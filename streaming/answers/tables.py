@@ -143,10 +143,11 @@ def shared(share: Mapping[str, Sequence[int]]) -> str:
 
 
 def runs(partitions: Sequence[int]) -> str:
-    """Partitions with runs joined: ``0-3,7``."""
+    """Partitions with runs joined: ``0-3,7``. A connector's own instance stands alone: ``-1,0-3``."""
     ordered = sorted(partitions)
-    starts = ordered[:1] + [b for a, b in pairwise(ordered) if b != a + 1]
-    ends = [a for a, b in pairwise(ordered) if b != a + 1] + ordered[-1:]
+    apart = [(a, b) for a, b in pairwise(ordered) if b != a + 1 or a < 0]
+    starts = ordered[:1] + [b for _, b in apart]
+    ends = [a for a, _ in apart] + ordered[-1:]
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, str] = {
     "demo": "Watch real rebalances on this machine: broker, consumers, Spark, diffs.",
     "run": "Collector, Spark job and feed against your cluster, in one process group.",
-    "collect": "Follow __consumer_offsets and publish membership events.",
+    "collect": "Follow consumer groups and publish membership events.",
     "stream": "Run the Spark job: membership events in, diffs out.",
     "dlt": "Dead letters: list them, send them again.",
     "serve": "Serve the diffs over HTTP: a page, a live feed, JSON and metrics.",

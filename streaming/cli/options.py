@@ -54,6 +54,25 @@ MaxLineBytes = Annotated[
     ),
 ]
 
+
+def checkpoint_place(text: str) -> str:
+    """A checkpoint as an option gives it: a URL as it is, a folder by its own name, not ``.``, ``..`` or a link's.
+
+    It may be moved while a command runs, and another made beside it.
+
+    Raises:
+        BadParameter: it is empty, as where a variable is not set: it would be the folder that this runs in.
+    """
+    if not text:
+        raise typer.BadParameter("empty; name a folder or a URL")
+    return text if "://" in text else str(Path(text).resolve())
+
+
+def checkpoint_option(what: str) -> Any:
+    """``--checkpoint``; ``what`` it is to the command."""
+    return typer.Option("--checkpoint", metavar="DIR", parser=checkpoint_place, help=what)
+
+
 #: Name → type and default, in the order of the help.
 _CLUSTER: Mapping[str, tuple[Any, Any]] = {
     "bootstrap_servers": (BootstrapServers, None),

@@ -14,7 +14,7 @@ from streaming.answers.tables import runs
 from streaming.kafka.reader import DiffRecord, MalformedDiff
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
-from streaming.wire.events import Diff, MemberDiff
+from streaming.wire.events import PROBING, Diff, MemberDiff
 
 if TYPE_CHECKING:
     from streaming.kafka.dlt import DeadLetter
@@ -32,6 +32,7 @@ CAUSES: dict[str, tuple[str, str]] = {
     "member.fenced": ("was fenced", "red"),
     "member.subscription_changed": ("changed its subscription", "cyan"),
     "topic.partitions_changed": ("partitions changed", "cyan"),
+    PROBING: ("probing rebalance", "cyan"),
     "group.deleted": ("group deleted", "red"),
 }
 
@@ -46,7 +47,7 @@ def short_share(share: Mapping[str, Sequence[int]]) -> str:
     return " · ".join(f"{topic} {runs(p)}" for topic, p in sorted(share.items()) if p)
 
 
-def _clock(timestamp: int) -> str:
+def clock(timestamp: int) -> str:
     """The time of day here; a timestamp that no calendar has is shown as the number that it is."""
     try:
         return f"{datetime.fromtimestamp(timestamp / 1000, tz=UTC).astimezone():%H:%M:%S}"
@@ -59,7 +60,7 @@ def _headline(diff: Diff) -> SafeText:
     members = ", ".join(short_member(m) for m in diff.cause.member_ids)
     count = f"generation {diff.generation}" if diff.generation is not None else f"epoch {diff.group_epoch}"
     line = SafeText()
-    line.append(f"{_clock(diff.timestamp)} ", "dim")
+    line.append(f"{clock(diff.timestamp)} ", "dim")
     line.append(diff.group_id, "bold")
     line.append(f" {count}" + (f", round {diff.round}" if diff.round > 1 else ""), "dim")
     line.append(f"  {members} {words}".rstrip(), colour)
@@ -76,9 +77,15 @@ def _member(member_id: str, member: MemberDiff, width: int) -> SafeText:
     ):
         if any(share.values()):
             line.append(f"  {sign} {short_share(share)}", colour)
+    for role, tasks in (("standby", member.standby), ("warm-up", member.warmup)):
+        if tasks:
+            line.append(f"  {role} {short_share(tasks)}", "dim")
     if member.present is False:
         line.append("  gone", "dim")
-    elif not (any(member.kept.values()) or any(member.revoked.values()) or any(member.assigned.values())):
+    elif not any(
+        any(share.values())
+        for share in (member.kept, member.revoked, member.assigned, member.standby or {}, member.warmup or {})
+    ):
         line.append("  nothing", "dim")
     return line
 
@@ -93,7 +100,12 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     for member_id, member in sorted(diff.members.items()):
         yield _member(member_id, member, width)
     if any(diff.unassigned.values()):
-        yield SafeText(f"  nobody has {short_share(diff.unassigned)}", "yellow")
+        waits = (
+            f", waiting for their worker until {clock(diff.timestamp + diff.delay_ms)}"
+            if diff.delay_ms
+            else ""
+        )
+        yield SafeText(f"  nobody has {short_share(diff.unassigned)}{waits}", "yellow")
     for violation in diff.violations:
         yield SafeText(f"  violation: {violation}", "bold red")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streaming.cli.options import CoordinatorLogs, Session, command, long_running
+from streaming.cli.options import CoordinatorLogs, Session, checkpoint_option, command, long_running
 
 
 @command("Example: rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")
@@ -15,9 +14,9 @@ from streaming.cli.options import CoordinatorLogs, Session, command, long_runnin
 def run(
     session: Session,
     *,
-    checkpoint: Annotated[
-        Path, typer.Option("--checkpoint", metavar="DIR", help="Where the job keeps its place and state.")
-    ] = Path("rebalance-checkpoint"),
+    checkpoint: Annotated[str, checkpoint_option("Where the job keeps its place and state.")] = (
+        "rebalance-checkpoint"
+    ),
     coordinator_log: CoordinatorLogs = None,
     port: Annotated[int, typer.Option("--port", help="Port of the page and the feed.")] = 8686,
 ) -> None:
@@ -29,7 +28,7 @@ def run(
     ensure_topics(settings)
     parts = {
         "collect": [word for path in coordinator_log or () for word in ("--coordinator-log", str(path))],
-        "stream": ["--checkpoint", str(checkpoint)],
+        "stream": ["--checkpoint", checkpoint],
         "serve": ["--port", str(port)],
     }
     with Children() as children:

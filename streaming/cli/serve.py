@@ -57,6 +57,7 @@ def serve(
 ) -> None:
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.durations import duration_ms
+    from streaming.kafka.hearing import Hearing
     from streaming.process.plain import say
     from streaming.serve.history import Retention
     from streaming.serve.server import FeedServer, ServeOptions
@@ -77,9 +78,11 @@ def serve(
         limits=limits,
         max_clients=max_clients,
     )
-    server = FeedServer(source, options, cluster_id=source.cluster_id)
+    hearing = Hearing(settings)
+    server = FeedServer(source, options, cluster_id=source.cluster_id, freshness=hearing.freshness)
     say(f"serving {server.address}")
-    server.run()
+    with hearing:  # what keeps the server from starting is told alone
+        server.run()
 
 
 def _proxies(header: str | None, addresses: list[str]) -> Proxies | None:

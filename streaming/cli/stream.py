@@ -15,6 +15,7 @@ from streaming.cli.options import (
     MetricsPort,
     OnlyGroup,
     Session,
+    checkpoint_option,
     command,
     long_running,
     offline,
@@ -78,6 +79,15 @@ _PublicApi = Annotated[
     bool,
     typer.Option("--public-api", help="No shortcuts past PySpark's public interface: slower, same output."),
 ]
+_Archive = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive",
+        metavar="FILE",
+        help="Of `stream archive`: for a cluster whose executors lack this package.",
+        show_default="they have it",
+    ),
+]
 
 
 @command("Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
@@ -88,7 +98,7 @@ def stream(
     *,
     checkpoint: Annotated[
         str | None,
-        typer.Option("--checkpoint", metavar="DIR", help="Offsets and state: keep it across restarts."),
+        checkpoint_option("Offsets and state: keep it across restarts."),
     ] = None,
     available_now: _AvailableNow = False,
     max_offsets_per_trigger: _MaxOffsets = 50_000,
@@ -98,6 +108,7 @@ def stream(
     shuffle_partitions: _ShufflePartitions = 2,
     forget_after: _ForgetAfter = "7d",
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
+    archive: _Archive = None,
     public_api: _PublicApi = False,
     on_data_loss: Annotated[
         OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
@@ -132,6 +143,7 @@ def stream(
             shuffle_partitions=shuffle_partitions,
             verbose=session.verbose,
             public=public_api,
+            archive=archive,
         ),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
@@ -148,7 +160,8 @@ def stream(
 def inspect_state(
     *,
     checkpoint: Annotated[
-        str, typer.Option("--checkpoint", metavar="DIR", help="Of a job that is stopped, or a copy.")
+        str,
+        checkpoint_option("Of a job that is stopped, or a copy."),
     ],
     group: OnlyGroup = None,
     as_json: AsJson = False,
@@ -178,7 +191,10 @@ def inspect_state(
 @offline
 def resize(
     *,
-    checkpoint: Annotated[str, typer.Option("--checkpoint", metavar="DIR", help="Of a job that is stopped.")],
+    checkpoint: Annotated[
+        str,
+        checkpoint_option("Of a job that is stopped."),
+    ],
     buckets: Annotated[
         int | None,
         typer.Option(
@@ -203,3 +219,17 @@ def resize(
     else:
         for line in done.lines():
             say(line)
+
+
+@stream.command("archive", epilog="Example: rebalance-monitor stream archive --output monitor.tar.gz")
+@offline
+def archive(
+    *, output: Annotated[Path, typer.Option("--output", metavar="FILE", help="A name ending in .tar.gz.")]
+) -> None:
+    """Write what a cluster's executors need to run the job, for those that have no such package installed."""
+    from streaming.process.plain import say
+    from streaming.spark.archive import python, write
+
+    files = write(output)
+    size = output.stat().st_size / 1e6
+    say(f"{output}: {files} files, {size:.0f} MB, for executors with {python()} on this platform")

@@ -27,7 +27,7 @@ def topics(
     from streaming.process.plain import say
     from streaming.process.terminal import console
 
-    states = ensure_topics(settings) if create else describe_topics(settings)
+    states = (ensure_topics if create else describe_topics)(settings, settings.topics.made)
     if as_json:
         write = json_lines()
         for state in states:

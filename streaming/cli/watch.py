@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
+
+if TYPE_CHECKING:
+    from streaming.settings.config import Settings
 
 _FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="Start at the oldest diff.")]
 _ExitAtEnd = Annotated[bool, typer.Option("--exit-at-end", help="Stop at what is there now.")]
@@ -27,12 +34,33 @@ def watch(
     from streaming.cli.render import print_diffs, skipped
     from streaming.kafka.reader import read_diffs
 
-    records = read_diffs(
-        settings,
-        until=stop.is_set,
-        exit_at_end=exit_at_end,
-        on_malformed=skipped,
-        from_beginning=from_beginning,
-        group=group,
-    )
-    print_diffs(records, as_json=as_json)
+    with ExitStack() as held:
+        records = read_diffs(
+            settings,
+            until=stop.is_set if exit_at_end else _listening(settings, stop, held),
+            exit_at_end=exit_at_end,
+            on_malformed=skipped,
+            from_beginning=from_beginning,
+            group=group,
+        )
+        print_diffs(records, as_json=as_json)
+
+
+def _listening(settings: Settings, stop: threading.Event, held: ExitStack) -> Callable[[], bool]:
+    """Whether to stop: asked ten times a second, and first when the diffs can be read.
+
+    From then on it tells what the parts' signs of life say; ``held`` ends that.
+    """
+    from streaming.cli.freshness import FreshnessTold
+    from streaming.kafka.hearing import Hearing
+
+    told: FreshnessTold | None = None
+
+    def until() -> bool:
+        nonlocal told
+        if told is None:
+            told = FreshnessTold(held.enter_context(Hearing(settings)).freshness)
+        told.look(time.monotonic(), time.time())
+        return stop.is_set()
+
+    return until

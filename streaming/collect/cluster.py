@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streaming.kafka.clients import confluent_config
+from streaming.kafka.clients import answer_of, confluent_config
 from streaming.wire.events import TopicMetadata
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
         brokers = admin.list_topics(timeout=_TIMEOUT).brokers
         asked = [ConfigResource(ResourceType.BROKER, str(number)) for number in brokers]
         answers = admin.describe_configs(asked, request_timeout=_TIMEOUT).values()
-        configs = [answer.result() for answer in answers]
+        configs = [answer_of(answer) for answer in answers]
     except KafkaException as error:
         _log.info("what ends KIP-848 sessions is not known: %s", error.args[0].str())
         return None
@@ -52,10 +53,16 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
 
 
 class ClusterTopics:
-    """What the cluster says of its topics, asked when needed."""
+    """What the cluster says of its topics, asked when needed.
 
-    def __init__(self, kafka: KafkaSettings) -> None:
+    Args:
+        kafka: how to reach the cluster.
+        stop: set to wait no longer for one that is away.
+    """
+
+    def __init__(self, kafka: KafkaSettings, stop: threading.Event) -> None:
         self._kafka = kafka
+        self._stop = stop
         self._admin: AdminClient | None = None
         self._counts: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
@@ -109,7 +116,7 @@ class ClusterTopics:
             try:
                 self.refresh(None)
             except KafkaException as error:
-                if left == 0:
+                if left == 0 or self._stop.is_set():
                     raise
                 _log.warning("topic ids: %s", error.args[0].str())
             else:
@@ -121,7 +128,7 @@ class ClusterTopics:
         answers = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT)
         for name, answer in answers.items():
             try:
-                topic: Any = answer.result()
+                topic: Any = answer_of(answer)
             except KafkaException as error:  # deleted between the two requests
                 _log.info("topic %s: %s", name, error.args[0].str())
                 continue

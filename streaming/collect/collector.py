@@ -6,34 +6,32 @@ not told, publish together with the place to go on from.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
-from streaming.collect.counts import PartitionCounts, subscribed
-from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome
+from streaming.collect.counts import PartitionCounts
+from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.published import published_counts
 from streaming.collect.publisher import Publisher, written
 from streaming.collect.reasons import Reasons
+from streaming.collect.remade import Remade
+from streaming.collect.running import run_until
 from streaming.collect.selection import selection
 from streaming.collect.source import Batch, OffsetsTopic
-from streaming.kafka.access import refusal, require
-from streaming.kafka.clients import ClusterUnavailable
+from streaming.collect.telling import Telling
+from streaming.kafka.access import require
 from streaming.kafka.renewal import Renewal
+from streaming.kafka.signs import SignWriter
 from streaming.kafka.topics import ensure_topics
-from streaming.wire.events import Event, GroupObserved
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
-    from streaming.wire.events import TopicMetadata
-
-_log = logging.getLogger(__name__)
 
 
 class Collector:
@@ -59,7 +57,6 @@ class Collector:
         self._group_id = settings.collector_id
         self._reasons = Reasons((*settings.collect.coordinator_logs, *coordinator_logs))
         self._renewal = Renewal(settings.kafka)
-        self._counts_due = 0.0
 
     def run(self) -> None:
         """Collect until ``stop`` is set.
@@ -70,45 +67,50 @@ class Collector:
             Superseded: another collector has taken over.
             TopicMisconfigured, TopicsNotCreated, NotPublished, LogUnreadable: as named.
         """
-        from confluent_kafka import KafkaException
-
         try:
-            self._run()
-            while not self._stop.is_set():
-                self._run()
-            _log.info("stopped")
-        except KafkaException as error:
-            raise refusal(error.args[0], self._settings, "collect") or ClusterUnavailable(
-                f"bootstrap_servers {self._settings.kafka.bootstrap_servers}: {error.args[0].str()}; "
-                "started again, the collector goes on where it stopped"
-            ) from error
+            run_until(self._stop, self._settings, self._run)
         finally:
             self._reasons.close()
 
     def _run(self) -> None:
-        """Collect until ``stop`` is set or there are new secrets or certificates: these begin as a restart does."""
+        """Collect until ``stop`` is set, or there are new secrets or certificates, or the membership topic was made
+        again: these begin as a restart does.
+        """
         settings = self._settings
         cluster = require(settings, "collect")
         ensure_topics(settings, written(settings.topics))
-        self._topics = ClusterTopics(settings.kafka)
+        topics = ClusterTopics(settings.kafka, self._stop)
         wanted = selection(settings.collect.include_groups, settings.collect.exclude_groups)
         alive_ms = surely_alive_ms(settings.kafka)
         self._publisher = Publisher(settings, self._group_id, self._stop.is_set)
         counts_source = f"kafka://{cluster}/metadata"
-        self._counts = PartitionCounts(counts_source, published_counts(settings, counts_source))
+        remade = Remade(settings)
+        counts = PartitionCounts(counts_source, published_counts(settings, counts_source))
+        self._telling = Telling(topics, counts, settings.collect.metadata_interval_ms / 1000)
         source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
 
         def fold(partition: int) -> Fold:
-            return Fold(source, partition, self._topics.name, wanted, alive_ms)
+            return Fold(source, partition, topics.name, wanted, alive_ms)
 
-        self._source = OffsetsTopic(settings.kafka, self._group_id, self._stop, fold)
+        self._signs = SignWriter(settings, "collector", self._group_id, by="offsets")
+        self._source = OffsetsTopic(settings.kafka, self._group_id, self._stop, fold, self._nothing_there)
         try:
-            while not (self._stop.is_set() or self._renewal.renewed(time.monotonic())):
+            while not (
+                self._stop.is_set()
+                or self._renewal.renewed(time.monotonic())
+                or remade.seen(time.monotonic())
+            ):
                 self._publish(self._source.read())
             # What was read is published: runs that are complete as far as anybody can see.
             self._publish(self._source.read(settle_seconds=0))
+            if self._stop.is_set():
+                self._signs.stopped()
         finally:
             self._source.close()
+
+    def _nothing_there(self) -> None:
+        """No group has ever been in the cluster: nothing can be missed."""
+        self._signs.tell(up_to=time.time())
 
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
@@ -118,43 +120,10 @@ class Collector:
             for item in batch.outcomes
         ]
         # What groups subscribe to is not known before every partition was read to its end.
-        due = time.monotonic() >= self._counts_due and not batch.behind and not self._stop.is_set()
-        items = self._with_counts(outcomes, self._source.subscriptions() if due else {})
-        if due:
-            self._counts_due = time.monotonic() + self._settings.collect.metadata_interval_ms / 1000
+        known = not batch.behind and not self._stop.is_set()
+        items = self._telling.with_counts(
+            outcomes, self._source.subscriptions if known else None, away=self._source.away
+        )
         if items:
             self._metrics.published(self._publisher.publish(items, batch.place))
-
-    def _with_counts(
-        self, outcomes: list[Outcome], due: Mapping[str, frozenset[str]]
-    ) -> list[Outcome | Event]:
-        """``outcomes`` with the partition counts that groups were not told, before what shows them.
-
-        ``due``: groups that are told what changed in any case, with the topics that they subscribe to.
-        """
-        events = [item.event for item in outcomes if isinstance(item, Found)]
-        views = [event.data for event in events if isinstance(event.data, GroupObserved)]
-        current: Mapping[str, TopicMetadata] = {}
-        if due or self._counts.lack(events):
-            current = self._asked(
-                topic for topics in (*due.values(), *map(subscribed, views)) for topic in topics
-            )
-        items: list[Outcome | Event] = []
-        for item in outcomes:
-            if isinstance(item, Found):
-                items += self._counts.before(item.event, current)
-            items.append(item)
-        now = int(time.time() * 1000)
-        for group_id, topics in due.items():
-            items += self._counts.tell(group_id, topics, current, now)
-        return items
-
-    def _asked(self, topics: Iterable[str]) -> Mapping[str, TopicMetadata]:
-        """What the cluster says of these topics; nothing while it does not answer."""
-        from confluent_kafka import KafkaException
-
-        try:
-            return self._topics.refresh(topics)
-        except KafkaException as error:
-            _log.warning("topic metadata: %s", error.args[0].str())
-            return {}
+        self._signs.tell(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)

@@ -69,9 +69,9 @@ class Holdings:
             held.committed = timestamp
 
     def observe(self, now: GroupObserved) -> None:
-        """A new view of the group."""
+        """A new view of the group. Of tasks nobody commits: there are no holders of them to remember."""
         held: dict[tuple[str, int], _Hold] = {}
-        for member in now.members:
+        for member in () if now.holds_tasks else now.members:
             for topic, partitions in member.assigned.items():
                 for partition in partitions:
                     before = self._held.get((topic, partition))

@@ -5,6 +5,8 @@ S with old generation N (reason: R)`` … ``Stabilized group G generation N+1``;
 Member M left the consumer group`` … ``[GroupId G] Bumped group epoch to N``. Lines as in 4.3.1
 (GroupMetadataManager); those of the Scala coordinator before 4.0 differ by a partition in brackets only.
 
+In share and streams groups a leave or a fence raises the epoch by one without a line that says so.
+
 Clients choose what stands in these lines. Ids of more than 500 characters are not looked for: patterns without a
 bound would take half a minute for one line of 32 kB that was made for it. Nor are numbers of more than ten digits,
 which is what Kafka's INT32 has: Python refuses to read those of thousands.
@@ -32,6 +34,8 @@ _PREPARING = re.compile(
     r"Preparing to rebalance group (?P<group>.{1,500}) in state \w+ with old generation (?P<old>-?[0-9]{1,10})"
     r"(?: \([^()]*\))? \(reason: (?P<reason>.*)\)\.?$"
 )
+#: How lines about groups with epochs begin.
+_GROUP = r"\[GroupId (?P<group>.{1,500}?)\](?:\[MemberId [^\]\s]{1,500}\])? "
 #: The generation, or epoch, that the lines before it led to.
 _NUMBERED = (
     re.compile(
@@ -40,14 +44,15 @@ _NUMBERED = (
     re.compile(
         r"Group (?P<group>.{1,500}) with generation (?P<number>[0-9]{1,10})(?: \([^()]*\))? is now empty"
     ),
-    re.compile(r"\[GroupId (?P<group>.{1,500}?)\] Bumped group epoch to (?P<number>[0-9]{1,10})\b"),
+    re.compile(_GROUP + r"Bumped (?:streams )?group epoch to (?P<number>[0-9]{1,10})\b"),
 )
 
-#: How lines about members of consumer groups begin.
+#: How lines about members of groups with epochs begin.
 _MEMBER_OF = (
-    r"\[GroupId (?P<group>.{1,500}?)\] (?:Static m|M)ember (?P<member>\S{1,500})"
-    r"(?: with instance id \S{1,500})? "
+    _GROUP + r"(?:(?:Static|Streams) m|M)ember (?P<member>\S{1,500})(?: with instance id \S{1,500})? "
 )
+#: Lines that only groups have in which a member's end raises the epoch silently.
+_SILENT = re.compile(r"(?:joins|left) the (?:share|streams) group|\] Streams member ")
 #: Lines without a generation → the kind they stand for. Groups: group, member (one id or several), why.
 _LINES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -68,9 +73,16 @@ _LINES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         _FENCED,
     ),
-    (re.compile(_MEMBER_OF + r"(?P<why>joins the consumer group.*)"), _JOINED),
+    (re.compile(_MEMBER_OF + r"(?P<why>joins the (?:consumer|share) group.*)"), _JOINED),
+    (
+        re.compile(
+            r"\[GroupId (?P<group>.{1,500}?)\]\[MemberId (?P<member>[^\]\s]{1,500})\] "
+            r"(?P<why>Member joins the streams group.*)"
+        ),
+        _JOINED,
+    ),
     (re.compile(_MEMBER_OF + r"(?P<why>fenced from the group because.*)"), _FENCED),
-    (re.compile(_MEMBER_OF + r"(?P<why>(?:has )?left the (?:consumer )?group.*)"), _LEFT),
+    (re.compile(_MEMBER_OF + r"(?P<why>(?:has )?left the (?:(?:consumer|share|streams) )?group.*)"), _LEFT),
 )
 
 #: A reason of a classic rebalance → kind, and where the member ids stand in it.
@@ -93,6 +105,8 @@ class CoordinatorLog:
     def __init__(self) -> None:
         self._pending: dict[str, list[Evidence]] = {}
         self._known: OrderedDict[tuple[str, int], list[Evidence]] = OrderedDict()
+        #: Of share and streams groups: the last epoch that was told or followed silently, None before the first.
+        self._epochs: dict[str, int | None] = {}
 
     def feed(self, line: str) -> None:
         """One line; lines that say nothing of groups are passed over."""
@@ -108,6 +122,8 @@ class CoordinatorLog:
         for pattern in _NUMBERED:
             match = pattern.search(said)
             if match is not None:
+                if match["group"] in self._epochs:
+                    self._epochs[match["group"]] = int(match["number"])
                 self._bind(match["group"], int(match["number"]))
                 return
         for pattern, kind in _LINES:
@@ -115,6 +131,8 @@ class CoordinatorLog:
             if match is not None:
                 why = match.groupdict().get("why") or "did not join again in time"
                 self._note(match["group"], _evidence(why, match["member"], kind))
+                if _SILENT.search(said) or match["group"] in self._epochs:
+                    self._follow_silently(match["group"], ended=kind != _JOINED)
                 return
 
     def evidence(self, group_id: str, number: int) -> list[Evidence]:
@@ -139,6 +157,13 @@ class CoordinatorLog:
         ):
             noted.append(item)
             del noted[:-_PENDING]
+
+    def _follow_silently(self, group_id: str, *, ended: bool) -> None:
+        """A line about a member of a share or streams group: its end is the next epoch."""
+        epoch = self._epochs.setdefault(group_id, None)
+        if ended and epoch is not None:
+            self._epochs[group_id] = epoch + 1
+            self._bind(group_id, epoch + 1)
 
     def _bind(self, group_id: str, number: int, *, keep: bool = False) -> None:
         noted = self._pending.get(group_id, []) if keep else self._pending.pop(group_id, [])

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from streaming.wire.events import Event, GroupDeleted, GroupObserved, PartitionsChanged, TopicMetadata
 
 
 def subscribed(data: GroupObserved) -> frozenset[str]:
-    """The topics that some member subscribes to."""
-    return frozenset(topic for member in data.members for topic in member.topics)
+    """The topics that some member subscribes to; of a member whose subscription can't be seen, those it has."""
+    return frozenset(
+        topic
+        for member in data.members
+        for topic in (member.topics or (() if data.holds_tasks else member.assigned))
+    )
 
 
 def outdated(data: GroupObserved, told: Mapping[str, TopicMetadata]) -> bool:
     """Whether a view shows a topic, or a partition, that the group has not been told of."""
     return any(topic not in told for topic in subscribed(data)) or any(
         topic not in told or max(partitions, default=-1) >= told[topic].partitions
-        for member in data.members
+        for member in (() if data.holds_tasks else data.members)
         for topic, partitions in member.assigned.items()
     )
 
@@ -41,6 +45,13 @@ class PartitionCounts:
     def __init__(self, source: str, told: dict[str, dict[str, TopicMetadata]]) -> None:
         self._source = source
         self._told = told
+
+    def keep(self, groups: Collection[str]) -> None:
+        """Forget what all other groups were told.
+
+        The stream forgets a group that was empty for long, with its topics: when it comes back it is told again.
+        """
+        self._told = {group_id: topics for group_id, topics in self._told.items() if group_id in groups}
 
     def lack(self, events: Iterable[Event]) -> bool:
         """Whether one of these events shows a topic, or a partition, that its group has not been told of."""

@@ -98,6 +98,10 @@ class Reader:
         self._at += size
         return taken
 
+    def raw(self, size: int, what: str) -> bytes:
+        """So many bytes as they stand."""
+        return self._take(size, what)
+
     def nullable_string(self, what: str) -> str | None:
         """Text, or None."""
         size = self._length(what, wide=False)

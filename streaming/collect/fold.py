@@ -1,9 +1,9 @@
 """One partition of the offsets topic, folded into events. No client, no clock.
 
-The coordinator gives all records of one write one timestamp, and a join of a KIP-848 member is five to many
-records. So consecutive records with the same timestamp (a *run*) are taken together: each group in it is
-published once, as it is after the run, under the offset of its last record there. (Classic generations are one
-record each and all published.) What is published is a function of the partition's log alone.
+The coordinator gives all records of one write one timestamp, and a join is one record under the classic protocol,
+five to many under others. So consecutive records with the same timestamp (a *run*) are taken together: each group
+in it is published once, as it is after the run, under the offset of its last record there. (Classic generations are
+one record each and all published.) What is published is a function of the partition's log alone.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from msgspec import structs
 from assignors.errors import MonitorError
 from streaming.collect.commits import Holdings, infer
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.consumer import TopicNames
 from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
+from streaming.collect.coordinator.parts import TopicNames
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
+from streaming.collect.scheduled import due
 from streaming.wire.events import MAX_TIMESTAMP, Event, GroupDeleted, GroupObserved
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -87,11 +88,8 @@ class Fold:
         wanted: Callable[[str], bool] = lambda _: True,
         surely_alive_ms: int | None = None,
     ) -> None:
-        self._source = source
-        self._partition = partition
-        self._names = names
-        self._wanted = wanted
-        self._surely_alive_ms = surely_alive_ms
+        self._source, self._partition = source, partition
+        self._names, self._wanted, self._surely_alive_ms = names, wanted, surely_alive_ms
         self._known: dict[str, _Known] = {}
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
@@ -172,9 +170,10 @@ class Fold:
     ) -> GroupObserved:
         if before is None:
             return now
-        return structs.replace(now, evidence=infer(before, now, holdings, self._surely_alive_ms))
+        evidence = [*infer(before, now, holdings, self._surely_alive_ms), *due(before, now)]
+        return structs.replace(now, evidence=evidence)
 
 
 def _same(before: GroupObserved, now: GroupObserved) -> bool:
-    """Whether a consumer group's records came again without a change; a classic record is a generation."""
-    return now.group_protocol == "consumer" and structs.replace(before, timestamp=now.timestamp) == now
+    """Whether records of a group with epochs came again without a change; a classic record is a generation."""
+    return now.counts_epochs and structs.replace(before, timestamp=now.timestamp) == now

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from streaming.collect.outgoing import Outgoing
 
 _NAME = "rebalance_monitor_collect"
+_Metric = TypeVar("_Metric", Counter, Gauge)
 
 
-class CollectMetrics:
-    """Counters and gauges in ``registry``; in one of their own when None."""
+class PublishMetrics:
+    """What every collector counts, in ``registry``; in one of its own when None."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        registry = registry or CollectorRegistry()
-        self._read = Counter(f"{_NAME}_records", "Records of __consumer_offsets read.", registry=registry)
-        self._events = Counter(f"{_NAME}_events", "Membership events published.", registry=registry)
-        self._dead = Counter(f"{_NAME}_dead_letters", "Records that could not be used.", registry=registry)
-        self._lag = Gauge(
-            f"{_NAME}_lag_records", "Records of __consumer_offsets not read yet.", registry=registry
-        )
-        self._behind = Gauge(
-            f"{_NAME}_partitions_behind",
-            "Partitions not read to their end since the start.",
-            registry=registry,
+        self._registry = registry or CollectorRegistry()
+        self._events = self._metric(Counter, "events", "Membership events published.")
+        self._dead = self._metric(Counter, "dead_letters", "Records that could not be used.")
+
+    def _metric(self, kind: type[_Metric], name: str, what: str) -> _Metric:
+        return kind(f"{_NAME}_{name}", what, registry=self._registry)
+
+    def published(self, batch: Iterable[Outgoing]) -> None:
+        """One batch is in the topics."""
+        for one in batch:
+            (self._dead if one.dead else self._events).inc()
+
+
+class CollectMetrics(PublishMetrics):
+    """How far the collector of ``__consumer_offsets`` has read."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        super().__init__(registry)
+        self._read = self._metric(Counter, "records", "Records of __consumer_offsets read.")
+        self._lag = self._metric(Gauge, "lag_records", "Records of __consumer_offsets not read yet.")
+        self._behind = self._metric(
+            Gauge, "partitions_behind", "Partitions not read to their end since the start."
         )
 
     def read(self, records: int, *, lag: int, behind: int) -> None:
@@ -34,7 +47,32 @@ class CollectMetrics:
         self._lag.set(lag)
         self._behind.set(behind)
 
-    def published(self, batch: Iterable[Outgoing]) -> None:
-        """One batch is in the topics."""
-        for one in batch:
-            (self._dead if one.dead else self._events).inc()
+
+class PollMetrics(PublishMetrics):
+    """What the collector by polling asks, and how late it is."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        super().__init__(registry)
+        self._answers = self._metric(Counter, "answers", "Descriptions of groups received.")
+        self._groups = self._metric(Gauge, "groups", "Groups that are asked about.")
+        self._unanswered = self._metric(
+            Gauge, "groups_unanswered", "Groups whose coordinator does not answer."
+        )
+        self._overdue = self._metric(
+            Gauge,
+            "overdue_seconds",
+            "How long the group that waits the longest should have been asked about.",
+        )
+
+    def answered(self) -> None:
+        """One group was described."""
+        self._answers.inc()
+
+    def unanswered(self, groups: int) -> None:
+        """The coordinators of so many groups don't answer."""
+        self._unanswered.set(groups)
+
+    def listed(self, groups: int, *, overdue: float) -> None:
+        """So many groups are followed, one of them due for so many seconds."""
+        self._groups.set(groups)
+        self._overdue.set(overdue)

@@ -8,15 +8,17 @@ default; Java and Spark: ``isolation.level=read_committed``), else they may see 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from assignors.errors import OutsideFailure
 from streaming.collect.fold import Outcome
 from streaming.collect.outgoing import Outgoing, outgoing
 from streaming.kafka.access import refusal
-from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
+from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config, same_cluster
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.wire.events import Event
@@ -32,6 +34,8 @@ _TIMEOUT = 30.0
 _OFFSETS_TIMEOUT = 15.0
 #: For one try of a call that goes on where it was when it is tried again.
 _TRY_SECONDS = 10.0
+#: After which a call counts as one that never ends.
+_ENDLESS_SECONDS = 30.0
 _REACH_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
@@ -53,6 +57,39 @@ class _ClientLost(OutsideFailure):
     """The producer does not reach the cluster, which answers another client (:mod:`streaming.kafka.stall`)."""
 
 
+def _to_its_end(call: Callable[[], object]) -> None:
+    """Call librdkafka where it may never answer.
+
+    It does not keep to its own timeouts while it waits for a coordinator (issue 5511): after a broker that stood
+    still for a moment it may wait for ever.
+
+    Raises:
+        _ClientLost: it does not answer.
+        KafkaException: it says so.
+    """
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - raised where the call was made
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    # One that never ends keeps its thread, which is no reason for the process not to end.
+    threading.Thread(target=run, name="transaction", daemon=True).start()
+    try:
+        error = ended.get(timeout=_ENDLESS_SECONDS)
+    except Empty:
+        raise _ClientLost(f"no answer within {_ENDLESS_SECONDS:g} s") from None
+    try:
+        if error is not None:
+            raise error
+    finally:
+        del error  # by its traceback it holds this frame
+
+
 class Publisher:
     """Publishes batches exactly once.
 
@@ -67,6 +104,7 @@ class Publisher:
         self._settings = settings
         self._stopping = stopping
         self._group_id = group_id
+        self._cluster = check_reachable(settings.kafka)
         self._limits = longest_records(describe_topics(settings, written(settings.topics)))
         self._kept: Mapping[int, int] | None = None
         self._producer = self._begin()
@@ -92,14 +130,15 @@ class Publisher:
                 continue
             return producer
 
-    def publish(self, items: Iterable[Outcome | Event], place: ResumePoint) -> list[Outgoing]:
+    def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[Outgoing]:
         """Write a batch and the place behind it; returns what was written.
 
         Args:
             items: events, and records that could not be used.
-            place: where the source goes on after them.
+            place: where the source goes on after them; None: it needs no more than what is published.
 
         Raises:
+            AnotherCluster: it took the place of the one that was there before; that knows nothing of this producer.
             Superseded: another collector has taken over.
             NotAllowed: an ACL was taken away.
             NotPublished: the cluster refuses, or does not answer while this process is asked to stop.
@@ -113,13 +152,14 @@ class Publisher:
                     "the cluster did not take the last batch; it is read again at the next start"
                 )
             time.sleep(_RETRY_SECONDS)
+            same_cluster(self._settings.kafka, self._cluster)
             if self._limits_changed():
                 self._producer = self._begin()
                 batch = self._outgoing(items)
-        self._kept = place.offsets
+        self._kept = None if place is None else place.offsets
         return batch
 
-    def _committed(self, batch: list[Outgoing], place: ResumePoint) -> bool:
+    def _committed(self, batch: list[Outgoing], place: ResumePoint | None) -> bool:
         """One try; False when the transaction was aborted and can be repeated."""
         try:
             return self._once(batch, place)
@@ -128,14 +168,14 @@ class Publisher:
             self._producer = self._begin()
             return self._is_kept(place)
 
-    def _is_kept(self, place: ResumePoint) -> bool:
+    def _is_kept(self, place: ResumePoint | None) -> bool:
         """Whether a transaction whose end was not told is committed: its place is kept then.
 
         Where the place may not have moved, the batch is written again: its events have the same ids.
         """
         from confluent_kafka import Consumer, TopicPartition
 
-        if self._kept in (None, place.offsets):
+        if place is None or self._kept in (None, place.offsets):
             return False
         consumer = Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
         try:
@@ -154,18 +194,25 @@ class Publisher:
         return batch
 
     def _limits_changed(self) -> bool:
-        """Whether the topics take other lengths than before; while the cluster is away it is not known."""
+        """Whether the topics take other lengths than before; without an answer, or a topic, it is not known."""
         from confluent_kafka import KafkaException
 
         try:
-            limits = longest_records(describe_topics(self._settings, written(self._settings.topics)))
+            states = describe_topics(self._settings, written(self._settings.topics))
         except (ClusterUnavailable, KafkaException) as error:
             _log.warning("the topics' limits are not known: %s", error)
             return False
+        gone = [state.name for state in states if not state.exists]
+        if gone:
+            _log.warning(
+                "no topic %s: waiting until `rebalance-monitor topics --create` makes it", ", ".join(gone)
+            )
+            return False
+        limits = longest_records(states)
         changed, self._limits = limits != self._limits, limits
         return changed
 
-    def _once(self, batch: list[Outgoing], place: ResumePoint) -> bool:
+    def _once(self, batch: list[Outgoing], place: ResumePoint | None) -> bool:
         """One try; False when the transaction was aborted and can be repeated."""
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -174,8 +221,10 @@ class Publisher:
             client.begin_transaction()
             for one in batch:
                 self._producer.send_record(one.topic, one.key, one.value, one.headers)
-            places = [TopicPartition(place.topic, *position) for position in place.offsets.items()]
-            client.send_offsets_to_transaction(places, place.group, _OFFSETS_TIMEOUT)
+            if place is not None:
+                places = [TopicPartition(place.topic, *position) for position in place.offsets.items()]
+                group = place.group
+                _to_its_end(lambda: client.send_offsets_to_transaction(places, group, _OFFSETS_TIMEOUT))
             self._producer.flush(_TIMEOUT)
             self._retry(lambda client: client.commit_transaction(_TRY_SECONDS))
         except (KafkaException, NotDelivered, ClusterUnavailable) as error:
@@ -207,7 +256,7 @@ class Publisher:
         tries = 0
         while True:
             try:
-                call(client)
+                _to_its_end(lambda: call(client))
             except KafkaException as error:
                 self._raise_fatal(error)
                 problem = error.args[0]
@@ -218,7 +267,7 @@ class Publisher:
                 tries += 1
                 if tries > 1 and self._answers():
                     raise _ClientLost(problem.str()) from error
-                _log.warning("waiting for the cluster: %s", problem.str())
+                _log.warning("no contact with Kafka (%s): waiting for it", problem.str())
             else:
                 return
 

@@ -18,7 +18,7 @@ def explained(event: Event, log: CoordinatorLog) -> Event:
     data = event.data
     if not isinstance(data, GroupObserved):
         return event
-    number = data.group_epoch if data.group_protocol == "consumer" else data.generation
+    number = data.group_epoch if data.counts_epochs else data.generation
     logged = log.evidence(data.group_id, number or 0)
     if not logged:
         return event

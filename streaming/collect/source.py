@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Outcome, Row
-from streaming.kafka.clients import ClusterUnavailable, confluent_config
+from streaming.kafka.clients import ClusterUnavailable, reader_config
 from streaming.kafka.identity import Contact, IdentityWatch
 from streaming.kafka.stall import Stall
 
@@ -64,6 +64,11 @@ class Batch:
     lag: int
     behind: int
 
+    @property
+    def up_to_date(self) -> bool:
+        """Whether all is read, but what the next read takes."""
+        return self.behind == 0 and self.lag <= _BATCH
+
 
 @dataclass(slots=True)
 class _Partition:
@@ -97,17 +102,24 @@ class OffsetsTopic:
         group_id: the consumer group that the place is kept for.
         stop: set to stop waiting.
         fold: the fold of a partition, by its number.
+        waiting: called again and again while the topic is waited for.
 
     Raises:
         ClusterUnavailable: the client can't go on.
     """
 
     def __init__(
-        self, kafka: KafkaSettings, group_id: str, stop: threading.Event, fold: Callable[[int], Fold]
+        self,
+        kafka: KafkaSettings,
+        group_id: str,
+        stop: threading.Event,
+        fold: Callable[[int], Fold],
+        waiting: Callable[[], None] = lambda: None,
     ) -> None:
         self._kafka = kafka
         self._group_id = group_id
         self._stop = stop
+        self._waiting = waiting
         self._partitions: dict[int, _Partition] = {}
         self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], every=_LOOK_SECONDS)
         self._contact = Contact()
@@ -122,18 +134,9 @@ class OffsetsTopic:
     def _connect(self) -> Consumer:
         from confluent_kafka import Consumer
 
-        return Consumer(
-            confluent_config(self._kafka)
-            | {
-                "group.id": self._group_id,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
-                # Others' open transactions may hold offset commits back; members are never in transactions.
-                "isolation.level": "read_uncommitted",
-                "fetch.wait.max.ms": 50,
-            }
-        )
+        # Others' open transactions may hold offset commits back; members are never in transactions.
+        isolation = {"isolation.level": "read_uncommitted"}
+        return Consumer(reader_config(self._kafka, self._group_id) | isolation)
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS) -> Batch:
         """Read once. A run of records at the end of a partition is complete after ``settle_seconds``."""
@@ -146,6 +149,11 @@ class OffsetsTopic:
             if error is None:
                 records += 1
                 partition = self._partitions[number]
+                if message.offset() < partition.reached:  # librdkafka has noticed, and begins anew
+                    _log.warning(
+                        "%s partition %d: was read to %d and has lost records; read again from %d",
+                        *(OFFSETS_TOPIC, number, partition.reached, message.offset()),
+                    )
                 partition.at_end_since = None
                 partition.following = partition.reached = message.offset() + 1
                 row = Row(number, message.offset(), message.timestamp()[1], message.key(), message.value())
@@ -169,6 +177,11 @@ class OffsetsTopic:
             self._unless_stuck()
         behind = sum(partition.behind for partition in self._partitions.values())
         return Batch(outcomes, self._place(), records, self._lag(), behind)
+
+    @property
+    def away(self) -> bool:
+        """Whether the cluster did not answer when it was last asked, which is while nothing is read."""
+        return self._watch.trouble is not None
 
     def subscriptions(self) -> dict[str, frozenset[str]]:
         """The topics that each group's members subscribe to, as last seen."""
@@ -233,6 +246,7 @@ class OffsetsTopic:
             found = self._consumer.list_topics(OFFSETS_TOPIC, timeout=_TIMEOUT).topics[OFFSETS_TOPIC]
             numbers = sorted(found.partitions) if found.error is None else []
             if not numbers:
+                self._waiting()
                 self._stop.wait(0.2)
         wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
         for place in self._kept(wanted) if wanted else ():

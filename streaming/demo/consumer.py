@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import struct
 import sys
 import threading
 import time
@@ -21,6 +20,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from streaming.listener import Listener
+from streaming.listener.confluent import librdkafka_generation
 from streaming.process.children import follow_parent
 from streaming.wire.events import Partitions
 
@@ -70,13 +71,11 @@ class Report:
         sys.stdout.buffer.flush()
 
 
-def librdkafka_generation(metadata: bytes) -> int:
-    """The generation inside librdkafka's serialised group metadata (magic ``CGMDv2:``, then int32, host order)."""
-    magic = b"CGMDv2:"
-    if not metadata.startswith(magic):
-        return -1
-    (generation,) = struct.unpack_from("=i", metadata, len(magic))
-    return int(generation)
+def _listening(consumer: type[Any], args: argparse.Namespace) -> type[Any]:
+    """The class, telling a monitor if there is one to tell."""
+    if args.listener is None:
+        return consumer
+    return Listener(args.listener, topic_prefix=args.listener_prefix).wrap(consumer)
 
 
 def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
@@ -113,7 +112,7 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
             member, metadata = "", b""
         report.write(event, partitions, member, librdkafka_generation(metadata), whole=whole)
 
-    consumer = Consumer(config)
+    consumer = _listening(Consumer, args)(config)
     consumer.subscribe(
         args.topics.split(","),
         on_assign=lambda c, p: write("assigned", c, p),
@@ -140,7 +139,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         "roundrobin": RoundRobinPartitionAssignor,
         "cooperative-sticky": CooperativeStickyAssignor,
     }
-    consumer = KafkaConsumer(
+    consumer = _listening(KafkaConsumer, args)(
         bootstrap_servers=args.bootstrap_servers,
         group_id=args.group,
         client_id=args.name,
@@ -195,6 +194,8 @@ def main() -> None:
     parser.add_argument("--assignor", choices=["range", "roundrobin", "cooperative-sticky"])
     parser.add_argument("--instance-id")
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
+    parser.add_argument("--listener", metavar="SERVERS", help="tell the monitor whose topics are there")
+    parser.add_argument("--listener-prefix", default="", help="of that monitor's topics")
     parser.add_argument(
         "--property",
         action="append",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Self
 
-from streaming.kafka.clients import confluent_config
+from streaming.kafka.clients import answer_of, confluent_config
 from streaming.kafka.topics import TopicsNotCreated
 from streaming.settings.config import Settings
 
@@ -25,7 +25,7 @@ def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
     wanted = [NewTopic(name, num_partitions=n, replication_factor=copies) for name, n in topics.items()]
     for name, future in admin.create_topics(wanted, operation_timeout=10).items():
         try:
-            future.result()
+            answer_of(future)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.clients import check_reachable, confluent_config
+from streaming.kafka.clients import answer_of, check_reachable, confluent_config
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 
@@ -38,12 +38,20 @@ class Permission(NamedTuple):
     resource: Literal["topic", "group", "transactional-id"] = "topic"
 
 
+def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
+    """What a component goes on without, with a warning: to leave signs of life, and to read them."""
+    operations = {"collect": (_WRITE,), "stream": (_WRITE,), "serve": (_READ,), "watch": (_READ,)}
+    return tuple(Permission(one, settings.topics.signs) for one in operations.get(component, ()))
+
+
 def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
     """Exactly what a component must be allowed to do; reading and writing imply describing."""
     topics, collector = settings.topics, settings.collector_id
+    polling = settings.collect.by == "polling"
+    seen = {topics.assignments: (_READ,)} if polling else {"__consumer_offsets": (_READ,)}
     on: dict[str, dict[str, tuple[str, ...]]] = {
         "collect": {
-            "__consumer_offsets": (_READ,),
+            **seen,
             topics.membership: (_READ, _WRITE, _CONFIGS),
             topics.dead_letters: (_WRITE, _CONFIGS),
         },
@@ -54,9 +62,11 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         },
         "serve": dict.fromkeys((topics.diffs, topics.assignments), (_READ,)),
         "watch": {topics.diffs: (_READ,)},
-        "topics": dict.fromkeys(topics.names, ("Create", "Describe", _CONFIGS)),
+        "dlt": {topics.dead_letters: (_READ,), topics.membership: (_WRITE,)},
+        "topics": dict.fromkeys(topics.made, ("Create", "Describe", _CONFIGS)),
     }
-    own = (Permission(_READ, collector, "group"), Permission(_WRITE, collector, "transactional-id"))
+    place = () if polling else (Permission(_READ, collector, "group"),)
+    own = (*place, Permission(_WRITE, collector, "transactional-id"))
     return (
         *(
             Permission(operation, topic)
@@ -127,7 +137,7 @@ def _allowed(admin: AdminClient, resources: Iterable[tuple[str, str]]) -> dict[t
     found = {}
     for one, answer in asked.items():
         try:
-            operations = answer.result().authorized_operations
+            operations = answer_of(answer).authorized_operations
         except KafkaException as error:
             if error.args[0].name().endswith(_REFUSED):
                 found[one] = set[str]()
@@ -145,8 +155,13 @@ def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
     return (
         f"cluster {settings.bootstrap_servers}: {who} may not {verb} {resource.replace('-', ' ')} {name}, {why}; "
         f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
-        f"--allow-principal 'User:{principal}' --operation {operation} --{resource} '{name}'"
+        f"--allow-principal {_quoted(f'User:{principal}')} --operation {operation} --{resource} {_quoted(name)}"
     )
+
+
+def _quoted(text: str) -> str:
+    """The text as one word of a shell: people paste the command, and names of groups were chosen by others."""
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def _who(settings: KafkaSettings) -> tuple[str, str]:

@@ -13,12 +13,17 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from assignors.errors import OutsideFailure
 from streaming.kafka import security
-from streaming.kafka.failures import WrongSecurityProtocol, explain, plain, silent
+from streaming.kafka.failures import explain, plain, silent
 from streaming.settings.connection import KafkaSettings
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_T = TypeVar("_T")
 
 #: Names this program to the brokers: it stands in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
@@ -34,6 +39,10 @@ _VARYING = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ iden
 
 class ClusterUnavailable(OutsideFailure):
     """The Kafka cluster does not answer."""
+
+
+class AnotherCluster(OutsideFailure):
+    """Another cluster answers at the address than before."""
 
 
 class OncePerMinute(logging.Filter):
@@ -80,6 +89,18 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
     }
 
 
+def reader_config(settings: KafkaSettings, group_id: str) -> dict[str, Any]:
+    """Properties of a Consumer that is given its partitions and reads from where it is told."""
+    return confluent_config(settings) | {
+        "group.id": group_id,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        # Tells ends that are no records: markers of transactions, records that were deleted.
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 50,
+    }
+
+
 def java_config(settings: KafkaSettings) -> dict[str, str]:
     """Properties of the Java clients."""
     return {"bootstrap.servers": settings.bootstrap_servers, **security.java(settings)}
@@ -121,13 +142,53 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
             down = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - librdkafka's public constant
             reason = next((one.str() for one in said if one.code() != down), None)
             if reason is None and (open_port := _open(settings.bootstrap_servers)):
-                # A TLS listener says nothing to a client that speaks plain text, and nothing is logged as an error.
-                raise WrongSecurityProtocol(
-                    f"broker {open_port}: takes connections but answers nothing; kafka.security_protocol is "
-                    f"{settings.security_protocol}, the listener probably wants SSL or SASL_SSL"
+                # A TLS listener says nothing to a client that speaks plain text, and nothing is logged as an error;
+                # a broker that stands still does the same.
+                raise ClusterUnavailable(
+                    f"broker {open_port}: takes connections but answers nothing within {timeout:g} s; it hangs, or "
+                    f"its listener wants SSL or SASL_SSL (kafka.security_protocol is {settings.security_protocol})"
                 )
             says = reason or last.str()
             raise ClusterUnavailable(f"{silent(says, settings)} within {timeout:g} s ({plain(says)})")
+
+
+def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
+    """What the cluster answers to an AdminClient; what it refuses is raised anew.
+
+    Raised as it stands in the future, the error would hold, by its traceback, the frame of who asked, and the
+    frame the future: a cycle, often with the client in it. Python frees cycles on whichever thread it happens to
+    run. When that is one of librdkafka's own, librdkafka ends the process for a client that is freed there.
+
+    Args:
+        future: of the client.
+        timeout: seconds; None: the request has one.
+
+    Raises:
+        KafkaException: the cluster refuses, or does not answer.
+        TimeoutError: it is not there in time.
+    """
+    error = future.exception(timeout)
+    if error is not None:
+        raise type(error)(*error.args)
+    return future.result()
+
+
+def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
+    """Make sure that the cluster is still the one with this id. While nobody answers, that is not known.
+
+    Raises:
+        AnotherCluster: it is another one.
+        AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as :func:`check_reachable`.
+    """
+    try:
+        found = check_reachable(settings)
+    except ClusterUnavailable:
+        return
+    if found != cluster_id:
+        raise AnotherCluster(
+            f"cluster {settings.bootstrap_servers}: another cluster answers now ({found}, before {cluster_id}); "
+            "each has a checkpoint and a history of its own, start again for this one"
+        )
 
 
 def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:

@@ -14,13 +14,14 @@ import msgspec
 
 from assignors.errors import BadInput, OutsideFailure
 from assignors.partitioner import partition_for_key
+from streaming.kafka.access import refusal
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.topic_reader import read_to_end
 from streaming.wire.codec import MAX_RECORD_BYTES
 from streaming.wire.dead_letters import PREFIX, TRUNCATED
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from confluent_kafka import KafkaError, Message, Producer
 
     from streaming.settings.config import Settings
 
@@ -72,6 +73,7 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
     Sending one twice is harmless: what is applied once changes nothing the second time.
 
     Raises:
+        NotAllowed: this user may not write them.
         DeadLettersUnavailable: a record was not taken.
         DeadLetterCut: a dead letter does not hold the whole record.
     """
@@ -81,15 +83,15 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
     producer = Producer(
         confluent_config(settings.kafka) | {"enable.idempotence": True, "message.max.bytes": MAX_RECORD_BYTES}
     )
-    failures: list[str] = []
+    failures: list[KafkaError] = []
 
-    def delivered(error: object, _: object) -> None:
+    def delivered(error: KafkaError | None, _: object) -> None:
         if error is not None:
-            failures.append(str(error))
+            failures.append(error)
 
     sent = 0
     try:
-        partitions = len(producer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions)
+        partitions = _partitions(producer, topic)
         for letter in letters:
             if letter.truncated:
                 producer.flush(60)
@@ -113,13 +115,27 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
             )
             sent += 1
     except KafkaException as error:
-        raise DeadLettersUnavailable(f"topic {topic}: {error.args[0].str()}") from error
+        raise _refusal(error.args[0], settings) from error
     left = producer.flush(60)
-    if failures or left:
-        raise DeadLettersUnavailable(
-            f"topic {topic}: {failures[0] if failures else f'{left} records not taken'}"
-        )
+    if failures:
+        raise _refusal(failures[0], settings)
+    if left:
+        raise DeadLettersUnavailable(f"topic {topic}: {left} records not taken")
     return sent
+
+
+def _partitions(producer: Producer, topic: str) -> int:
+    from confluent_kafka import KafkaException
+
+    found = producer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    return len(found.partitions)
+
+
+def _refusal(error: KafkaError, settings: Settings) -> OutsideFailure:
+    topic = settings.topics.membership
+    return refusal(error, settings, "dlt") or DeadLettersUnavailable(f"topic {topic}: {error.str()}")
 
 
 def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:

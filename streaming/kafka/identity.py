@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from streaming.kafka.clients import confluent_config
+from streaming.kafka.clients import answer_of, confluent_config
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -102,7 +102,7 @@ class IdentityWatch:
         self.trouble = None
         for topic, future in asked.items():
             try:
-                described = future.result()
+                described = answer_of(future)
                 found[topic] = Identity(str(described.topic_id), len(described.partitions))
                 leaderless |= {(topic, one.id) for one in described.partitions if _has_no_leader(one)}
             except KafkaException as error:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from streaming.kafka.clients import ClusterUnavailable, confluent_config
+from streaming.kafka.clients import ClusterUnavailable, answer_of, confluent_config
 
 if TYPE_CHECKING:
     from streaming.settings.connection import KafkaSettings
@@ -68,4 +68,4 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Pl
     found = admin.list_offsets(
         asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
     )
-    return {(place.topic, place.partition): result.result().offset for place, result in found.items()}
+    return {(place.topic, place.partition): answer_of(result).offset for place, result in found.items()}

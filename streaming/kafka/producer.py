@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 _METADATA_SECONDS = 30.0
+#: To look at when a broker refuses a record's time: by default, one that is more than an hour ahead of its own.
+CLOCK = "is this host's clock right, and the brokers'?"
+#: What is said of the record, or of the batch that it is in.
+_TIME_REFUSED = ("INVALID_RECORD", "INVALID_TIMESTAMP")
 
 
 class NotDelivered(OutsideFailure):
@@ -59,6 +63,15 @@ class EventProducer:
             }
             | (extra or {})
         )
+
+    def prepare(self) -> None:
+        """Find the membership topic, which the first event would have to wait for.
+
+        Raises:
+            ClusterUnavailable: nobody answers.
+            NotDelivered: there is no such topic.
+        """
+        self._partitions(self._settings.topics.membership)
 
     def send(self, event: Event, topic: str | None = None) -> None:
         """Send one event to the membership topic; returns before it is delivered.
@@ -137,7 +150,8 @@ class EventProducer:
             lacking = Permission("Write", topic)
             self._failure = NotAllowed(denied(self._settings.kafka, lacking, "which a producer to it must"))
         else:
-            self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}")
+            doubt = f"; {CLOCK}" if error.name() in _TIME_REFUSED else ""
+            self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{doubt}")
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -120,7 +120,7 @@ class DiffReader(Closing):
         if self._group is not None and message.key() != self._group:
             return None
         try:
-            diff = _decoder.decode(value)
+            diff = codec.decode(_decoder, value)
         except codec.UNREADABLE as problem:
             raise MalformedDiff(
                 f"{self._topic} partition {partition} offset {offset}: {problem}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streaming.settings.connection import KafkaSettings
+from streaming.settings.files import pem_in
 
 _JAVA: str = "org.apache.kafka.common.security"
 
@@ -51,13 +52,13 @@ def java(settings: KafkaSettings) -> dict[str, str]:
         if settings.ssl_ca_file is not None:
             found |= {
                 "ssl.truststore.type": "PEM",
-                "ssl.truststore.certificates": settings.ssl_ca_file.read_text(),
+                "ssl.truststore.certificates": pem_in(settings.ssl_ca_file),
             }
         if settings.ssl_certificate_file is not None and settings.ssl_key_file is not None:
             found |= {
                 "ssl.keystore.type": "PEM",
-                "ssl.keystore.certificate.chain": settings.ssl_certificate_file.read_text(),
-                "ssl.keystore.key": settings.ssl_key_file.read_text(),
+                "ssl.keystore.certificate.chain": pem_in(settings.ssl_certificate_file),
+                "ssl.keystore.key": pem_in(settings.ssl_key_file),
             }
         if settings.ssl_key_password is not None:
             found["ssl.key.password"] = settings.ssl_key_password.get_secret_value()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config
+from streaming.kafka.clients import ClusterUnavailable, check_reachable, reader_config
 from streaming.kafka.closing import Closing
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import Place, bounds
@@ -96,18 +96,8 @@ class TopicReader(Closing):
     def _connect(self) -> Consumer:
         from confluent_kafka import Consumer
 
-        return Consumer(
-            confluent_config(self._kafka)
-            | {
-                "group.id": "rebalance-monitor-reader",  # required by the client, never joined: we assign
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 50,
-                # Tells ends that are no records: markers of transactions, records that were deleted.
-                "enable.partition.eof": True,
-            }
-            | self._properties
-        )
+        group_id = "rebalance-monitor-reader"  # required by the client, never joined: we assign
+        return Consumer(reader_config(self._kafka, group_id) | self._properties)
 
     def _start(
         self, from_beginning: bool, positions: Mapping[Place, int], ids: Mapping[str, str], *, wait: bool

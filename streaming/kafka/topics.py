@@ -1,4 +1,4 @@
-"""The monitor's four topics: which they are, made when missing, checked when there."""
+"""The monitor's topics: which they are, made when missing, checked when there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import REACH_SECONDS, check_reachable, confluent_config
+from streaming.kafka.clients import REACH_SECONDS, answer_of, check_reachable, confluent_config
 from streaming.kafka.identity import identify
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
 _POLL_SECONDS = 0.05
 _TICKS_MS = 3_600_000
+#: What is compacted away is read no more at a start. Managed clusters take no shorter time.
+_SIGNS_SEGMENT_MS = 6 * 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
@@ -67,19 +69,20 @@ class MonitorTopic:
 
 
 def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
-    """The four topics with the cleanup policies they need."""
+    """All topics but the ticks, with the cleanup policies they need."""
     return [
         MonitorTopic(settings.membership, "membership-change events", "delete"),
         MonitorTopic(settings.diffs, "one diff a rebalance round", "delete"),
         MonitorTopic(settings.assignments, "latest assignment of each group", "compact"),
         MonitorTopic(settings.dead_letters, "events that could not be used, with the reason", "delete"),
+        MonitorTopic(settings.signs, "newest sign of life of each part", "compact"),
     ]
 
 
 def describe_topics(
     settings: Settings, only: Iterable[str] | None = None, *, timeout: float = REACH_SECONDS
 ) -> list[MonitorTopic]:
-    """The four topics, or those of these names, as the cluster has them.
+    """The four topics that records are in, or those of these names, as the cluster has them.
 
     Raises:
         ClusterUnavailable: no broker answers within ``timeout`` seconds.
@@ -100,7 +103,9 @@ def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
 def ensure_topics(
     settings: Settings, only: Iterable[str] | None = None, *, timeout: float = 30.0
 ) -> list[MonitorTopic]:
-    """The four topics, or those of these names, made when missing; returns once the metadata has them all.
+    """The four topics that records are in, or those of these names, made when missing.
+
+    Returns once the metadata has them all.
 
     Raises:
         ClusterUnavailable: no broker answers.
@@ -169,7 +174,7 @@ def _config(admin: AdminClient, kafka: KafkaSettings, topic: str, timeout: float
 
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        found: dict[str, Any] = admin.describe_configs([resource])[resource].result(timeout)
+        found: dict[str, Any] = answer_of(admin.describe_configs([resource])[resource], timeout)
     except KafkaException as error:
         if error.args[0].name() not in _DENIALS:
             raise
@@ -206,9 +211,34 @@ def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
     _create(AdminClient(confluent_config(settings.kafka)), [new], settings, timeout)
 
 
+def create_signs(settings: Settings, *, timeout: float = 30.0) -> None:
+    """Make the topic of the signs of life, which is missing.
+
+    Raises:
+        NotAllowed, TopicsNotCreated: as :func:`ensure_topics`.
+    """
+    from confluent_kafka.admin import AdminClient
+
+    (state,) = (one for one in wanted_topics(settings.topics) if one.name == settings.topics.signs)
+    admin = AdminClient(confluent_config(settings.kafka))
+    _create(admin, [_new(state, settings.topics)], settings, timeout)
+
+
 def _new(state: MonitorTopic, settings: TopicSettings) -> NewTopic:
     from confluent_kafka.admin import NewTopic
 
+    if state.name == settings.signs:
+        return NewTopic(
+            state.name,
+            num_partitions=1,
+            replication_factor=settings.replication_factor,
+            config={
+                "cleanup.policy": state.wanted_cleanup_policy,
+                "segment.ms": str(_SIGNS_SEGMENT_MS),
+                # The brokers' clock, in place of a clock for each part.
+                "message.timestamp.type": "LogAppendTime",
+            },
+        )
     return NewTopic(
         state.name,
         num_partitions=settings.partitions,
@@ -223,7 +253,7 @@ def _create(admin: AdminClient, new: list[NewTopic], settings: Settings, timeout
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for name, result in results.items():
         try:
-            result.result()
+            answer_of(result)
         except KafkaException as error:
             # Somebody else made it between our look and our request.
             if error.args[0].name() in _DENIALS:

@@ -13,6 +13,8 @@ from hashlib import blake2b
 #: Events remembered for each group: at most 4 KiB of state, reached only by groups that changed as often.
 REMEMBERED = 512
 _SIZE = 8
+#: What the memory of a group takes at most.
+MOST_BYTES = REMEMBERED * _SIZE
 
 
 def fingerprint(source: str, event_id: str) -> bytes:
@@ -30,4 +32,4 @@ def contains(applied: bytes, mark: bytes) -> bool:
 
 def remember(applied: bytes, mark: bytes) -> bytes:
     """The memory with this fingerprint as its newest."""
-    return applied[-(REMEMBERED - 1) * _SIZE :] + mark
+    return applied[_SIZE - MOST_BYTES :] + mark

@@ -73,6 +73,7 @@ def _apply(
     data = event.data
     if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
         _hear(bucket, data, now_ms)
+    if isinstance(data, MemberHeartbeat):
         return []
     tracked = bucket.get(data.group_id)
     before = tracked.state

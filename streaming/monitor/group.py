@@ -14,10 +14,13 @@ event                            derived group                            observ
 ``topic.partitions_changed``     rebalance if the count of a subscribed   evidence
                                  topic changed
 ``member.heartbeat``,            nothing                                  nothing
-``.assignment_acknowledged``
+``.assignment_acknowledged``     (reported group: see there)
 ``group.observed``               the group is observed from now on        a new generation is a round
 ``group.deleted``                diff for what was held, tombstone        the same
 ===============================  =======================================  ==================================
+
+A group with members that say themselves what they hold is :mod:`~streaming.monitor.reported`, until a collector
+sees it.
 
 A repeated ``(ce_source, ce_id)`` changes nothing. The order of the log is the truth: a timestamp that goes
 back is passed on as it is and decides nothing.
@@ -34,8 +37,9 @@ from msgspec import structs
 
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
+from assignors.model import Share
 from assignors.shares import minus_others
-from streaming.monitor import applied, liveness, observed
+from streaming.monitor import applied, liveness, observed, reported
 from streaming.monitor.asking import Claim
 from streaming.monitor.derived import Occasion, rebalance
 from streaming.monitor.rendering import AssignmentOutput, Output, diff_output
@@ -93,8 +97,11 @@ def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | N
         ContradictoryTopic: racks or topic ids don't fit, or there are too many partitions.
     """
     data = event.data
-    if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
+    if isinstance(data, MemberHeartbeat):
         return state, ()
+    if isinstance(data, AssignmentAcknowledged):
+        # Not remembered as applied: there are many, and to hear one again changes nothing.
+        return (state, ()) if state is None or state.reports is None else _reported(state, event)
     if isinstance(data, MemberFenced) and heard is not None and liveness.is_stale(heard, data):
         return state, ()
     mark = applied.fingerprint(event.source, event.id)
@@ -111,11 +118,13 @@ def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | N
 def _dispatch(state: GroupState, event: Event) -> Applied:  # noqa: PLR0911 - one return an event type
     match event.data:
         case GroupObserved():
-            return _observed(state, event, event.data)
+            return _observed(reported.overruled(state, event.data), event, event.data)
         case GroupDeleted():
             return _deleted(state, event, event.data)
         case PartitionsChanged():
             return _partitions_changed(state, event, event.data)
+        case _ if reported.speaks(state, event):
+            return _reported(state, event)
         case _ if state.observed:
             return observed.told(state, event), ()
         case MemberJoined():
@@ -128,7 +137,7 @@ def _dispatch(state: GroupState, event: Event) -> Applied:  # noqa: PLR0911 - on
             return state, ()
 
 
-def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> Applied:
+def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[GroupState, tuple[Output, ...]]:
     """The group after these rounds, their diffs and the latest assignment."""
     outputs: list[Output] = []
     for decided in rounds:
@@ -142,7 +151,7 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> Applied:
             cause=decided.cause,
             timestamp=event.data.timestamp,
         )
-        changed = decided.changes or changes(state, decided.before)
+        changed = decided.changes or changes(state, decided.before, decided.tasks)
         # A derived group is at rest between events: what follows from its last round has been played.
         state = structs.replace(
             state, last_owners=changed.last_owners, revoked=changed.revoked and state.observed
@@ -159,16 +168,27 @@ def _observed(state: GroupState, event: Event, data: GroupObserved) -> Applied:
     seen = observed.observe(state, data)
     if seen.round is not None:
         return _play(seen.state, event, [seen.round])
-    return seen.state, ((AssignmentOutput(event, seen.state),) if seen.renamed else ())
+    return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
+
+
+def _reported(state: GroupState, event: Event) -> Applied:
+    """What members of the group have told with this event and before makes some rounds, or none yet."""
+    after, outputs = reported.told(state, event), list[Output]()
+    if after.members != state.members:  # a static member came back under a new id
+        outputs.append(AssignmentOutput(event, after))
+    while (ripe := reported.ripe(after, event)) is not None:
+        given: tuple[Output, ...] = ()
+        if ripe.seen.round is not None:
+            after, given = _play(ripe.state, ripe.event, [ripe.seen.round])
+        else:
+            after = ripe.state
+        outputs += given
+    return (state if after == state else after), tuple(outputs)
 
 
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
     joining = MemberState(
-        member_id=data.member_id,
-        topics=data.topics,
-        assignors=data.assignors,
-        instance_id=data.group_instance_id,
-        rack_id=data.rack_id,
+        *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
         group_protocol=data.group_protocol,
         session_timeout_ms=data.session_timeout_ms,
     )
@@ -294,12 +314,20 @@ def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
         # The timer wrote it from what it knew: members that came since keep the group.
         return (state, ()) if state.members else (None, (tombstone,))
     empty = GroupState(
-        observed=state.observed, topics=state.topics, applied=state.applied, timestamp=data.timestamp
+        observed=state.observed and state.reports is None,
+        topics=state.topics,
+        applied=state.applied,
+        timestamp=data.timestamp,
     )
     if not state.members:
         return empty, (tombstone,)
     before = ownership(state.members)
     cause = _cause(event, list(before), data.reason, [])
-    last = Round(1, following(state.generation), state.protocol, state.assignor, cause, (), before)
-    _, (diff, _) = _play(state, event, [last])
+    tasks: Share | None = {} if state.holds_tasks else None
+    last = Round(
+        *(1, following(state.generation), state.protocol, state.assignor, cause, (), before),
+        kind=state.kind,
+        tasks=tasks,
+    )
+    _, (diff, _) = _play(structs.replace(state, standby={}, warmup={}), event, [last])
     return empty, (diff, tombstone)

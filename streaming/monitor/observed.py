@@ -1,25 +1,36 @@
 """Observed groups: a collector read the assignment; what is computed is the difference and the cause.
 
-Each new generation (consumer protocol: each new epoch, and each step of members towards its target) is one
-round. `owned` before a round is what the group's last observed round left. The cause comes from comparing
+Each new generation (all protocols but the classic one: each new epoch, and each step of members towards its target)
+is one round. `owned` before a round is what the group's last observed round left. The cause comes from comparing
 the generation with the one before and from evidence; where both are silent the kind is ``group.observed``.
 
-A rebalance of the consumer protocol is one epoch: the coordinator bumps it for whatever changes the group, so
-each further step of the same epoch is the next round, whatever evidence comes with it. Under the classic protocol
-a round follows from the one before when that one revoked partitions and nothing new is known to have happened.
+Where epochs count a rebalance is one epoch: the coordinator bumps it for whatever changes the group, so each
+further step of the same epoch is the next round, whatever evidence comes with it. Under the classic protocol a
+round follows from the one before when that one revoked partitions, or left tasks of Connect without a worker, and
+nothing new is known to have happened.
+
+Members of Connect and of streams groups (KIP-1071) own tasks, and nothing says which there are. They are those that
+members own or are to own, and, while the group is on its way (:func:`_on_its_way`), those that were given up; what
+nobody has when it has arrived is no more.
+
+Where two collectors follow a group the one by offsets decides, as it sees everything. A view of the one by polling
+that is not ahead of it changes nothing; the first one by offsets that finds the group as polling has told it gives
+it Kafka's number, and what polling could not see, without another round.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from assignors.errors import BadInput
-from assignors.shares import minus_others
+from assignors.model import Share
+from assignors.shares import minus_others, union
 from streaming.monitor.rounds import Round
-from streaming.monitor.state import GroupState, MemberState, ownership
+from streaming.monitor.state import GroupState, MemberState, Ownership, ownership
 from streaming.wire.events import (
+    PROBING,
     Cause,
     Event,
     Evidence,
@@ -28,11 +39,14 @@ from streaming.wire.events import (
     MemberJoined,
     MemberLeft,
     ObservedMember,
+    Partitions,
     SubscriptionChanged,
 )
 
 #: Under these a member gives everything up before it joins, so no round follows from another.
 EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
+#: The same of Connect's protocols.
+EAGER_CONNECT = frozenset({"default"})
 #: Where evidence comes from the comparison of two generations.
 COMPARISON = "comparison"
 #: The kind of a cause that neither evidence nor the comparison shows.
@@ -50,7 +64,7 @@ KINDS = (
 
 
 class MissingGeneration(BadInput):
-    """group.observed: `generation` (classic) or `groupEpoch` (consumer) is missing."""
+    """group.observed: `generation` (classic) or `groupEpoch` (all other protocols) is missing."""
 
 
 class _Differing(NamedTuple):
@@ -67,12 +81,13 @@ class Seen(NamedTuple):
     Attributes:
         state: the group with its renamed members and what is left of its hints; the round is still to be played.
         round: None: there is none.
-        renamed: whether static members came back under new member ids.
+        latest: whether the latest assignment changed though there is no round, as when a static member came back
+            under a new member id.
     """
 
     state: GroupState
     round: Round | None
-    renamed: bool
+    latest: bool
 
 
 def observe(state: GroupState, data: GroupObserved) -> Seen:
@@ -85,21 +100,27 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     Raises:
         MissingGeneration: the number of the generation is not in the event.
     """
-    consumer = data.group_protocol == "consumer"
-    number = data.group_epoch if consumer else data.generation
+    number = data.group_epoch if data.counts_epochs else data.generation
     if number is None:
         raise MissingGeneration
     first = not state.observed
+    if data.polled and state.observed and not state.counted and number <= state.generation:
+        return Seen(state, None, latest=False)
     renames = _renames(state, data)
     state = state.rename(renames) if renames else state
     members = tuple(_member(member) for member in data.members)
     before = ownership(state.members)
+    roles = _roles(data)
+    same = ownership(members) == before and roles == (state.standby, state.warmup)
+    if state.counted and not data.polled and same and number >= state.generation:
+        after = structs.replace(state, members=members, generation=number, counted=False)
+        return Seen(after, None, latest=True)
     if not first and number <= state.generation:
         if number == state.generation:
-            if not consumer or ownership(members) == before:
+            if not data.counts_epochs or same:
                 return Seen(state, None, bool(renames))
         elif not members or not before or before.keys() & {member.member_id for member in members}:
-            return Seen(state, None, renamed=False)
+            return Seen(state, None, latest=False)
         else:
             first = True
     for member in data.members:
@@ -114,13 +135,56 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     # What is not of this rebalance was heard early: the next one asks for it.
     hints = tuple(hint for hint in state.hints if not _told(cause, hint)) if followed else ()
     step = state.round + 1 if followed else 1
-    decided = Round(step, number, data.group_protocol, data.protocol, cause, members, before)
-    return Seen(structs.replace(state, observed=True, hints=hints), decided, bool(renames))
+    kind = data.kind or "consumer"
+    standby, warmup = roles
+    tasks = _tasks(state, data, before) if data.holds_tasks else None
+    decided = Round(
+        *(step, number, data.group_protocol, data.protocol, cause, members, before), kind=kind, tasks=tasks
+    )
+    after = structs.replace(
+        state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=data.polled
+    )
+    return Seen(after, decided, bool(renames))
+
+
+def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partitions]]:
+    """The standby and the warm-up tasks of each member of Kafka Streams that they are known of."""
+    if data.kind != "streams":
+        return {}, {}
+    standby = {one.member_id: one.standby for one in data.members if one.standby is not UNSET}
+    warmup = {one.member_id: one.warmup for one in data.members if one.warmup is not UNSET}
+    return standby, warmup
+
+
+def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> Share:
+    """The tasks that exist, beside those that members own now."""
+    found: Share = {}
+    for member in data.members:
+        found = union(found, member.target or {})
+    if _on_its_way(data):
+        for share in before.values():
+            found = union(found, share)
+        found = union(found, {name: sorted(owners) for name, owners in state.last_owners.items()})
+    return dict(sorted(found.items()))
+
+
+def _on_its_way(data: GroupObserved) -> bool:
+    """Whether tasks that nobody has are going to be given to somebody."""
+    if data.counts_epochs:
+        return data.state not in ("Stable", "Empty")
+    return bool(data.delay_ms) or any(member.pending_revocation for member in data.members)
 
 
 def told(state: GroupState, event: Event) -> GroupState:
-    """A member event of an observed group: kept until the next generation asks why."""
+    """A member event of an observed group: kept until the next generation asks why.
+
+    A member that says itself what the group's last view has shown already is not why there will be another.
+    """
     data = event.data
+    if isinstance(data, MemberJoined | MemberLeft | MemberFenced) and data.acknowledges is True:
+        shown = (state.member(data.member_id) is not None) == isinstance(data, MemberJoined)
+        if shown:
+            return state
     if isinstance(data, MemberLeft | MemberFenced):
         return hint(state, event, data.reason or "", data.member_id)
     if isinstance(data, MemberJoined | SubscriptionChanged):
@@ -183,12 +247,14 @@ def _follows(state: GroupState, seen: _Differing, data: GroupObserved, number: i
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False
-    if data.group_protocol == "consumer":
+    if data.counts_epochs:
         return number == state.generation
     if any(seen) or any(hint.kind == GROWTH for hint in state.hints):
         return False
-    if any(item.kind in KINDS and not _told(cause, item) for item in data.evidence):
+    if any(item.kind in (*KINDS, PROBING) and not _told(cause, item) for item in data.evidence):
         return False
+    if data.kind == "connect":
+        return (state.revoked or bool(state.last_owners)) and data.protocol not in EAGER_CONNECT
     return state.revoked and data.protocol not in EAGER_ASSIGNORS
 
 
@@ -235,7 +301,8 @@ def _cause(
     }
     shown = {kind: ids for kind, ids in shown.items() if ids}
     named = [kind for kind in KINDS if any(item.kind == kind for item in evidence)]
-    kind = next(iter([*named, *shown]), UNKNOWN)
+    scheduled = [item.kind for item in evidence if item.kind == PROBING]
+    kind = next(iter([*named, *shown, *scheduled]), UNKNOWN)
     member_ids = shown.get(kind) or [
         member_id for item in evidence if item.kind == kind for member_id in item.member_ids
     ]

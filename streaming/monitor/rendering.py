@@ -5,12 +5,12 @@ from __future__ import annotations
 from hashlib import blake2b
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from streaming.monitor.rounds import Changes, Round
 from streaming.monitor.state import GroupState, ownership
 from streaming.wire.codec import encode
-from streaming.wire.events import Diff, Event, LatestAssignment
+from streaming.wire.events import Diff, Event, GroupObserved, LatestAssignment
 
 _diffs = msgspec.json.Decoder(Diff)
 
@@ -49,15 +49,19 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
         state = self.state
         if state is None:
             return None
-        consumer = state.protocol == "consumer"
+        epochs = state.protocol != "classic"
+        streams = state.kind == "streams"
         return LatestAssignment(
             group_id=self.event.data.group_id,
             protocol=state.protocol,
             assignor=state.assignor,
-            generation=None if consumer else state.generation,
-            group_epoch=state.generation if consumer else None,
+            generation=None if epochs else state.generation,
+            group_epoch=state.generation if epochs else None,
             timestamp=self.event.data.timestamp,
             members=ownership(state.members),
+            kind=UNSET if state.kind == "consumer" else state.kind,
+            standby=state.standby if streams else UNSET,
+            warmup=state.warmup if streams else UNSET,
         )
 
     @property
@@ -82,13 +86,13 @@ def output_id(event: Event, part: int | str) -> str:
 
 def diff_output(event: Event, decided: Round, changes: Changes) -> DiffOutput:
     """The diff of a round that this event gave."""
-    consumer = decided.protocol == "consumer"
+    epochs = decided.protocol != "classic"
     diff = Diff(
         group_id=event.data.group_id,
         protocol=decided.protocol,
         assignor=decided.assignor,
-        generation=None if consumer else decided.generation,
-        group_epoch=decided.generation if consumer else None,
+        generation=None if epochs else decided.generation,
+        group_epoch=decided.generation if epochs else None,
         round=decided.number,
         cause=decided.cause,
         timestamp=event.data.timestamp,
@@ -96,5 +100,7 @@ def diff_output(event: Event, decided: Round, changes: Changes) -> DiffOutput:
         unassigned=changes.unassigned,
         moved=changes.moved,
         violations=changes.violations,
+        kind=UNSET if decided.kind == "consumer" else decided.kind,
+        delay_ms=event.data.delay_ms if isinstance(event.data, GroupObserved) else UNSET,
     )
     return DiffOutput(output_id(event, decided.number), encode(diff))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import UNSET, Raw, structs
 
-from assignors.diff import diff
-from assignors.shares import held, unassigned
+from assignors.diff import as_lists, diff
+from assignors.model import Share
+from assignors.shares import held, minus, unassigned
 from streaming.monitor import violations
 from streaming.monitor.state import (
     NOTHING,
@@ -23,7 +24,7 @@ from streaming.monitor.state import (
     ownership,
     subscribed,
 )
-from streaming.wire.events import Cause, MemberDiff, Partitions
+from streaming.wire.events import Cause, Holding, Kind, MemberDiff
 
 
 class Changes(NamedTuple):
@@ -31,7 +32,7 @@ class Changes(NamedTuple):
 
     Attributes:
         members: by member id, those that are gone last; native code gives it as JSON.
-        unassigned: partitions of subscribed topics that nobody owns after the round.
+        unassigned: partitions of subscribed topics, or tasks that exist, that nobody owns after the round.
         moved: how many partitions another member than their last owner got.
         violations: what the result breaks, as lines for people.
         last_owners: those of the partitions that nobody owns now.
@@ -39,7 +40,7 @@ class Changes(NamedTuple):
     """
 
     members: dict[str, MemberDiff] | Raw
-    unassigned: Partitions
+    unassigned: Holding
     moved: int
     violations: list[str]
     last_owners: LastOwners
@@ -55,6 +56,8 @@ class Round(NamedTuple):
         members: after the round, with what they own then.
         before: what each member owned, those that are gone included.
         changes: what follows from the above, where native code has worked it out already.
+        kind: of the group.
+        tasks: those that exist and that no member may own, where members own tasks; None where they own partitions.
     """
 
     number: int
@@ -65,10 +68,15 @@ class Round(NamedTuple):
     members: tuple[MemberState, ...]
     before: Ownership
     changes: Changes | None = None
+    kind: Kind = "consumer"
+    tasks: Share | None = None
 
 
-def changes(state: GroupState, before: Ownership) -> Changes:
-    """What a round changes: ``state`` is the group after it, its ``last_owners`` still as before."""
+def changes(state: GroupState, before: Ownership, tasks: Share | None = None) -> Changes:
+    """What a round changes: ``state`` is the group after it, its ``last_owners`` still as before.
+
+    ``tasks``: see :class:`Round`.
+    """
     after = ownership(state.members)
     members: dict[str, MemberDiff] = {}
     changed = revoked = False
@@ -90,15 +98,52 @@ def changes(state: GroupState, before: Ownership) -> Changes:
             revoked = revoked or bool(change.revoked and present)
     last_owners, moved = _moves(state.last_owners, members) if changed else (state.last_owners, 0)
     owned_by_topic = held(after.values())
-    counts = {name: topic.partitions for name, topic in state.topics.items()}
+    if tasks is None:
+        counts = {name: topic.partitions for name, topic in state.topics.items()}
+        free = unassigned(subscribed(state.members), counts, owned_by_topic)
+    else:
+        free = as_lists(minus(tasks, owned_by_topic))
+        last_owners = _among(last_owners, free)
+    if state.kind == "share":
+        last_owners = _without(last_owners, owned_by_topic)
+    if state.kind == "streams":
+        members = _with_standby(state, members)
     return Changes(
         members,
-        unassigned(subscribed(state.members), counts, owned_by_topic),
+        free,
         moved,
         violations.found(state, owned_by_topic),
         last_owners,
         revoked,
     )
+
+
+def _among(last_owners: LastOwners, free: Holding) -> LastOwners:
+    """Those of what is free; the last owners of tasks that exist no more are forgotten."""
+    return {
+        name: {number: last_owners[name][number] for number in numbers if number in last_owners[name]}
+        for name, numbers in free.items()
+        if not last_owners.get(name, {}).keys().isdisjoint(numbers)
+    }
+
+
+def _without(last_owners: LastOwners, owned: Holding) -> LastOwners:
+    """Those of what nobody owns: where several may own a partition, one of them may have given it up."""
+    left = {
+        name: {number: owner for number, owner in owners.items() if number not in owned.get(name, ())}
+        for name, owners in last_owners.items()
+    }
+    return {name: owners for name, owners in left.items() if owners}
+
+
+def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[str, MemberDiff]:
+    """The changes with the standby and warm-up tasks that members have after the round."""
+    return {
+        member_id: structs.replace(
+            change, standby=state.standby.get(member_id, UNSET), warmup=state.warmup.get(member_id, UNSET)
+        )
+        for member_id, change in members.items()
+    }
 
 
 def _moves(last_owners: LastOwners, members: Mapping[str, MemberDiff]) -> tuple[LastOwners, int]:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
-from streaming.wire.events import MAX_INT32, Cause, Evidence, PartitionCount, Partitions
+from streaming.wire.events import MAX_INT32, Cause, Evidence, Holding, Kind, PartitionCount, Partitions
 
-NOTHING: Partitions = {}
+NOTHING: Holding = {}
 #: ``{member: what it owns}``.
-Ownership = Mapping[str, Partitions]
+Ownership = Mapping[str, Holding]
 #: ``{topic: {partition: the member that owned it last}}``.
 LastOwners = dict[str, dict[int, str]]
 
@@ -29,7 +29,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
     rack_id: str | None = None
     group_protocol: str = "classic"
     session_timeout_ms: int | None = None
-    owned: Partitions = field(default_factory=dict)
+    owned: Holding = field(default_factory=dict)
 
 
 class TopicState(Struct, frozen=True, array_like=True, gc=False):
@@ -40,13 +40,35 @@ class TopicState(Struct, frozen=True, array_like=True, gc=False):
     topic_id: str | None = None
 
 
+class Reports(Struct, frozen=True, array_like=True, gc=False):
+    """What the members of a reported group have said (:mod:`streaming.monitor.reported`).
+
+    Attributes:
+        members: those that are in the group by their own word, in the order of their first events.
+        at: the last generation or epoch that each acknowledged.
+        open: generation → those that acknowledged it, with what they hold: what is no round yet.
+        since: generation → when it was first acknowledged, ms.
+        settled: the last generation that is a round; 0 while the group is empty.
+        ripe: up to here somebody has held what it holds for a while.
+        overdue: up to here nobody is waited for any longer.
+    """
+
+    members: tuple[MemberState, ...] = ()
+    at: dict[str, int] = field(default_factory=dict)
+    open: dict[int, dict[str, MemberState]] = field(default_factory=dict)
+    since: dict[int, int] = field(default_factory=dict)
+    settled: int = 0
+    ripe: int = 0
+    overdue: int = 0
+
+
 class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """One group. A function of the log alone: no arrival times, no deadlines.
 
     Attributes:
         observed: a collector has been seen; member events are only evidence from then on.
         generation: the last generation (classic) or group epoch (consumer).
-        protocol: ``classic`` or ``consumer``.
+        protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
         assignor: what the last round was assigned with.
         members: in the order of joining, which stands for the order of the JoinGroup response.
         topics: partition counts by topic.
@@ -57,6 +79,14 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         cause: why the last rebalance happened: its follow-up rounds have the same cause.
         revoked: whether the last round revoked partitions from members that stayed.
         hints: evidence heard since the last observed generation.
+        kind: what the members of an observed group are.
+        standby, warmup: tasks of Kafka Streams, by member.
+        counted: the generation is a count of the collector by polling, and not Kafka's number.
+        reports: what members have said that tell themselves what they hold; None: nobody does, or a collector sees
+            more than they can.
+
+    What follows ``hints`` is written only where it says something: the state of a group of consumers has the bytes
+    that it always had.
     """
 
     observed: bool = False
@@ -72,6 +102,16 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     cause: Cause | None = None
     revoked: bool = False
     hints: tuple[Evidence, ...] = ()
+    kind: Kind = "consumer"
+    standby: dict[str, Partitions] = field(default_factory=dict)
+    warmup: dict[str, Partitions] = field(default_factory=dict)
+    counted: bool = False
+    reports: Reports | None = None
+
+    @property
+    def holds_tasks(self) -> bool:
+        """Whether members hold tasks of connectors or subtopologies, not partitions of topics."""
+        return self.kind == "connect" or self.protocol == "streams"
 
     def member(self, member_id: str) -> MemberState | None:
         """The member of this id."""
@@ -101,12 +141,27 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         return structs.replace(self, members=members, last_owners=last_owners)
 
 
+#: How many fields the state of every group has, of every one but those that polling follows, and of all but those
+#: whose members report themselves.
+_COMMON = GroupState.__struct_fields__.index("kind")
+_SEEN = GroupState.__struct_fields__.index("counted")
+_COUNTED = GroupState.__struct_fields__.index("reports")
+
+
+def written(state: GroupState | None) -> GroupState | tuple[object, ...] | None:
+    """What stands in the checkpoint for a state; a tuple is written as the struct of as many fields would be."""
+    if state is None or state.reports is not None:
+        return state
+    seen = _COMMON if state.kind == "consumer" else _SEEN
+    return structs.astuple(state)[: _COUNTED if state.counted else seen]
+
+
 def following(generation: int) -> int:
     """The generation after this one; past Kafka's INT32, which a member may claim to be at, they start over."""
     return generation + 1 if generation < MAX_INT32 else 1
 
 
-def ownership(members: Iterable[MemberState]) -> dict[str, Partitions]:
+def ownership(members: Iterable[MemberState]) -> dict[str, Holding]:
     """What each member owns."""
     return {member.member_id: member.owned for member in members}
 

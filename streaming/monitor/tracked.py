@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from assignors.errors import BadInput
-from streaming.monitor.state import GroupState
+from streaming.monitor.state import GroupState, written
 from streaming.wire.codec import UNREADABLE
 
 _T = TypeVar("_T")
@@ -106,5 +106,5 @@ class Tracked:
 
     def pack(self) -> Raw:
         """The group's bytes."""
-        state = self._state if self._raw is None else self._raw
+        state = written(self._state) if self._raw is None else self._raw
         return Raw(_encoder.encode((state, self.heard, self.forget_at)))

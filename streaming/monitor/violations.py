@@ -10,16 +10,21 @@ from collections.abc import Mapping, Sequence
 
 from assignors import invariants
 from assignors.model import Member, Topic
-from streaming.monitor.state import GroupState, MemberState
+from streaming.monitor.state import GroupState, MemberState, ownership
 
 
 def found(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:
     """Partitions with two owners, owned without a subscription, or beyond the partition count.
 
+    Members of a share group may own the same partitions. Tasks of Connect and of streams groups are not subscribed
+    to and have no count: all that can be wrong with them is two owners.
+
     Args:
         state: a group after a round.
         owned_by_topic: :func:`assignors.shares.held` of its members.
     """
+    if state.holds_tasks:
+        return [] if _once(owned_by_topic) else _lines(invariants.single(ownership(state.members)))
     if _sound(state, owned_by_topic):
         return []
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
@@ -29,9 +34,25 @@ def found(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> lis
                 beyond = topics[name].partitions if name in topics else 0
                 topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
     members = [Member(member.member_id, tuple(_topics(member))) for member in state.members]
-    owned = {member.member_id: member.owned for member in state.members}
-    group = invariants.group(state.protocol, state.assignor or "", topics, members, owned)
-    return [violation.message for violation in invariants.sound(group)]
+    owned = ownership(state.members)
+    # Whoever looks at one member at a time sees no second owner.
+    each = [members] if state.kind != "share" else [[member] for member in members]
+    groups = [
+        invariants.group(
+            *(state.protocol, state.assignor or "", topics, some),
+            {member.member_id: owned[member.member_id] for member in some},
+        )
+        for some in each
+    ]
+    return [line for group in groups for line in _lines(invariants.sound(group))]
+
+
+def _lines(violations: Sequence[invariants.Violation]) -> list[str]:
+    return [violation.message for violation in violations]
+
+
+def _once(owned: Mapping[str, Sequence[int]]) -> bool:
+    return all(len(set(numbers)) == len(numbers) for numbers in owned.values())
 
 
 def _count(state: GroupState, topic: str) -> int:
@@ -47,8 +68,10 @@ def _topics(member: MemberState) -> list[str]:
 
 def _sound(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
     """Whether nothing can be wrong, at a fraction of the cost: every round is looked at."""
+    alone = state.kind != "share"
     for topic, partitions in owned.items():
-        if len(set(partitions)) != len(partitions) or max(partitions) >= _count(state, topic) > 0:
+        twice = alone and len(set(partitions)) != len(partitions)
+        if twice or max(partitions) >= _count(state, topic) > 0:
             return False
     for member in state.members:
         topics = member.topics

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from streaming.serve import openapi, params
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Page, Window
 from streaming.serve.board import Filter
+from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedResponse
 from streaming.serve.problems import Problem
 from streaming.serve.rounds import GroupSummary
@@ -49,8 +50,9 @@ def _listed(page: Page) -> dict[bytes, bytes]:
 class Api:
     """The handlers; their answers come from the board and the archive."""
 
-    def __init__(self, feed: Feed, *, max_clients: int) -> None:
+    def __init__(self, feed: Feed, *, access: Access, max_clients: int) -> None:
         self._feed = feed
+        self._access = access
         self._board = feed.board
         self._archive = feed.archive
         self._max_clients = max_clients
@@ -104,11 +106,12 @@ class Api:
         return JsonBytes(encode(self._board.told() | {"groups": list(self._board.groups.values())}))
 
     async def group(self, request: Request) -> Response:
-        """One group, and who owns what in it."""
+        """One group, who owns what in it, and whether that is true now."""
         params.only(request, ())
         group = self._known(request)
         assignment = await self._read(self._archive.assignment, group.group_id)
-        return _joined({b"group": encode(group), b"assignment": assignment or b"null"})
+        standing = encode(self._board.told())
+        return _joined({b"group": encode(group), b"assignment": assignment or b"null", b"standing": standing})
 
     async def rounds(self, request: Request) -> Response:
         """A group's rounds, newest first."""
@@ -162,7 +165,7 @@ class Api:
             params.text(request, "cause"),
             params.whole(request, "min_moved", 0) or 0,
         )
-        return FeedResponse(self._feed, wanted, self._place(request))
+        return FeedResponse(self._feed, wanted, self._place(request), self._access.admission(request))
 
     def _place(self, request: Request) -> int | None:
         """The number of the last event that the client saw; −1, which is in no history, if that was another one."""

@@ -101,7 +101,7 @@ def build(
 ) -> ASGIApp:
     """The application that serves a feed; a follower keeps the feed up to date."""
     board = feed.board
-    page, metrics, api = _Page(), Metrics(board), Api(feed, max_clients=max_clients)
+    page, metrics, api = _Page(), Metrics(board), Api(feed, access=access, max_clients=max_clients)
 
     async def health(_: Request) -> Response:
         return JsonBytes(b'{"status":"up"}')

@@ -23,6 +23,10 @@ MAX_PAGE: Final = 2000
 #: Diffs are large: fewer of them stand on a page than summaries.
 MAX_DIFFS: Final = 500
 
+_AFTER: Final = """
+SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
+FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
+"""
 _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
 
@@ -106,11 +110,12 @@ class Archive:
                 return None
             found: list[StoredRound] = []
             size = 0
-            asked = "SELECT seq, summary, body FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?"
-            with closing(connection.execute(asked, (seq, limit))) as rows:
-                for row_seq, summary, body in rows:
-                    raw = zlib.decompress(body)
-                    found.append(StoredRound(row_seq, _summaries.decode(summary), raw))
+            with closing(connection.execute(_AFTER, (seq, limit))) as rows:
+                for row_seq, stored, body, group in rows:
+                    raw, summary = zlib.decompress(body), _summaries.decode(stored)
+                    if summary.group_id != group:
+                        raise ValueError(f"round {row_seq} is of no group that it holds")
+                    found.append(StoredRound(row_seq, summary, raw))
                     size += len(raw)
                     if size > max_bytes:
                         break

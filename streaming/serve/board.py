@@ -138,16 +138,22 @@ class Board:
     def progress(self, standing: Standing) -> None:
         """Set how far the topics are read; listeners are told of a change at once."""
         before, self.standing = self.standing, standing
+        if before.parts != standing.parts:
+            self._snapshot = None
         if (before.caught_up, before.stale) != (standing.caught_up, standing.stale):
             self._snapshot = None
             self._push(Frame(0, None, "", 0, self.progress_event()))
             self.wake()
 
     def told(self) -> dict[str, object]:
-        """The standing as JSON answers carry it; ``stale`` is left out while everything is up to date."""
+        """The standing as JSON answers carry it.
+
+        ``stale`` is left out while everything is up to date, ``parts`` where no part has left a sign of life.
+        """
         standing = self.standing
-        stale = {} if standing.stale is None else {"stale": standing.stale}
-        return {"caughtUp": standing.caught_up, "lag": standing.lag, "seq": self._extent.last, **stale}
+        more = {"stale": standing.stale, "parts": standing.parts}
+        given = {name: value for name, value in more.items() if value}
+        return {"caughtUp": standing.caught_up, "lag": standing.lag, "seq": self._extent.last, **given}
 
     def progress_event(self) -> bytes:
         """The event that tells how far the server has read."""

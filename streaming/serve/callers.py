@@ -180,6 +180,24 @@ class Access:
             return "token"
         return None
 
+    def valid(self) -> Collection[str]:
+        """The tokens that are valid now; another object when they are others than before."""
+        return () if self.tokens is None else self.tokens()
+
+    def admission(self, request: Request) -> Callable[[], bool]:
+        """Tells of a request, whenever it is asked, whether it would be let in now."""
+        admitted = self.is_open
+        known: Collection[str] | None = None
+
+        def still() -> bool:
+            nonlocal admitted, known
+            valid = self.valid()
+            if valid is not known and not self.is_open:
+                admitted, known = self.caller(request) is not None, valid
+            return admitted
+
+        return still
+
     @staticmethod
     def _has_token(request: Request, tokens: Collection[str]) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")

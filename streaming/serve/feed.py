@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from anyio import CapacityLimiter, to_thread
@@ -64,20 +64,26 @@ class Listener:
 
     ``position`` is the number of the last round it is past. While it has a ``cursor`` it reads the board's
     shared events; without one, because it came back or fell behind, it reads the history up to the board.
+    ``admitted`` tells whether it may still listen: tokens are replaced while feeds are open.
     """
 
-    def __init__(self, feed: Feed, wanted: Filter, last: int | None, woken: asyncio.Event) -> None:
-        self._feed = feed
-        self._wanted = wanted
-        self._woken = woken
-        self._position = last
+    def __init__(
+        self,
+        feed: Feed,
+        wanted: Filter,
+        last: int | None,
+        woken: asyncio.Event,
+        admitted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._feed, self._wanted, self._position = feed, wanted, last
+        self._woken, self._admitted = woken, admitted
         self._cursor: int | None = None
         self.gone = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Bytes to write, until the client is gone or the server closes."""
+        """Bytes to write, until the client is gone, may no longer listen, or the server closes."""
         yield b"retry: %d\n\n" % int(self._feed.times.retry * 1000)
-        while not (self.gone or self._feed.board.closing):
+        while not (self.gone or self._feed.board.closing) and self._admitted():
             for chunk in await (self._catch_up() if self._cursor is None else self._live(self._cursor)):
                 yield chunk
 
@@ -142,13 +148,16 @@ class Listener:
 class FeedResponse:
     """The ASGI response of one listener."""
 
-    def __init__(self, feed: Feed, wanted: Filter, last: int | None) -> None:
+    def __init__(
+        self, feed: Feed, wanted: Filter, last: int | None, admitted: Callable[[], bool] = lambda: True
+    ) -> None:
         self._feed = feed
         self._wanted = wanted
         self._last = last
+        self._admitted = admitted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the client leaves, takes no bytes for too long, or the server closes."""
+        """Send until the client leaves, takes no bytes for too long, may no longer, or the server closes."""
         board = self._feed.board
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -160,7 +169,7 @@ class FeedResponse:
             await send({"type": "http.response.body", "body": b""})
             return
         with board.listening() as woken:
-            listener = Listener(self._feed, self._wanted, self._last, woken)
+            listener = Listener(self._feed, self._wanted, self._last, woken, self._admitted)
             watcher = asyncio.create_task(_watch(receive, listener, woken))
             try:
                 async with contextlib.aclosing(listener.chunks()) as chunks:

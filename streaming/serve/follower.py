@@ -10,7 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Final, TypeVar
 
+from msgspec import structs
+
 from assignors.errors import MonitorError, OutsideFailure
+from streaming.freshness.verdict import Freshness
 from streaming.serve.board import Board
 from streaming.serve.history import History, HistoryUpdate, Retention
 from streaming.serve.records import TopicRecord
@@ -38,7 +41,8 @@ class FollowerEnded(OutsideFailure):
 class Follower:
     """Reads until it is told to stop: what was read is stored and published, then it ends.
 
-    ``failed`` is called, on this thread, when it ends for any other reason.
+    ``failed`` is called, on this thread, when it ends for any other reason. ``freshness`` is asked, with seconds of
+    the monotonic clock, what the parts that feed the topics say of themselves.
     """
 
     def __init__(
@@ -50,13 +54,11 @@ class Follower:
         *,
         loop: asyncio.AbstractEventLoop,
         failed: Callable[[MonitorError], None],
+        freshness: Callable[[float], Freshness],
     ) -> None:
-        self._source = source
-        self._history = history
-        self._board = board
-        self._limits = limits
-        self._loop = loop
-        self._failed = failed
+        self._source, self._history, self._board = source, history, board
+        self._limits, self._loop, self._failed = limits, loop, failed
+        self._freshness = freshness
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._trimmed = self._looked = 0.0
@@ -81,8 +83,9 @@ class Follower:
         if silent > STALLED_SECONDS and (stale is None or stale.kind != "follower-stalled"):
             log.warning("no progress for %d s: the reader of the topics is stalled", silent)
             since = _now_ms() - int(silent * 1000)
+            stalled = Stale("follower-stalled", "The reader has made no progress", since)
             self._board.progress(
-                Standing(lag=None, stale=Stale("follower-stalled", "The reader has made no progress", since))
+                structs.replace(self._board.standing, caught_up=False, lag=None, stale=stalled)
             )
 
     def _run(self) -> None:
@@ -124,11 +127,12 @@ class Follower:
 
     def _tell(self, batch: HistoryUpdate | None = None) -> None:
         """Publish what was stored, and the standing if it changed."""
-        stale = self._blocked or self._source.stale
+        fresh = self._freshness(time.monotonic())
+        stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
         standing = (
-            Standing(caught_up=self._source.caught_up, lag=self._source.lag)
+            Standing(self._source.caught_up and fresh.known, self._source.lag, parts=fresh.parts)
             if stale is None
-            else Standing(lag=None, stale=stale)
+            else Standing(lag=None, stale=stale, parts=fresh.parts)
         )
         if batch is None and standing == self._board.standing:
             return

@@ -76,9 +76,22 @@ class History:
         self.groups: dict[str, GroupSummary] = {}
         try:
             self._load()
+            self._refuse_others()
         except BaseException:
             self._file.close()
             raise
+
+    def _refuse_others(self) -> None:
+        """A history is of one diff topic: rounds of two would stand there as one monitor's."""
+        with schema.reading(self.path):
+            known = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
+            if self._diffs_topic in known or not self.extent.last:
+                return
+            names = ", ".join(sorted(known))
+        raise schema.WrongHistory(
+            f"--database {self.path}: holds the rounds of other topics ({names}), this is {self._diffs_topic}; "
+            "name another file, or remove it to build it anew from the topics"
+        )
 
     def _load(self) -> None:
         with schema.reading(self.path):
@@ -86,8 +99,11 @@ class History:
             self.epoch: str = meta["epoch"]
             for group_id, name, summary in self._connection.execute("SELECT id, name, summary FROM groups"):
                 self._group_ids[name] = group_id
-                if summary is not None:
-                    self.groups[name] = _summary_decoder.decode(summary)
+                if summary is None:
+                    continue
+                group = self.groups[name] = _summary_decoder.decode(summary)
+                if group.group_id != name:
+                    raise ValueError(f"group {group.group_id!r} stands under another name")
 
     def _plainly(self) -> AbstractContextManager[None]:
         return schema.plainly(self.path)

@@ -11,7 +11,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
 from streaming.serve.board import Board
@@ -65,6 +71,7 @@ class GroupMetrics(_BoardCollector):
         last = GaugeMetricFamily(
             "kafka_consumergroup_last_rebalance_timestamp_seconds", "Time of the latest round.", labels=label
         )
+        info = InfoMetricFamily("kafka_consumergroup", "What kind of group it is.", labels=label)
         stale = self._board.standing.stale is not None
         for name, group in self._board.groups.items():
             members.add_metric([name], group.members)
@@ -76,7 +83,8 @@ class GroupMetrics(_BoardCollector):
             unavailable.add_metric([name], group.unavailable_ms / 1000)
             duration.add_metric([name], group.rebalances, group.rebalance_ms / 1000)
             last.add_metric([name], group.timestamp / 1000)
-        return members, state, unowned, rebalances, moved, unavailable, duration, last
+            info.add_metric([name], {"kind": group.kind, "protocol": group.protocol})
+        return members, state, unowned, rebalances, moved, unavailable, duration, last, info
 
 
 class FeedMetrics(_BoardCollector):
@@ -120,6 +128,32 @@ class FeedMetrics(_BoardCollector):
         )
 
 
+class PartMetrics(_BoardCollector):
+    """The parts that leave signs of life; none of one that never has."""
+
+    def collect(self) -> Iterable[Metric]:
+        """One family per name, with one sample per part."""
+        label = ["part", "id"]
+        name = "rebalance_monitor_part"
+        alive = GaugeMetricFamily(
+            f"{name}_alive", "0 for a part that has stopped, or is silent for too long.", labels=label
+        )
+        heard = GaugeMetricFamily(
+            f"{name}_last_heard_timestamp_seconds", "Time of its newest sign of life.", labels=label
+        )
+        up_to = GaugeMetricFamily(
+            f"{name}_up_to_timestamp_seconds",
+            "What happened before has gone through it, as its newest sign says.",
+            labels=label,
+        )
+        for part in self._board.standing.parts:
+            which = [part.part, part.id]
+            alive.add_metric(which, float(part.state in ("alive", "behind")))
+            heard.add_metric(which, part.last_heard / 1000)
+            up_to.add_metric(which, part.up_to / 1000)
+        return alive, heard, up_to
+
+
 class Metrics:
     """All metrics of the process."""
 
@@ -127,6 +161,7 @@ class Metrics:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(GroupMetrics(board))
         self._registry.register(FeedMetrics(board))
+        self._registry.register(PartMetrics(board))
 
     def text(self) -> bytes:
         """The text format, as Prometheus scrapes it."""

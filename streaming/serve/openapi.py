@@ -8,11 +8,12 @@ from typing import Any, Final
 from msgspec.json import schema_components
 
 from assignors import __version__
+from streaming.freshness.verdict import Part
 from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.serve.standing import Stale
 from streaming.wire.events import Diff, LatestAssignment
 
-_TYPES: Final = (Diff, LatestAssignment, GroupSummary, RoundSummary, Stale)
+_TYPES: Final = (Diff, LatestAssignment, GroupSummary, RoundSummary, Stale, Part)
 _INTEGER: Final = {"type": "integer", "minimum": 0}
 _STRING: Final = {"type": "string"}
 
@@ -91,15 +92,18 @@ def _paths() -> dict[str, Any]:
         rounds=_list(_object(seq=_INTEGER, summary=_ref("RoundSummary"), changes=_list(change))),
         next={"type": ["string", "null"]},
     )
-    groups = _object(
-        caughtUp={"type": "boolean"},
-        lag={"type": ["integer", "null"]},
-        seq=_INTEGER,
-        groups=_list(_ref("GroupSummary")),
-    )
-    groups["properties"]["stale"] = _ref("Stale")
+    standing = {
+        "caughtUp": {"type": "boolean"},
+        "lag": {"type": ["integer", "null"]},
+        "seq": _INTEGER,
+    }
+    told = {"stale": _ref("Stale"), "parts": _list(_ref("Part"))}
+    groups = _object(**standing, groups=_list(_ref("GroupSummary")))
+    groups["properties"] |= told
+    now = _object(**standing)
+    now["properties"] |= told
     nullable = {"oneOf": [_ref("LatestAssignment"), {"type": "null"}]}
-    group = _object(group=_ref("GroupSummary"), assignment=nullable)
+    group = _object(group=_ref("GroupSummary"), assignment=nullable, standing=now)
     seq = _parameter("seq", _INTEGER, "Number of the round.", where="path")
     last = _parameter("Last-Event-ID", _STRING, "Go on after this event.", where="header")
     by_query = _parameter("last_event_id", _STRING, "The same, for clients that can't set headers.")

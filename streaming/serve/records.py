@@ -10,7 +10,7 @@ from msgspec import Struct
 from assignors.errors import BadInput
 from streaming.serve import rounds
 from streaming.serve.rounds import OwnerChange, RoundSummary
-from streaming.wire.codec import UNREADABLE
+from streaming.wire.codec import UNREADABLE, decode
 from streaming.wire.events import Diff, LatestAssignment
 
 _T = TypeVar("_T")
@@ -87,6 +87,6 @@ def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
         raise UnusableRecord("value: missing (null)")
     try:
         value.decode()  # decoders skip the text of unknown fields, which is served with the rest
-        return decoder.decode(value)
+        return decode(decoder, value)
     except UNREADABLE as error:
         raise UnusableRecord(f"value: {error}") from error

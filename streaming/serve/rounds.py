@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from streaming.wire.events import Cause, Diff, LatestAssignment, MemberDiff, Partitions
+from streaming.wire.events import Cause, Diff, Kind, LatestAssignment, MemberDiff, Partitions
 
 #: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
 StateName = Literal[
@@ -48,6 +48,7 @@ class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     unassigned: int
     moved: int
     violations: list[str]
+    kind: Kind = "consumer"
 
 
 class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -72,6 +73,7 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     moved: int
     violations: list[str]
     timestamp: int
+    kind: Kind = "consumer"
     seq: int = 0
     rounds: int = 0
     rebalances: int = 0
@@ -120,11 +122,19 @@ def _state(diff: Diff, members: int) -> StateName:
     return "PreparingRebalance" if diff.group_epoch is None else "Reconciling"
 
 
+def _held(diff: Diff) -> int:
+    """How many partitions have an owner, or several, after a round."""
+    shares = [share for member in diff.members.values() for share in (member.kept, member.assigned)]
+    if diff.kind == "share":
+        return len({(topic, number) for share in shares for topic in share for number in share[topic]})
+    return sum(map(count, shares))
+
+
 def summarise(ce_id: str, diff: Diff) -> RoundSummary:
     """The summary of a round."""
     members = _present(diff)
     unassigned = count(diff.unassigned)
-    held = sum(count(member.kept) + count(member.assigned) for member in diff.members.values())
+    held = _held(diff)
     return RoundSummary(
         id=ce_id,
         group_id=diff.group_id,
@@ -141,13 +151,18 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
         unassigned=unassigned,
         moved=diff.moved,
         violations=diff.violations,
+        kind=diff.kind or "consumer",
     )
 
 
 def changes(diff: Diff) -> list[OwnerChange]:
-    """The changes of ownership in a round: partitions given to members, then those left without an owner."""
-    found: list[OwnerChange] = []
-    taken: set[tuple[str, int]] = set()
+    """The changes of ownership in a round: partitions given to members, then those left without an owner.
+
+    Of several members that share a partition the one that was given it last stands for all, and when that one gives
+    it up, another that still has it.
+    """
+    found: list[OwnerChange] = _still_shared(diff) if diff.kind == "share" else []
+    taken: set[tuple[str, int]] = {(topic, number) for _, topic, numbers in found for number in numbers}
     for member_id, member in diff.members.items():
         for topic, numbers in member.assigned.items():
             found.append((member_id, topic, numbers))
@@ -162,6 +177,20 @@ def changes(diff: Diff) -> list[OwnerChange]:
         freed.setdefault(topic, set()).update(numbers)
     found.extend((None, topic, sorted(numbers)) for topic, numbers in sorted(freed.items()) if numbers)
     return found
+
+
+def _still_shared(diff: Diff) -> list[OwnerChange]:
+    """Members that keep what another one gives up."""
+    given_up: dict[str, set[int]] = {}
+    for member in diff.members.values():
+        for topic, numbers in member.revoked.items():
+            given_up.setdefault(topic, set()).update(numbers)
+    return [
+        (member_id, topic, shared)
+        for member_id, member in diff.members.items()
+        for topic, numbers in member.kept.items()
+        if (shared := [number for number in numbers if number in given_up.get(topic, ())])
+    ]
 
 
 def before(members: dict[str, MemberDiff]) -> list[OwnerChange]:
@@ -215,4 +244,5 @@ def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> Gro
         moved=0,
         violations=[],
         timestamp=latest.timestamp,
+        kind=latest.kind or "consumer",
     )

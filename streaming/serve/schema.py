@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import secrets
 import sqlite3
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,14 +85,22 @@ _REASONS: Final = {
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: DAMAGED,
 }
+#: What a file that can't be written says of its disk.
+_DISK: Final = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+}
 
 
-def _full(path: Path) -> bool:
-    """Whether the disk has no room left, which SQLite reports as an I/O error in some places."""
+def _of_the_disk(path: Path) -> int:
+    """What is wrong with a disk of which SQLite says no more than I/O error, as it does in some places."""
     try:
-        return os.statvfs(path.parent).f_bavail == 0
-    except OSError:
-        return False
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            file.write(bytes(4096))
+    except OSError as error:
+        return _DISK.get(error.errno or 0, sqlite3.SQLITE_IOERR)
+    return sqlite3.SQLITE_IOERR
 
 
 def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
@@ -102,8 +111,8 @@ def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
         return HistoryFailure(f"{subject}: {DAMAGED} ({error})")
     code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none
     primary = None if code is None else code & 0xFF
-    if primary == sqlite3.SQLITE_IOERR and _full(path):
-        primary = sqlite3.SQLITE_FULL
+    if primary == sqlite3.SQLITE_IOERR:
+        primary = _of_the_disk(path)
     kind = HistoryBlocked if primary in _BLOCKED else HistoryFailure
     reason = _REASONS.get(primary or 0)
     return kind(f"{subject}: {f'{reason} ({error})' if reason else error}")

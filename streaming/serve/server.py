@@ -18,6 +18,7 @@ import uvicorn
 from anyio import CapacityLimiter, to_thread
 
 from assignors.errors import MonitorError, OutsideFailure
+from streaming.freshness.verdict import Freshness
 from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
@@ -37,7 +38,7 @@ _READERS: Final = 4
 #: Seconds that requests under way get to end once the process is told to stop.
 _DRAIN: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
-#: Seconds between looks at the follower.
+#: Seconds between looks at the follower and the tokens.
 _WATCH_SECONDS: Final = 1.0
 
 
@@ -112,10 +113,25 @@ class _Server(uvicorn.Server):
 
 
 class FeedServer:
-    """Owns the parts of one running feed."""
+    """Owns the parts of one running feed.
 
-    def __init__(self, source: Source, options: ServeOptions, *, cluster_id: str) -> None:
+    Args:
+        source: what is read.
+        options: how it is served.
+        cluster_id: of the cluster that is read.
+        freshness: what the parts that feed the topics say of themselves, at a time of the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        options: ServeOptions,
+        *,
+        cluster_id: str,
+        freshness: Callable[[float], Freshness] = lambda _: Freshness(),
+    ) -> None:
         self._options = options
+        self._freshness = freshness
         tokens = TokenFile(options.token_file) if options.token_file else None
         self._access = Access(tokens, options.proxies)
         self._failure: MonitorError | None = None
@@ -171,9 +187,17 @@ class FeedServer:
             self._failure = error
             loop.call_soon_threadsafe(server.stop)
 
-        follower = Follower(self._source, self._history, board, options.limits, loop=loop, failed=failed)
+        follower = Follower(
+            self._source,
+            self._history,
+            board,
+            options.limits,
+            loop=loop,
+            failed=failed,
+            freshness=self._freshness,
+        )
         follower.start()
-        watching = asyncio.create_task(_watch(follower))
+        watching = asyncio.create_task(_watch(follower, self._access, board))
         try:
             await server.serve([self.socket])
         finally:
@@ -185,10 +209,14 @@ class FeedServer:
             self._history.close()
 
 
-async def _watch(follower: Follower) -> None:
+async def _watch(follower: Follower, access: Access, board: Board) -> None:
+    tokens = access.valid()
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         follower.watch()
+        if access.valid() is not tokens:
+            tokens = access.valid()
+            board.wake()  # whose token is gone is let go, also where nothing happens
 
 
 def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:

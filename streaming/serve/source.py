@@ -7,9 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from assignors.errors import OutsideFailure
 from streaming.kafka.access import require
-from streaming.kafka.clients import check_reachable
+from streaming.kafka.clients import same_cluster
 from streaming.kafka.topic_reader import TopicReader
 from streaming.serve.records import TopicRecord
 from streaming.serve.standing import Stale
@@ -25,10 +24,6 @@ log = logging.getLogger(__name__)
 
 #: Records a transaction; a burst is written in transactions of this size.
 BATCH: Final = 500
-
-
-class AnotherCluster(OutsideFailure):
-    """Another cluster answers at the address than the one whose rounds are in the history."""
 
 
 class Source(Protocol):
@@ -78,7 +73,11 @@ class KafkaSource:
         self._silent = False
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
-        """Look for the topics, and wait for what is missing while polling."""
+        """Look for the topics, and wait for what is missing while polling.
+
+        Raises:
+            AnotherCluster: it took the place of the one that was there before.
+        """
         self._reader = TopicReader(
             self._settings.kafka,
             self.topics,
@@ -100,7 +99,7 @@ class KafkaSource:
 
         Raises:
             NotAllowed: this user may not read a topic any more.
-            AnotherCluster: it answers after a silence.
+            AnotherCluster: it took the place of the one that was there before.
         """
         reader = self._opened()
         messages = reader.poll(timeout, BATCH)
@@ -110,6 +109,7 @@ class KafkaSource:
     def _note(self, reader: TopicReader) -> None:
         """Take note of what the last poll found out about the cluster and its topics."""
         if reader.ids != self._ids:
+            same_cluster(self._settings.kafka, self.cluster_id)
             self._ids, self._expected = reader.ids, {}
         now = time.time_ns() // 1_000_000
         self._missing = {topic: self._missing.get(topic, now) for topic in reader.missing}
@@ -119,11 +119,8 @@ class KafkaSource:
             servers = self._settings.kafka.bootstrap_servers
             log.warning("cluster %s: %s", servers, "no contact" if silent else "answers again")
             self._silent = silent
-            if not silent and (cluster_id := check_reachable(self._settings.kafka)) != self.cluster_id:
-                raise AnotherCluster(
-                    f"cluster {servers}: another cluster answers now ({cluster_id}, before {self.cluster_id}); "
-                    "each has a history of its own, start again for this one"
-                )
+            if not silent:
+                same_cluster(self._settings.kafka, self.cluster_id)
 
     def _record(self, message: Message) -> TopicRecord:
         place = (message.topic() or "", message.partition() or 0)

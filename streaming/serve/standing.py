@@ -6,10 +6,10 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
+from streaming.freshness.verdict import LateKind, Part
+
 #: What keeps the feed from being up to date.
-StaleKind = Literal[
-    "kafka-unreachable", "topic-missing", "partition-offline", "history-blocked", "follower-stalled"
-]
+StaleKind = Literal["topic-missing", "partition-offline", "history-blocked", "follower-stalled", LateKind]
 STALE_KINDS: Final[tuple[StaleKind, ...]] = get_args(StaleKind)
 
 
@@ -22,8 +22,12 @@ class Stale(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """How far the topics are read. ``lag`` counts records not read yet: None while the ends can't be known."""
+    """How far the topics are read. ``lag`` counts records not read yet: None while the ends can't be known.
+
+    ``parts``: what collectors and the stream say of themselves.
+    """
 
     caught_up: bool = False
     lag: int | None = 0
     stale: Stale | None = None
+    parts: tuple[Part, ...] = ()

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from assignors.errors import BadInput
 from streaming.settings.connection import KafkaSettings
+from streaming.settings.section import Section
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -31,19 +32,24 @@ _MAX_FILE: Final = 2**20
 _MAX_DEPTH: Final = 20
 
 
+#: A day: what is asked for more seldom is as good as not asked for.
+_LONGEST_INTERVAL_MS: Final = 86_400_000
+
+
 class InvalidSettings(BadInput):
     """A setting is unknown or has the wrong type."""
 
 
-class TopicSettings(BaseModel):
-    """Names of the topics (``[topics]``): the prefix stands literally before each name."""
+class TopicSettings(Section):
+    """Names of the topics (``[topics]``): the prefix stands literally before each name.
 
-    model_config = ConfigDict(extra="forbid")
+    The numbers are bounded as in librdkafka, which makes the topics.
+    """
 
     prefix: str = Field(default="", max_length=_LONGEST_PREFIX)
-    partitions: int = Field(default=4, ge=1)
+    partitions: int = Field(default=4, ge=1, le=100_000)
     #: -1: the brokers' default.replication.factor.
-    replication_factor: int = Field(default=-1, ge=-1)
+    replication_factor: int = Field(default=-1, ge=-1, le=10_000)
 
     @field_validator("prefix")
     @classmethod
@@ -78,27 +84,43 @@ class TopicSettings(BaseModel):
         return self.membership, self.diffs, self.assignments, self.dead_letters
 
     @property
+    def signs(self) -> str:
+        """The newest sign of life of each part, compacted."""
+        return f"{self.prefix}rebalance.signs"
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The topics that the command ``topics`` shows and makes."""
+        return *self.names, self.signs
+
+    @property
     def ticks(self) -> str:
         """The stream's own alarm clock: a record makes a batch run. The stream makes and reads it."""
         return f"{self.prefix}rebalance.ticks"
 
 
-class CollectSettings(BaseModel):
+class CollectSettings(Section):
     """What the collector reads and publishes (``[collect]``)."""
-
-    model_config = ConfigDict(extra="forbid")
 
     #: Its consumer group (behind the topic prefix): where its place is kept, as offsets. A second one waits for
     #: nothing: it takes over, and the first ends.
     group_id: str = "rebalance-monitor-collector"
     #: Regular expressions for whole group ids: only groups that one of these matches …
-    include_groups: list[str] = [".*"]
+    include_groups: list[str] = Field(default=[".*"])
     #: … and none of these.
-    exclude_groups: list[str] = []
+    exclude_groups: list[str] = Field(default=[])
     #: Brokers' logs with the group coordinators' reasons.
-    coordinator_logs: list[Path] = []
+    coordinator_logs: list[Path] = Field(default=[])
     #: How often partition counts are asked for.
-    metadata_interval_ms: int = Field(default=5000, ge=100)
+    metadata_interval_ms: int = Field(default=5000, ge=100, le=_LONGEST_INTERVAL_MS)
+    #: Where groups are seen: in ``__consumer_offsets``, or (polling) by asking their coordinators.
+    by: Literal["offsets", "polling"] = "offsets"
+    #: By polling: how often a group at rest is asked about …
+    poll_interval_ms: int = Field(default=10_000, ge=100, le=_LONGEST_INTERVAL_MS)
+    #: … and one in flux; the states of all groups are listed half as often.
+    poll_quick_ms: int = Field(default=500, ge=50, le=_LONGEST_INTERVAL_MS)
+    #: Requests to the brokers, all together; where they don't suffice, groups are asked about less often.
+    poll_requests_per_second: float = Field(default=50, ge=1, le=100_000)
 
     @field_validator("include_groups", "exclude_groups")
     @classmethod
@@ -118,16 +140,48 @@ class CollectSettings(BaseModel):
                 raise ValueError(f"{str(path)!r}: no file has such a name")
         return paths
 
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.by == "polling" and self.coordinator_logs:
+            raise ValueError(
+                "coordinator_logs: polling sees no generation that a line of a log could belong to; leave them "
+                'out, or set by = "offsets"'
+            )
+        return self
+
     def narrowed(
-        self, *, include_groups: list[str] | None = None, exclude_groups: list[str] | None = None
+        self,
+        *,
+        include_groups: list[str] | None = None,
+        exclude_groups: list[str] | None = None,
+        by: str | None = None,
+        coordinator_logs: list[Path] | None = None,
     ) -> CollectSettings:
-        """The same with other groups, where some are given.
+        """The same with what is given: other groups, another way to see them, more logs.
 
         Raises:
-            InvalidSettings: a pattern is no regular expression.
+            InvalidSettings: a pattern is no regular expression, or logs are given for polling.
         """
-        given = {"include_groups": include_groups, "exclude_groups": exclude_groups}
+        given = {
+            "include_groups": include_groups,
+            "exclude_groups": exclude_groups,
+            "by": by,
+            "coordinator_logs": [*self.coordinator_logs, *(coordinator_logs or ())],
+        }
         return _with(self, "collect", **{name: value for name, value in given.items() if value})
+
+
+class SignSettings(Section):
+    """How parts show that they are alive, and when they count as late (``[signs]``)."""
+
+    #: How often ``collect`` and ``stream`` leave a sign of life.
+    every_ms: int = Field(default=5000, ge=100, le=3_600_000)
+    #: ``serve`` and ``watch``: without a sign for so long, a part counts as silent …
+    silent_after_ms: int = Field(default=20_000, ge=100, le=86_400_000)
+    #: … and as behind, when what happened so long ago has not gone through it.
+    behind_after_ms: int = Field(default=60_000, ge=100, le=86_400_000)
+    #: A part that is gone is forgotten after so long, where another of its kind is alive.
+    forget_after_ms: int = Field(default=86_400_000, ge=0)
 
 
 class Settings(BaseSettings):
@@ -140,6 +194,7 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     topics: TopicSettings = TopicSettings()
     collect: CollectSettings = CollectSettings()
+    signs: SignSettings = SignSettings()
 
     @classmethod
     def settings_customise_sources(

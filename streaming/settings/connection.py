@@ -9,8 +9,6 @@ from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     SecretStr,
     SerializerFunctionWrapHandler,
     field_validator,
@@ -19,6 +17,7 @@ from pydantic import (
 )
 
 from streaming.settings.files import require_pem, secret_in
+from streaming.settings.section import Section
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -31,13 +30,11 @@ _OAUTH: Final = "sasl_oauthbearer_"
 _USER: Final = ("sasl_username", "sasl_password", "sasl_password_file")
 
 
-class KafkaSettings(BaseModel):
+class KafkaSettings(Section):
     """How every component reaches the cluster (``[kafka]``).
 
     Secrets are given as they are, preferably from the environment, or as a file that holds nothing else.
     """
-
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     bootstrap_servers: str = "127.0.0.1:9092"
     security_protocol: SecurityProtocol = "PLAINTEXT"
@@ -113,12 +110,13 @@ class KafkaSettings(BaseModel):
     @property
     def password(self) -> str:
         """The SASL password, from its setting or its file; empty when there is none."""
-        return secret_in(self.sasl_password, self.sasl_password_file)
+        return secret_in(self.sasl_password, "sasl_password_file", self.sasl_password_file)
 
     @property
     def client_secret(self) -> str:
         """The secret that tokens are asked for with, from its setting or its file; empty when there is none."""
-        return secret_in(self.sasl_oauthbearer_client_secret, self.sasl_oauthbearer_client_secret_file)
+        file = self.sasl_oauthbearer_client_secret_file
+        return secret_in(self.sasl_oauthbearer_client_secret, f"{_OAUTH}client_secret_file", file)
 
     @property
     def files(self) -> dict[str, Path]:
@@ -147,7 +145,7 @@ class KafkaSettings(BaseModel):
         return self
 
     def _need_user(self) -> None:
-        if self.sasl_username is None:
+        if not self.sasl_username:
             raise ValueError(f"sasl_username is missing: sasl_mechanism {self.sasl_mechanism} needs it")
         self._need_one("sasl_password", "sasl_password_file")
         self._refuse(_OAUTH, f"sasl_mechanism {self.sasl_mechanism}; set it to OAUTHBEARER")
@@ -161,8 +159,11 @@ class KafkaSettings(BaseModel):
             self._refuse(name, f"sasl_mechanism OAUTHBEARER; its own settings are {_OAUTH}…")
 
     def _need_one(self, secret: str, file: str) -> None:
-        if (getattr(self, secret) is None) == (getattr(self, file) is None):
+        given: SecretStr | None = getattr(self, secret)
+        if (given is None) == (getattr(self, file) is None):
             raise ValueError(f"give one of {secret} and {file}")
+        if given is not None and not given.get_secret_value():
+            raise ValueError(f"{secret} is empty")
 
     def _refuse(self, prefix: str, under: str) -> None:
         for name in sorted(self.model_fields_set):
@@ -180,6 +181,8 @@ class KafkaSettings(BaseModel):
                 path.read_bytes()
             except OSError as error:
                 raise ValueError(f"{name} {path}: {error.strerror}") from error
+            except ValueError as error:  # a null in the path
+                raise ValueError(f"{name} {str(path)!r}: {error}") from error
         for name, secret in (
             ("sasl_password_file", self.password),
             (f"{_OAUTH}client_secret_file", self.client_secret),

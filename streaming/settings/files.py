@@ -8,12 +8,30 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from streaming.settings.section import is_text
 
-def secret_in(secret: SecretStr | None, file: Path | None) -> str:
-    """The secret from its setting or its file; empty when there is neither."""
+
+def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
+    """The secret from its setting or its file, which ``name`` is the setting of; empty when there is neither.
+
+    Raises:
+        ValueError: the file does not hold one line of text; the message names the setting.
+    """
     if secret is not None:
         return secret.get_secret_value()
-    return file.read_text().strip() if file is not None else ""
+    if file is None:
+        return ""
+    text = file.read_bytes().decode(errors="surrogateescape").strip()
+    if not is_text(text):
+        raise ValueError(f"{name} {file}: is not UTF-8 text")
+    if len(text.splitlines()) > 1:  # Java's clients are given it on one line
+        raise ValueError(f"{name} {file}: holds more than one line")
+    return text
+
+
+def pem_in(file: Path) -> str:
+    """A PEM file as text; what stands around its blocks may be in any encoding."""
+    return file.read_bytes().decode("ascii", errors="replace")
 
 
 def require_pem(files: Mapping[str, Path], key_password: str) -> None:

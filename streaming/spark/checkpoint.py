@@ -10,19 +10,22 @@ Only checkpoints in a folder have a card; one behind a URL (``s3a://…``) is ta
 from __future__ import annotations
 
 import fcntl
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor import blob
-from streaming.spark.damage import damaged, refused
+from streaming.spark.damage import RESTORE, damaged, refused
 from streaming.wire.codec import UNREADABLE
+from streaming.wire.events import Count
 
 #: What to do when records are gone: stop, go on with what is there, or begin anew.
 OnDataLoss = Literal["stop", "continue", "restart"]
@@ -43,6 +46,8 @@ class TopicRecreated(OutsideFailure):
 
 #: How many buckets a new checkpoint has when nobody says.
 BUCKETS = 16
+#: The most: each has a row in every tick.
+MOST_BUCKETS: Final = 2**20
 _LOCK = ".lock"
 #: The layout around the blobs: version 2 numbers the buckets by their hash and keeps no timeouts of Spark's.
 _VERSION = 2
@@ -58,9 +63,9 @@ class Card(msgspec.Struct, frozen=True, rename="camel"):
     cluster_id: str
     topic: str
     topic_id: str
-    buckets: int
+    buckets: Annotated[int, msgspec.Meta(ge=0, le=MOST_BUCKETS)]
     version: int = _VERSION
-    partitions: int = 0
+    partitions: Count = 0
     state: int = blob.VERSION
 
 
@@ -110,18 +115,23 @@ def grow(checkpoint: str, card: Card) -> None:
 
 
 @contextmanager
-def held(checkpoint: str) -> Iterator[None]:
+def held(checkpoint: str) -> Iterator[Callable[[], None]]:
     """Have the checkpoint for this process alone. One behind a URL, and where locks don't work, is taken as it is.
+
+    Yields:
+        A look whether the folder is still the one that is held; where it is not, it raises CheckpointDamaged. Spark
+        would go on in silence, and write what no start could use.
 
     Raises:
         CheckpointInUse: another process has it.
         CheckpointUnusable: its folder can't be written.
     """
     if "://" in checkpoint:
-        yield
+        yield lambda: None
         return
+    path = Path(checkpoint) / _LOCK
     try:
-        lock = (Path(checkpoint) / _LOCK).open("a")
+        lock = path.open("a")
     except OSError as error:
         raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
     with lock as file:
@@ -133,7 +143,18 @@ def held(checkpoint: str) -> Iterator[None]:
             ) from None
         except OSError:  # some network file systems have no locks
             pass
-        yield
+        yield partial(_look, checkpoint, path, os.fstat(file.fileno()))
+
+
+def _look(checkpoint: str, path: Path, known: os.stat_result) -> None:
+    try:
+        same = os.path.samestat(path.stat(), known)
+    except (FileNotFoundError, NotADirectoryError):
+        same = False
+    except OSError:  # of a disk that fails Spark's own errors say more
+        return
+    if not same:
+        raise damaged(checkpoint, "it was removed or replaced while in use")
 
 
 def staged(folder: Path) -> Path:
@@ -189,7 +210,8 @@ def read(folder: Path) -> Card | None:
     except FileNotFoundError:
         if (folder / "offsets").is_dir():
             raise CheckpointOfAnotherJob(
-                f"--checkpoint {folder}: holds a Spark checkpoint that is not ours; name another folder"
+                f"--checkpoint {folder}: holds a Spark checkpoint without {NAME}. If it is another program's, name "
+                f"another folder; if it is ours, that file was lost. {RESTORE}"
             ) from None
         return None
     except UNREADABLE as error:

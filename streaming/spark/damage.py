@@ -21,6 +21,8 @@ from streaming.wire.codec import UNREADABLE
 _FILE = r"(?:/[\w.=-]+)+"
 #: What Spark numbers: batches and tasks, which are Java's ``long`` at most.
 _NUMBER = re.compile(r"[0-9]{1,19}")
+#: How the description of the state's columns begins: a version as Java's ``writeUTF`` has it.
+_COLUMNS = re.compile(rb"\x00\x02v\d")
 #: What the operating system may say of a disk that can't be written; in the JVM's words it is the same.
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
@@ -28,6 +30,12 @@ _DAMAGED = re.compile(
     r"CANNOT_LOAD_STATE_STORE|STATE_STORE|FileNotFoundException|EOFException|Stream is corrupted|StreamCorrupted|"
     r"JsonParseException|MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|"
     r"UNSUPPORTED_LOG_VERSION|Invalid.*version|NumberFormatException"
+)
+
+#: The two ways out when a file is lost or damaged.
+RESTORE = (
+    "Restore the folder from a copy; or move it away and start again: the whole membership topic is then read, and "
+    "the same diffs come out, with the same ids"
 )
 
 
@@ -41,10 +49,7 @@ class CheckpointUnusable(OutsideFailure):
 
 def damaged(checkpoint: str, what: str) -> CheckpointDamaged:
     """The error that says what is damaged, and the two ways out."""
-    return CheckpointDamaged(
-        f"--checkpoint {checkpoint}: {what}. Restore the folder from a copy; or move it away and start again: the "
-        "whole membership topic is then read, and the same diffs come out, with the same ids"
-    )
+    return CheckpointDamaged(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
 
 
 def refused(checkpoint: str, file: str, number: int) -> CheckpointUnusable:
@@ -115,6 +120,7 @@ def _problems(folder: Path) -> Iterator[str]:
         yield from _log(folder / "commits" / str(number), least=1)
     for start in sorted((folder / "sources").glob("*/0")):
         yield from _log(start, least=1)
+    yield from _descriptions(folder / "state" / "0")
     files = list(state_files(folder))
     if done >= 0 and not files:
         yield f"{folder / 'state' / '0'} holds no state"
@@ -124,6 +130,15 @@ def _problems(folder: Path) -> Iterator[str]:
         elif not file.stat().st_size:
             yield f"{file} is empty"
         file.open("rb").close()  # may this user read it?
+
+
+def _descriptions(state: Path) -> Iterator[str]:
+    """What Spark notes of the operator and of the state's columns; it makes anew what is not there."""
+    operator, columns = state / "_metadata" / "metadata", state / "0" / "_metadata" / "schema"
+    if operator.exists():
+        yield from _log(operator, least=1)
+    if columns.exists() and not _COLUMNS.match(columns.read_bytes()):
+        yield f"{columns} is damaged"
 
 
 def _log(file: Path, least: int) -> Iterator[str]:

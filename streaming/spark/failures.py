@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignors.errors import OutsideFailure
+from streaming.kafka.producer import CLOCK
 from streaming.spark.damage import explain, state_files
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _AWAY = (
     "org.apache.kafka.common.errors.LeaderNotAvailableException",
     "java.util.concurrent.TimeoutException",
 )
+#: And those that say that a broker's clock is another.
+_TIME_REFUSED = re.compile(r"InvalidTimestampException|InvalidRecordException: Timestamp")
 
 
 class StreamFailed(OutsideFailure):
@@ -45,7 +48,7 @@ def reason(error: Exception) -> str:
     ours = [found[1] for line in lines if (found := _OURS.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]
     said = (ours or causes)[-1:] or lines[:1] or [type(error).__name__]
-    return said[0][:500]
+    return f"{said[0][:500]}; {CLOCK}" if _TIME_REFUSED.search(said[0]) else said[0][:500]
 
 
 def errors() -> tuple[type[Exception], ...]:

@@ -43,6 +43,11 @@ class Growth:
         return True
 
     @property
+    def offsets(self) -> Mapping[int, int]:
+        """The next offset of each partition, as of the last batch."""
+        return self._offsets
+
+    @property
     def pending(self) -> bool:
         """Whether there are partitions that are not read yet."""
         return self.target > self.partitions

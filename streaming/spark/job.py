@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -23,23 +24,24 @@ from prometheus_client import CollectorRegistry
 
 from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing, require
-from streaming.kafka.clients import ClusterUnavailable, wait_reachable
+from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import bounds
 from streaming.kafka.renewal import Renewal
+from streaming.kafka.signs import SignWriter
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.envelope import Sinks
 from streaming.process.exporter import serve_metrics
 from streaming.settings.config import Settings
-from streaming.spark import checkpoint, damage
-from streaming.spark.checkpoint import Card
+from streaming.spark import checkpoint, damage, losses
+from streaming.spark.checkpoint import Card, TopicRecreated
 from streaming.spark.failures import StreamFailed, cluster_is_away, errors, not_allowed, of_checkpoint, reason
 from streaming.spark.listener import QueryProgress, listener
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
 from streaming.spark.pyspark import survey
 from streaming.spark.session import session
-from streaming.spark.supervisor import Do, Supervisor
+from streaming.spark.supervisor import Do, Supervisor, TopicGone
 from streaming.spark.ticks import TickTopic
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ _LOOK_SECONDS = 0.2
 _KNOWN_SECONDS = 10.0
 #: A topic that is missing from a broker's answer is believed to be gone when it is still missing so much later.
 _CONFIRM_SECONDS = 2.0
+
+
+#: Which stream it is: one works on these topics.
+_STREAM = "rebalance-monitor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +90,11 @@ def run(
         SparkUnavailable: Spark did not start.
         CheckpointOfAnotherJob, TopicRecreated: the checkpoint does not fit.
         CheckpointInUse: another job works with it.
-        CheckpointDamaged, CheckpointUnusable: its files are not as Spark left them, or can't be used.
+        CheckpointDamaged, CheckpointUnusable: its files are not as Spark left them, can't be used, or are gone.
+        RecordsLost: the membership topic has lost records before they were read.
         MetricsPortUnusable: the metrics can't be served there.
         TopicGone: one of the job's topics was deleted while it ran.
+        AnotherCluster: it took the place of the one that was there before.
         ListenerSilent: Spark does not tell of its batches any more.
         StreamFailed: the query failed; the message is the reason without a stack trace.
     """
@@ -99,12 +107,17 @@ def run(
     in_jvm = replace(
         options.session, local_checkpoint=local, java_options=security.java_options(settings.kafka)
     )
-    with checkpoint.held(options.checkpoint), session(in_jvm) as spark:
+    with checkpoint.held(options.checkpoint) as held, session(in_jvm) as spark:
         if stop.is_set():
             return
-        job = _Job(setup, spark, stop, BatchMetrics(registry), tell)
-        while job.run_query():
-            pass
+        job = _Job(setup, spark, stop, BatchMetrics(registry), tell=tell, held=held)
+        try:
+            while job.run_query():
+                pass
+        except (TopicGone, TopicRecreated):
+            same_cluster(settings.kafka, setup.card.cluster_id)
+            raise
+        job.tell_end()
     job.drain()  # Spark's last words came while it ended
 
 
@@ -127,9 +140,24 @@ def _prepare(settings: Settings, options: StreamOptions) -> _Setup:
     )
     topic_id, partitions = topics[names.membership]
     card = Card(cluster, names.membership, topic_id, options.buckets or 0, partitions=partitions)
-    card = checkpoint.claim(options.checkpoint, card, options.on_data_loss)
+    return _Setup(settings, options, topics, _claimed(settings, options, card), sinks, ticks)
+
+
+def _claimed(settings: Settings, options: StreamOptions, wanted: Card) -> Card:
+    """The checkpoint's card, of one that can be used with what the topic holds."""
+    card = checkpoint.claim(options.checkpoint, wanted, options.on_data_loss)
     damage.look(options.checkpoint)
-    return _Setup(settings, options, topics, card, sinks, ticks)
+    lost = losses.look(settings.kafka, options.checkpoint, card)
+    if not lost:
+        return card
+    if options.on_data_loss == "stop":
+        raise losses.RecordsLost(losses.message(card.topic, lost))
+    log.warning("topic %s has lost records: %s", card.topic, lost)
+    if options.on_data_loss == "continue":
+        return card
+    aside = checkpoint.set_aside(Path(options.checkpoint))
+    log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", aside)
+    return checkpoint.claim(options.checkpoint, wanted, options.on_data_loss)
 
 
 def _topics(settings: Settings) -> dict[str, Identity]:
@@ -157,7 +185,9 @@ class _Job:
         spark: SparkSession,
         stop: threading.Event,
         metrics: BatchMetrics,
+        *,
         tell: Callable[[BatchReport], None],
+        held: Callable[[], None],
     ) -> None:
         from streaming.spark.tally import Batches, Tally
 
@@ -166,6 +196,7 @@ class _Job:
         self._stop = stop
         self._metrics = metrics
         self._tell = tell
+        self._look_at_checkpoint = held
         self._card = setup.card
         self._supervisor = Supervisor(
             setup.options, self._card.topic, setup.topics, partitions=self._card.partitions
@@ -173,6 +204,7 @@ class _Job:
         self._supervisor.topics_seen(setup.topics, time.time())
         self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
         self._renewal = Renewal(setup.settings.kafka)
+        self._signs = self._sign_writer()
         self._tally = Tally(spark)
         self._told = Batches(self._tally)
         self._progress: SimpleQueue[QueryProgress] = SimpleQueue()
@@ -184,10 +216,13 @@ class _Job:
         try:
             return self._follow(self._start())
         except errors() as error:
+            self._look_at_checkpoint()
             told = of_checkpoint(error, self._spark, options.checkpoint, options.location)
             if told is not None:
                 raise told from error
             self._confirm()
+            if losses.told_by(str(error)):
+                raise losses.RecordsLost(self._what_is_lost(error)) from error
             if not_allowed(str(error)):
                 for line in missing(self._setup.settings, "stream"):
                     raise NotAllowed(line) from error
@@ -195,6 +230,11 @@ class _Job:
                 raise StreamFailed(reason(error)) from error
             log.warning("the cluster is away, the query waits for it: %s", reason(error))
             return wait_reachable(self._setup.settings.kafka, self._stop)
+
+    def _what_is_lost(self, error: Exception) -> str:
+        """What to tell of records that Spark misses; in Spark's words where they are not missing any more."""
+        lost = losses.look(self._setup.settings.kafka, self._setup.options.checkpoint, self._card)
+        return losses.message(self._card.topic, lost or reason(error))
 
     def _start(self) -> StreamingQuery:
         """The query with the numbers that the supervisor has now."""
@@ -225,6 +265,7 @@ class _Job:
         elif do is Do.RENEW:
             settings = self._setup.settings
             self._setup = replace(self._setup, ticks=TickTopic(settings))
+            self._signs = self._sign_writer()
             self._watch = IdentityWatch(settings.kafka, self._setup.topics)
         elif do is Do.BOUND:
             log.info("batches have at most %d events from now on", self._supervisor.bound.value)
@@ -240,6 +281,7 @@ class _Job:
         """Give the supervisor what is new, and do what needs no stop of the query."""
         if self._renewal.renewed(time.monotonic()):
             return Do.RENEW
+        self._look_at_checkpoint()
         supervisor, now = self._supervisor, time.time()
         self.drain()
         topics = self._watch.look(time.monotonic())
@@ -255,7 +297,27 @@ class _Job:
             self._setup.ticks.tick()
         elif do is Do.ASK_ENDS:
             self._ask_ends()
+        self._leave_sign(now)
         return do
+
+    def _sign_writer(self) -> SignWriter | None:
+        """None for a job that ends by itself: nobody waits for its next sign."""
+        if self._setup.options.available_now:
+            return None
+        return SignWriter(self._setup.settings, "stream", _STREAM)
+
+    def _leave_sign(self, now: float) -> None:
+        if self._signs is None:
+            return
+        reached = self._supervisor.applied_up_to
+        # What waits for the next trigger is not late.
+        up_to = None if reached is None else min(now, reached + self._setup.options.pause_seconds)
+        self._signs.tell(up_to=up_to, positions=self._supervisor.growth.offsets)
+
+    def tell_end(self) -> None:
+        """The job ends in order: say so."""
+        if self._signs is not None:
+            self._signs.stopped()
 
     def drain(self) -> None:
         """Take in the batches that ended."""

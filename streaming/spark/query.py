@@ -46,7 +46,7 @@ def sources(
     # Named one by one: when there are more, the supervisor says when they may be read.
     assigned = {sinks.membership: list(range(sinks.partitions[sinks.membership]))}
     membership = {**kafka, "assign": json.dumps(assigned), "startingOffsets": "earliest"}
-    if options.on_data_loss != "stop":
+    if options.on_data_loss == "continue":  # a start with "restart" reads all again
         membership["failOnDataLoss"] = "false"
     if bound is not None:
         membership["maxOffsetsPerTrigger"] = str(bound)

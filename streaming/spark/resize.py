@@ -13,8 +13,9 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -27,12 +28,16 @@ from streaming.spark import checkpoint as cards
 from streaming.spark import damage
 from streaming.spark.buckets import regrouped
 from streaming.spark.inspection import NoState, blobs
+from streaming.spark.options import frozen_out_of_range
 from streaming.spark.session import SessionOptions, session
+from streaming.wire.codec import UNREADABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+#: Its value: Java's ``int``.
+_Partitions = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 #: Bytes of compressed state a bucket: more make each batch that touches it slow; what new numbers aim at.
 _MOST, _AIM = 100_000, 30_000
 
@@ -102,9 +107,8 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
     """
     if "://" in checkpoint:
         raise NotResizable(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
-    for option, number in (("--buckets", buckets), ("--shuffle-partitions", shuffle_partitions)):
-        if number is not None and number < 1:
-            raise NotResizable(f"{option} {number}: at least 1")
+    for wrong in frozen_out_of_range(buckets, shuffle_partitions):
+        raise NotResizable(wrong)
     folder = Path(checkpoint)
     try:
         cards.settle(folder)
@@ -122,12 +126,33 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
 
 
 def frozen_partitions(folder: Path) -> int | None:
-    """The number of shuffle partitions that Spark has noted in a checkpoint; None before its first batch."""
+    """The number of shuffle partitions that Spark has noted in a checkpoint; None before its first batch.
+
+    Raises:
+        CheckpointDamaged: what it has noted is not there.
+    """
     newest = damage.last(folder / "offsets")
-    if newest is None:
-        return None
-    conf = msgspec.json.decode(_lines(folder / "offsets" / str(newest))[1])["conf"]
-    return int(conf[_PARTITIONS])
+    return None if newest is None else _Batch.read(folder / "offsets" / str(newest)).shuffle_partitions
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A file in ``offsets``: a version, what Spark has noted of a batch, and a line for each source."""
+
+    version: bytes
+    noted: dict[str, Any]
+    shuffle_partitions: int
+    offsets: list[bytes]
+
+    @classmethod
+    def read(cls, file: Path) -> _Batch:
+        try:
+            version, metadata, *offsets = file.read_bytes().splitlines()
+            noted = msgspec.json.decode(metadata, type=dict[str, Any])
+            partitions = msgspec.convert(noted["conf"][_PARTITIONS], _Partitions, strict=False)
+        except (*UNREADABLE, ValueError, KeyError, TypeError) as error:
+            raise damage.damaged(str(file.parents[1]), f"{file} is damaged") from error
+        return cls(version, noted, partitions, offsets)
 
 
 def outgrown(folder: Path) -> str | None:
@@ -207,15 +232,11 @@ def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[A
 
 def _carry_over(folder: Path, staged: Path, done: int, after: Numbers) -> None:
     """Make the staged checkpoint's only batch the last one that the old checkpoint had done."""
-    version, metadata, *offsets = _lines(folder / "offsets" / str(done))
-    noted = msgspec.json.decode(metadata)
-    noted["conf"][_PARTITIONS] = str(after.shuffle_partitions)
-    (staged / "offsets" / "0").write_bytes(b"\n".join([version, msgspec.json.encode(noted), *offsets]))
+    batch = _Batch.read(folder / "offsets" / str(done))
+    batch.noted["conf"][_PARTITIONS] = str(after.shuffle_partitions)
+    lines = [batch.version, msgspec.json.encode(batch.noted), *batch.offsets]
+    (staged / "offsets" / "0").write_bytes(b"\n".join(lines))
     shutil.copy(folder / "metadata", staged / "metadata")
     shutil.rmtree(staged / "sources")
     if (folder / "sources").exists():
         shutil.copytree(folder / "sources", staged / "sources")
-
-
-def _lines(file: Path) -> list[bytes]:
-    return file.read_bytes().splitlines()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
-from streaming.spark import context
+from streaming.spark import archive, context
 from streaming.spark.pyspark import (
     LOCAL_FILES,
     OWN_SESSION,
@@ -58,6 +58,7 @@ class SessionOptions:
         connector: whether Spark's Kafka connector is needed.
         local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
         java_options: further options of the JVMs, the executors' too.
+        archive: what executors import from (:mod:`streaming.spark.archive`); None when they have it installed.
         conf: Spark properties; they override this module's.
         public: use PySpark's public interface alone (:mod:`streaming.spark.pyspark`).
     """
@@ -69,6 +70,7 @@ class SessionOptions:
     connector: bool = True
     local_checkpoint: bool = True
     java_options: str = ""
+    archive: Path | None = None
     conf: tuple[tuple[str, str], ...] = ()
     public: bool = False
 
@@ -106,6 +108,7 @@ def configuration(options: SessionOptions, fit: Fit, jars: list[Path], log4j: Pa
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         "spark.driver.extraJavaOptions": java_options.rstrip(),
         **({"spark.executor.extraJavaOptions": options.java_options} if options.java_options else {}),
+        **({} if options.archive is None else _unpacked(options.archive)),
         **({"spark.python.daemon.module": unit(WARM_DAEMON).MODULE} if WARM_DAEMON in fit.used else {}),
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Whole buckets go to Python; splitting them there only to join them again costs.
@@ -113,11 +116,22 @@ def configuration(options: SessionOptions, fit: Fit, jars: list[Path], log4j: Pa
         # Timers run on the ticks of the plan; without this an idle query would run empty batches without pause.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        # How often Spark tidies the state's files, by default once a minute: until then each batch's changes stay,
+        # each up to the whole state, and at four batches a second that is 400 times.
+        "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
         "spark.sql.streaming.stopTimeout": "30s",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
         **(_local_files(fit) if options.local_checkpoint else {}),
         **dict(options.conf),
+    }
+
+
+def _unpacked(file: Path) -> dict[str, str]:
+    """Have executors unpack the archive, and import from it: both in their working directory."""
+    return {
+        "spark.archives": f"{file.absolute()}#{archive.FOLDER}",
+        "spark.executorEnv.PYTHONPATH": archive.FOLDER,
     }
 
 
@@ -162,7 +176,7 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
         if options.master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", archive.python() if options.archive else sys.executable)
         # The workers import this package wherever the command was started.
         paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         absolute = [str(Path(path).absolute()) for path in paths if path]

@@ -64,6 +64,8 @@ class Supervisor:
     Attributes:
         growth: of the membership topic.
         bound: of a batch's events.
+        applied_up_to: all events that were there then are applied, as far as batches that ended tell; None before
+            the first.
         notes: warnings for whoever runs the job, oldest first; taken by :meth:`take_notes`.
     """
 
@@ -72,6 +74,7 @@ class Supervisor:
     ) -> None:
         self.growth = Growth(membership, partitions)
         self.bound = Bound(options.max_offsets_per_trigger, options.batch_seconds)
+        self.applied_up_to: float | None = None
         self._options = options
         self._membership = membership
         self._topics = dict(topics)
@@ -98,6 +101,8 @@ class Supervisor:
         self._timers.heard({bucket: one.due for bucket, one in told.items()})
         self.growth.progress(progress, report.at or 0.0)
         self.bound.heard(report.events, report.seconds or 0.0)
+        if report.at is not None and (report.number is None or report.lag == 0):
+            self.applied_up_to = report.at
 
     def wants_count(self, now: float) -> bool:
         """Whether it is time to ask Spark for the number of its last batch."""

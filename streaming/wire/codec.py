@@ -9,12 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import Any, Final, NamedTuple
+from itertools import accumulate
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.wire.events import EVENT_TYPES, Event, EventData, MemberHeartbeat
+from streaming.wire.events import (
+    CONNECTOR,
+    EVENT_TYPES,
+    Diff,
+    Event,
+    EventData,
+    GroupObserved,
+    LatestAssignment,
+    MemberHeartbeat,
+)
 
 #: ``[(name, value)]`` as Kafka clients take and give them.
 Headers = list[tuple[str, bytes]]
@@ -27,10 +37,18 @@ CONTENT_TYPE = b"application/json"
 HEADER_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type")
 #: The longest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor makes.
 MAX_RECORD_BYTES = 10 * 2**20
+#: How deep lists and objects may stand in each other; the monitor's own records have five levels. Readers without a
+#: limit of their own take as many as the stack that they are called on leaves them.
+MAX_DEPTH: Final = 100
 _HEARTBEAT = b"member.heartbeat"
 
 #: What decoders raise for bytes that they can't read: broken or of another shape, not UTF-8, nested too deep.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+_T = TypeVar("_T")
+#: Brackets as steps down (1) and up (-1); all bytes but these and quotes.
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
 
 _encoder = msgspec.json.Encoder()
 _heartbeats = msgspec.json.Decoder(MemberHeartbeat)
@@ -86,6 +104,43 @@ class Record(NamedTuple):
         return list(zip(HEADER_NAMES, (SPEC_VERSION, *attributes, CONTENT_TYPE), strict=True))
 
 
+def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
+    """The value of a record, which anyone may have written.
+
+    Raises:
+        UNREADABLE: it is not what the decoder reads, its nesting is deeper than :data:`MAX_DEPTH`, or it has a
+            partition -1, which only Connect's tasks have.
+    """
+    # Two brackets a level: what is short, as almost all events are, is not deep.
+    if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise msgspec.DecodeError(f"nested more than {MAX_DEPTH} deep, the limit")
+    return _without_foreign_tasks(decoder.decode(value))
+
+
+def _without_foreign_tasks(value: _T) -> _T:
+    """The value, unless somebody holds a connector's own instance in a group that is not of Connect."""
+    if isinstance(value, GroupObserved | Diff | LatestAssignment) and value.kind != "connect":
+        for member_id, held in value.holdings():
+            for topic, numbers in held.items():
+                if numbers and min(numbers) <= CONNECTOR:
+                    said = f"{member_id}: partition {min(numbers)} of {topic}"
+                    raise msgspec.ValidationError(f"{said}; only Connect's tasks (kind connect) begin at -1")
+    return value
+
+
+def _depth(value: bytes) -> int:
+    """How deep the value is, or some bound within the limit; of broken JSON, any number."""
+    opening = value.count(b"[") + value.count(b"{")
+    if opening <= MAX_DEPTH:
+        return opening
+    if b"\\" in value:
+        value = value.replace(rb"\\", b"").replace(rb"\"", b"")
+    # Two quotes that meet now are a string without brackets, or the end of one and the beginning of the next.
+    brackets = value.translate(None, _NO_BRACKETS).replace(b'""', b"")
+    outside_of_strings = b"".join(brackets.split(b'"')[::2])
+    return max(accumulate(memoryview(outside_of_strings.translate(_STEPS)).cast("b")), default=0)
+
+
 @cache
 def _decoder(ce_type: str) -> msgspec.json.Decoder[EventData]:
     return msgspec.json.Decoder(EVENT_TYPES[ce_type])
@@ -129,11 +184,12 @@ def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:
 def _value(ce_type: str, value: bytes) -> EventData:
     """The struct of a value. Many programs write null where a field is left out: it counts as left out."""
     try:
-        return _decoder(ce_type).decode(value)
+        return decode(_decoder(ce_type), value)
     except msgspec.ValidationError:
         if b"null" not in value:
             raise
-        return msgspec.convert(_without_nulls(msgspec.json.decode(value)), EVENT_TYPES[ce_type])
+        found = msgspec.convert(_without_nulls(msgspec.json.decode(value)), EVENT_TYPES[ce_type])
+        return _without_foreign_tasks(found)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -219,7 +275,7 @@ def read_heartbeat(record: Record) -> MemberHeartbeat | None:
     if record.key is None or record.value is None:
         return None
     try:
-        data = _heartbeats.decode(record.value)
+        data = decode(_heartbeats, record.value)
     except UNREADABLE:
         return None
     return data if data.group_id.encode() == record.key else None

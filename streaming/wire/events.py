@@ -8,9 +8,10 @@ turns ``"77"`` into a number.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 #: The last moment of the year 9998: RFC 3339 and ``datetime`` can write it in every time zone.
 MAX_TIMESTAMP = 253_370_764_799_999
@@ -32,6 +33,19 @@ PartitionCount = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
 Count = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 #: ``{topic: ascending partitions}``.
 Partitions = dict[str, list[Partition]]
+#: Where the evidence comes from that every view of the collector by polling has.
+POLLING = "polling"
+#: The cause of a rebalance that Kafka Streams schedules to see whether warm-up tasks have caught up.
+PROBING = "streams.probing_rebalance"
+#: What is written of a group that is not of consumers; where it is left out, it is one of consumers.
+Kind = Literal["consumer", "connect", "streams", "share"]
+#: The task number that stands for a connector's own instance, as in Connect's protocol.
+CONNECTOR = -1
+#: A partition's number, or that of a connector's task.
+Task = Annotated[int, Meta(ge=CONNECTOR, le=MAX_INT32)]
+#: What a member holds: :data:`Partitions`; in Connect ``{connector: tasks}``, in a streams group (KIP-1071)
+#: ``{subtopology: partitions of its tasks}``.
+Holding = dict[str, list[Task]]
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False, gc=False):
@@ -48,7 +62,10 @@ class _MemberEvent(_Event, frozen=True):
 
 
 class MemberJoined(_MemberEvent, frozen=True):
-    """A member joined, or joined again with new metadata."""
+    """A member joined, or joined again with new metadata.
+
+    ``acknowledges``: from now on it says itself what it holds, so nothing is computed for its group.
+    """
 
     topics: list[str]
     group_instance_id: Id | None = None
@@ -62,6 +79,7 @@ class MemberJoined(_MemberEvent, frozen=True):
     assignors: list[str] = field(default_factory=list)
     session_timeout_ms: Int32 | None = None
     rebalance_timeout_ms: Int32 | None = None
+    acknowledges: bool | UnsetType = UNSET
 
 
 class MemberHeartbeat(_MemberEvent, frozen=True):
@@ -71,22 +89,25 @@ class MemberHeartbeat(_MemberEvent, frozen=True):
 
 
 class MemberLeft(_MemberEvent, frozen=True):
-    """A member left by itself (LeaveGroup)."""
+    """A member left by itself (LeaveGroup). ``acknowledges``: as it said itself; see :class:`MemberJoined`."""
 
     reason: str | None = None
     group_instance_id: Id | None = None
+    acknowledges: bool | UnsetType = UNSET
 
 
 class MemberFenced(_MemberEvent, frozen=True):
     """A member was removed: its session timed out, or another took its instance id.
 
     ``last_heard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
-    had read. If the log holds more of the member by then, the event changes nothing.
+    had read. If the log holds more of the member by then, the event changes nothing. ``acknowledges``: the member
+    says so itself, see :class:`MemberJoined`.
     """
 
     reason: str | None = None
     group_instance_id: Id | None = None
     last_heard: Timestamp | None = None
+    acknowledges: bool | UnsetType = UNSET
 
 
 class SubscriptionChanged(_MemberEvent, frozen=True):
@@ -96,10 +117,14 @@ class SubscriptionChanged(_MemberEvent, frozen=True):
 
 
 class AssignmentAcknowledged(_MemberEvent, frozen=True):
-    """A member reports what it holds after its rebalance callbacks."""
+    """A member reports what it holds after its rebalance callbacks.
+
+    ``generation`` −1: it is between two generations. ``heldMs``: for how long it has held just this.
+    """
 
     generation: Int32 = -1
     owned: Partitions = field(default_factory=dict)
+    held_ms: Count | UnsetType = UNSET
 
 
 class TopicMetadata(_Wire, frozen=True):
@@ -117,12 +142,17 @@ class PartitionsChanged(_Event, frozen=True):
 
 
 class ObservedMember(_Wire, frozen=True):
-    """A member of one observed generation (classic) or epoch (consumer)."""
+    """A member of one observed generation (classic) or epoch (all other protocols).
+
+    ``standby`` and ``warmup`` are tasks of Kafka Streams, by subtopology; left out where the protocol does not tell
+    them. ``nextRebalanceMs``: when the member is to join again by itself, 0 for at once (Kafka Streams).
+    ``endpoint``: the URL of a Connect worker, the ``application.server`` of a Streams instance.
+    """
 
     member_id: Id
     topics: list[str]
-    assigned: Partitions
-    owned: Partitions = field(default_factory=dict)
+    assigned: Holding
+    owned: Holding = field(default_factory=dict)
     group_instance_id: Id | None = None
     client_id: str | None = None
     client_host: str | None = None
@@ -132,9 +162,14 @@ class ObservedMember(_Wire, frozen=True):
     member_epoch: Int32 | None = None
     previous_member_epoch: Int32 | None = None
     state: str | None = None
-    pending_revocation: Partitions = field(default_factory=dict)
-    target: Partitions | None = None
+    pending_revocation: Holding = field(default_factory=dict)
+    target: Holding | None = None
     owned_generation: Int32 = -1
+    standby: Partitions | UnsetType = UNSET
+    warmup: Partitions | UnsetType = UNSET
+    next_rebalance_ms: Timestamp | UnsetType = UNSET
+    process_id: str | UnsetType = UNSET
+    endpoint: str | UnsetType = UNSET
 
 
 class Evidence(_Wire, frozen=True):
@@ -150,17 +185,45 @@ class Evidence(_Wire, frozen=True):
 
 
 class GroupObserved(_Event, frozen=True):
-    """A full view of one generation of a group, from a collector."""
+    """A full view of one generation of a group, from a collector.
+
+    ``kind`` is left out for groups of consumers. ``delayMs``: how long Connect's lost tasks still wait for their
+    worker to come back, from ``timestamp`` on.
+    """
 
     members: list[ObservedMember]
     generation: Int32 | None = None
     group_epoch: Int32 | None = None
-    group_protocol: Literal["classic", "consumer"] = "classic"
+    group_protocol: Literal["classic", "consumer", "streams", "share"] = "classic"
     protocol_type: str | None = "consumer"
     protocol: str | None = None
     leader: str | None = None
     state: str | None = None
     evidence: list[Evidence] = field(default_factory=list)
+    kind: Kind | UnsetType = UNSET
+    delay_ms: Count | UnsetType = UNSET
+
+    def holdings(self) -> Iterator[tuple[str, Holding]]:
+        """Everything that members hold, held or are to hold, by member id."""
+        for member in self.members:
+            for held in (member.assigned, member.owned, member.pending_revocation, member.target):
+                if held:
+                    yield member.member_id, held
+
+    @property
+    def counts_epochs(self) -> bool:
+        """Whether ``group_epoch`` counts, and not ``generation``."""
+        return self.group_protocol != "classic"
+
+    @property
+    def holds_tasks(self) -> bool:
+        """Whether members hold tasks of connectors or subtopologies, not partitions of topics."""
+        return self.kind == "connect" or self.group_protocol == "streams"
+
+    @property
+    def polled(self) -> bool:
+        """Whether the collector by polling made it: its number is a count of changes, never ahead of Kafka's."""
+        return any(item.source == POLLING for item in self.evidence)
 
 
 class GroupDeleted(_Event, frozen=True):
@@ -224,21 +287,26 @@ class MemberDiff(_Wire, frozen=True):
     """kept = owned − revoked; after = kept + assigned; revoked ∩ assigned = ∅.
 
     ``present``: whether the member is in the group after the round; null in diffs of releases that did not say.
+    ``standby`` and ``warmup``: tasks of Kafka Streams that the member has after the round, by subtopology; left out
+    for other members, and where the protocol does not tell them.
     """
 
-    owned: Partitions
-    revoked: Partitions
-    assigned: Partitions
-    kept: Partitions
+    owned: Holding
+    revoked: Holding
+    assigned: Holding
+    kept: Holding
     present: bool | None = None
+    standby: Partitions | UnsetType = UNSET
+    warmup: Partitions | UnsetType = UNSET
 
 
 class Diff(_Wire, frozen=True):
     """What one round of one group's rebalance changed, by member.
 
-    ``generation`` counts under the classic protocol, ``groupEpoch`` under the consumer protocol; the other is
-    null. ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions
-    given to another member than the last that owned them.
+    ``generation`` counts under the classic protocol, ``groupEpoch`` under all others; the other is null.
+    ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions
+    given to another member than the last that owned them. ``kind`` is left out for groups of consumers.
+    ``delayMs``: how long Connect's ``unassigned`` tasks still wait for their worker, from ``timestamp`` on.
     """
 
     group_id: str
@@ -250,13 +318,28 @@ class Diff(_Wire, frozen=True):
     cause: Cause
     timestamp: Timestamp
     members: dict[str, MemberDiff]
-    unassigned: Partitions
+    unassigned: Holding
     moved: Count
     violations: list[str]
+    kind: Kind | UnsetType = UNSET
+    delay_ms: Count | UnsetType = UNSET
+
+    def holdings(self) -> Iterator[tuple[str, Holding]]:
+        """Everything that members hold after the round, by member id, and what nobody does, under ``unassigned``.
+
+        What they held before may be of a group of another kind that had this name.
+        """
+        for member_id, member in self.members.items():
+            yield from ((member_id, held) for held in (member.assigned, member.kept) if held)
+        yield "unassigned", self.unassigned
 
 
 class LatestAssignment(_Wire, frozen=True):
-    """The value of the compacted topic: who owns what in a group now."""
+    """The value of the compacted topic: who owns what in a group now.
+
+    ``kind`` is left out for groups of consumers. ``standby`` and ``warmup``: tasks of Kafka Streams by member and
+    subtopology; left out for other groups.
+    """
 
     group_id: str
     protocol: str
@@ -264,4 +347,11 @@ class LatestAssignment(_Wire, frozen=True):
     generation: Int32 | None
     group_epoch: Int32 | None
     timestamp: Timestamp
-    members: dict[str, Partitions]
+    members: dict[str, Holding]
+    kind: Kind | UnsetType = UNSET
+    standby: dict[str, Partitions] | UnsetType = UNSET
+    warmup: dict[str, Partitions] | UnsetType = UNSET
+
+    def holdings(self) -> Iterator[tuple[str, Holding]]:
+        """Everything that members hold, by member id."""
+        return iter(self.members.items())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from streaming.kafka.reader import DiffReader
 from streaming.kafka.topics import ensure_topics
@@ -67,6 +68,8 @@ class Stage:
     arrivals: Arrivals
     children: Children
     others: Children
+    collector: Child
+    stream: Child
     consumers: dict[str, Child] = field(default_factory=dict)
 
     def join(self, name: str) -> None:
@@ -124,12 +127,15 @@ def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             rf"({group}|{NEIGHBOURS}-\d)",
             *(("--coordinator-log", str(log)) if log else ()),
         ]
-        children.add(
+        collector = children.add(
             Child("collector", ["streaming", "collect", *common, *options], log=folder / "collect.log")
         )
         job = ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
-        children.add(Child("job", job, log=folder / "stream.log"))
-        stage = Stage(serve.start(), group, topic, folder, Arrivals(serve, group), children, others)
+        stream = children.add(Child("job", job, log=folder / "stream.log"))
+        stage = Stage(
+            *(serve.start(), group, topic, folder, Arrivals(serve, group)),
+            *(children, others, collector, stream),
+        )
         for name in ("c1", "c2", "c3"):
             stage.join(name)
         stage.settle()
@@ -247,3 +253,29 @@ def test_it_looks_as_in_the_docs(stage: Stage, tmp_path: Path, theme: str) -> No
         assert watched.errors == []
         background = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == {"light": "rgb(244, 245, 247)", "dark": "rgb(14, 17, 22)"}[theme]
+
+
+#: A part that has stopped is told within so many seconds.
+TOLD_SECONDS = 30_000
+
+
+def test_a_part_that_stops_is_told_within_half_a_minute(stage: Stage) -> None:
+    """The last of this file: collector and job are gone afterwards."""
+    eventually(lambda: parts(stage) == {"collector": "alive", "stream": "alive"}, timeout=60)
+    with chromium() as browser:
+        watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}")
+        warning = watched.page.locator("#stale")
+        watched.page.wait_for_selector("#live[data-state=live]", timeout=60_000)
+        stage.collector.kill()
+        expect(warning).to_contain_text("No sign of life from collector", timeout=TOLD_SECONDS)
+        assert parts(stage) == {"collector": "silent", "stream": "alive"}
+        stage.stream.terminate()
+        eventually(lambda: parts(stage) == {"collector": "silent", "stream": "stopped"}, timeout=60)
+        standing = stage.serve.ask(f"/api/groups/{stage.group}")[1]["standing"]
+        assert standing["stale"]["kind"] == "collector-silent"  # what was true for the longest time
+        assert watched.errors == []
+
+
+def parts(stage: Stage) -> dict[str, str]:
+    """Part → state, as the server tells."""
+    return {one["part"]: one["state"] for one in stage.serve.ask("/api/groups")[1].get("parts", ())}

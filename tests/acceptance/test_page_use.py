@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from streaming.freshness.verdict import Freshness, Late, Part
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from streaming.serve.standing import Stale
@@ -188,7 +189,7 @@ def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) ->
         expect(live).to_have_text("Not up to date")
         expect(warning).to_have_text(
             re.compile(
-                r"^No contact with Kafka since (\d+ \w+ )?\d\d:\d\d:\d\d; what is shown was true then\.$"
+                r"^No contact with Kafka since (\d+ \w+ )?\d\d:\d\d:\d\d; what is shown was true then\. 1 min ago$"
             )
         )
         state = page.locator(".grid-row:not([hidden]) .state").first
@@ -202,6 +203,40 @@ def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) ->
         assert state.evaluate(was) == "none"
         assert watched.errors == []
     expect(warning).to_contain_text("No contact with the server since", timeout=15_000)
+    page.context.close()
+
+
+def test_a_part_that_is_gone_is_told_and_every_part_stands_in_the_tip(
+    browser: Browser, tmp_path: Path
+) -> None:
+    now = int(time.time() * 1000)
+    stream = Part(part="stream", id="s", by=None, state="alive", last_heard=now, up_to=now)
+    gone = Part(
+        part="collector", id="<b>\u202ec", by="offsets", state="silent", last_heard=now - 780_000, up_to=now
+    )
+    said = [Freshness()]
+    source = MemorySource()
+    source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source, lambda: said[0]) as feed:
+        watched = open_page(browser, feed.server.address)
+        page = watched.page
+        live, warning = page.locator("#live"), page.locator("#stale")
+        expect(live).to_have_text("Live")
+        expect(live).to_have_attribute("title", re.compile("^No collector or stream leaves signs of life"))
+        late = Late("collector-silent", f"No sign of life from collector {gone.id}", gone.last_heard)
+        said[0] = Freshness(parts=(gone, stream), late=late)
+        expect(live).to_have_text("Not up to date")
+        expect(warning).to_have_text(
+            re.compile(r"^No sign of life from collector <b>\\u202ec since .*was true then\. 13 min ago$")
+        )
+        expect(live).to_have_attribute(
+            "title", re.compile(r"^collector <b>\\u202ec: silent, last heard 13 min ago\nstream s: heard ")
+        )
+        said[0] = Freshness(parts=(stream,))
+        expect(live).to_have_text("Live")
+        expect(warning).to_be_hidden()
+        assert watched.errors == []
     page.context.close()
 
 

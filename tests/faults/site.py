@@ -1,36 +1,49 @@
-"""The monitor that faults befall, what is told of them, and the account of ids."""
+"""The monitor that faults befall, who tells of them, and the account of ids."""
 
 from __future__ import annotations
 
-import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
 
 from streaming.kafka.runtime import free_ports
 from streaming.wire.codec import ce_attributes
-from streaming.wire.events import Event
+from streaming.wire.events import Event, GroupObserved
+from tests.faults.host import Host
 from tests.support.command import Running
 from tests.support.kafka import eventually, read, unique
 from tests.support.monitor import PATIENCE, Monitor, diff_ids
 from tests.support.offsets_topic import assignment, subscription
 from tests.support.raw_leader import RawLeader, Refused
+from tests.support.stream_job import processes_of
 
 TOPIC = "faults.orders"
+#: What a busy machine may take to end a Spark job, or to start one.
+SPARK_SECONDS = 90.0
 _SAID = subscription([TOPIC])
 
 
 @dataclass(frozen=True)
 class Told:
-    """Who tells of a fault, in which words, and whether it has."""
+    """Who tells of a fault, in which words, and whether it has.
+
+    Attributes:
+        seen: None where nothing is to be told.
+        within: seconds that it has.
+        fault: its name in the table, where that is not the case's.
+        took: seconds that it took, where it was waited for already.
+    """
 
     component: str
     words: str
-    seen: Callable[[], object]
+    seen: Callable[[], object] | None
     within: float = 15.0
+    fault: str = ""
+    took: float | None = None
 
 
 @dataclass
@@ -41,21 +54,69 @@ class Site(Monitor):
         ports: component → where its metrics are.
         past: membership logs of topics that were deleted.
         written: ids in diff topics that were deleted.
+        confirmed: group and generation of each assignment that the coordinator has confirmed.
+        ended: groups whose last member's leaving the coordinator has confirmed.
+        hosts: each part's own, where they can be had.
     """
 
     ports: dict[str, int] = field(default_factory=dict)
     past: list[list[Event]] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
+    confirmed: list[tuple[str, int]] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
+    hosts: dict[str, Host] = field(default_factory=dict)
 
     @property
     def parts(self) -> dict[str, Running]:
         return {"collect": self.collect, "stream": self.stream, "serve": self.serve}
 
-    def measured(self) -> None:
-        """Let `collect` and `stream` serve their metrics from their next start on."""
-        for name in ("collect", "stream"):
-            (self.ports[name],) = free_ports(1)
-            self.parts[name].command += ["--metrics-port", str(self.ports[name])]
+    def pids(self, name: str) -> list[int]:
+        """All processes of a part, or the broker's."""
+        if name == "broker":
+            assert self.broker.pid is not None
+            return [self.broker.pid]
+        if name == "stream":
+            return [pid for part in processes_of(self.stream.pid).values() for pid in part]
+        return [self.parts[name].pid]
+
+    def begin(self, name: str) -> None:
+        """Start a part, or the broker; of `serve`, wait until it answers."""
+        if name == "broker":
+            self.broker.start()
+        elif name == "serve":
+            self.serve.start(wait=False)
+            self.serve.await_status("/health", 200, PATIENCE)
+        else:
+            self.parts[name].start()
+
+    def begin_once(self, name: str, *options: str) -> None:
+        """Start a part with further options, which later starts don't have."""
+        part = self.parts[name]
+        usual = part.command
+        part.command = [*usual, *options]
+        self.begin(name)
+        part.command = usual
+
+    def end(self, name: str) -> None:
+        """Stop a part cleanly."""
+        assert self.parts[name].stop(seconds=PATIENCE) == 0, self.parts[name].said()[-3000:]
+
+    def host(self, name: str) -> Host:
+        """The host of a part, or the broker's."""
+        if not self.hosts:
+            pytest.skip("there is no C compiler: apt-get install gcc libc6-dev")
+        return self.hosts[name]
+
+    def prepare(self) -> None:
+        """Start all parts anew: each on its host, and with its metrics."""
+        for name, part in self.parts.items():
+            part.kill()
+            if self.hosts:
+                part.environment |= self.hosts[name].environment
+            if part is not self.serve:
+                (self.ports[name],) = free_ports(1)
+                part.command += ["--metrics-port", str(self.ports[name])]
+            self.begin(name)
         self.ports["serve"] = self.serve.port
 
     def answers(self, name: str) -> bool:
@@ -90,8 +151,27 @@ class Site(Monitor):
         """A group comes to be, moves its partitions and goes: three generations."""
         with RawLeader(self.servers, unique("group"), 300_000) as leader:
             for numbers in ([0, 1, 2], [0, 2]):
-                leader.generation(_SAID, assignment({TOPIC: numbers}))
+                number = leader.generation(_SAID, assignment({TOPIC: numbers}))
+                self.confirmed.append((leader.group, number))
             leader.end()
+        self.ended.add(leader.group)
+
+    def settle(self) -> None:
+        """A group changes, and nothing is on its way any more: all diffs are there, and all is well."""
+
+        def over() -> bool:
+            last = {
+                event.data.group_id: event.data
+                for log in (*self.past, self.log())
+                for event in log
+                if isinstance(event.data, GroupObserved)
+            }
+            return all(group in last and not last[group].members for group in self.ended)
+
+        self.change()
+        eventually(over, timeout=PATIENCE, every=0.2)
+        self.complete()
+        self.says(None)
 
     def expected(self) -> list[str]:
         """Of deleted membership topics too."""
@@ -106,7 +186,8 @@ class Site(Monitor):
 
     def account(self) -> tuple[int, int]:
         """How many diffs are lost, at the server or in the topic, and how many doubled at the server."""
-        served, expected = self.ids(), {*self.expected()}
+        expected = {*self.expected()}  # before the others: more may come meanwhile
+        served = self.ids()
         lost = (expected - {*served}) | (expected - {*self.topic_ids()} - self.written)
         return len(lost), len(served) - len({*served})
 
@@ -150,93 +231,59 @@ class Site(Monitor):
         words = "its metrics do not answer (`up` 0: alert `RebalanceMonitorDown`)"
         return Told(name, words, lambda: not self.answers(name), within)
 
-    def nothing(self, name: str) -> Told:
+    def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Told:
         """Nothing needs to be told."""
-        return Told(name, "nothing: it goes on", lambda: True)
+        return Told(name, f"nothing: {why}", None, fault=fault)
 
+    def silence(self) -> list[Told]:
+        """What all three say of a broker that does not answer."""
+        return [
+            self._waits("collect", "no contact with Kafka", "is the cluster up?"),
+            self._waits("stream", "no contact with Kafka", "the cluster is away"),
+            self.faces_say("kafka-unreachable", within=30),
+        ]
 
-#: Strikes on entering, gives what will be told, heals on leaving.
-Strike = Callable[[Site], AbstractContextManager[list[Told]]]
+    def _waits(self, name: str, *either: str) -> Told:
+        """A component's log says one of these, by what it was doing."""
+        part, mark = self.parts[name], len(self.parts[name].said())
+        words = " or ".join(f"“{one}”" for one in either)
+        return Told(name, f"log: {words}", lambda: any(one in part.said()[mark:] for one in either), 60)
 
+    def seen(self, told: Told, fault: str = "") -> Told:
+        """Wait for what is told.
 
-@dataclass(frozen=True)
-class Case:
-    """One fault of one part.
+        Raises:
+            AssertionError: it does not come in its time.
+        """
+        (took,) = self.await_all([told])
+        return replace(told, fault=fault, took=took)
 
-    Attributes:
-        where: the part that it befalls.
-        fault: its name in the table.
-        strike: does it.
-        during: whether groups can change while it lasts.
-    """
+    def await_all(self, tellers: Sequence[Told]) -> list[float | None]:
+        """The seconds after which each has told; None for those who need not tell.
 
-    where: str
-    fault: str
-    strike: Strike
-    during: bool = True
+        Raises:
+            AssertionError: one does not in its time.
+        """
+        begin = time.monotonic()
+        took = {
+            number: told.took
+            for number, told in enumerate(tellers)
+            if told.took is not None or told.seen is None
+        }
 
-    def __str__(self) -> str:
-        words = re.findall(r"\w+", self.fault)
-        return "-".join((self.where, *words))
+        def all_have() -> bool:
+            for number, told in enumerate(tellers):
+                if number in took or told.seen is None:
+                    continue
+                now = time.monotonic() - begin
+                if told.seen():
+                    took[number] = now
+                elif now > told.within:
+                    said = "\n".join(f"{name}: {part.said()[-2000:]}" for name, part in self.parts.items())
+                    raise AssertionError(
+                        f"{told.component} does not tell “{told.words}” within {told.within:g} s\n{said}"
+                    )
+            return len(took) == len(tellers)
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """A row of the table; seconds."""
-
-    component: str
-    fault: str
-    told: str
-    within: float
-    took: float
-    back: float
-    lost: int
-    doubled: int
-
-
-def run(site: Site, case: Case) -> list[Outcome]:
-    """Strike, wait for what is told, heal, and wait until all diffs are there."""
-    site.stand()
-    site.change()
-    before = site.complete()
-    site.says(None)
-    with case.strike(site) as tellers:
-        took = _await(site, tellers)
-        if case.during:
-            site.change()
-    healed = time.monotonic()
-    site.change()
-    site.complete(before)
-    site.says(None)
-    back = time.monotonic() - healed
-    for part in site.parts.values():
-        part.check()
-    lost, doubled = site.account()
-    fault = case.fault if case.where != "broker" else f"the broker: {case.fault.removeprefix('broker ')}"
-    return [
-        Outcome(told.component, fault, told.words, told.within, seconds, back, lost, doubled)
-        for told, seconds in zip(tellers, took, strict=True)
-    ]
-
-
-def _await(site: Site, tellers: list[Told]) -> list[float]:
-    """The seconds after which each has told; AssertionError when one does not in its time."""
-    begin = time.monotonic()
-    took: dict[int, float] = {}
-
-    def all_have() -> bool:
-        for number, told in enumerate(tellers):
-            if number in took:
-                continue
-            now = time.monotonic() - begin
-            if told.seen():
-                took[number] = now
-            elif now > told.within:
-                said = "\n".join(f"{name}: {part.said()[-2000:]}" for name, part in site.parts.items())
-                raise AssertionError(
-                    f"{told.component} does not tell “{told.words}” within {told.within:g} s\n{said}"
-                )
-        return len(took) == len(tellers)
-
-    eventually(all_have, timeout=max(told.within for told in tellers) + PATIENCE, every=0.1)
-    return [took[number] for number in range(len(tellers))]
+        eventually(all_have, timeout=max(told.within for told in tellers) + PATIENCE, every=0.1)
+        return [took[number] for number in range(len(tellers))]

@@ -1,13 +1,17 @@
-"""The table of faults and outcomes in the docs: a run replaces the rows that it has."""
+"""The table of faults and outcomes in the docs: of one run, whole."""
 
 from __future__ import annotations
 
-import re
+import fcntl
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from benchmarks._document import TRUST, machine, put, table
-from tests.faults.site import Outcome
+from tests.faults.case import Outcome
 
 _HEADER = (
     "part",
@@ -21,21 +25,42 @@ _HEADER = (
 )
 
 
-def write(outcomes: Iterable[Outcome]) -> None:
-    """Put them into the document."""
-    rows = {row[:2]: row for row in _rows(TRUST.read_text(encoding="utf-8") if TRUST.exists() else "")}
-    for one in outcomes:
-        cells = (f"{one.within:.0f}", f"{one.took:.1f}", f"{one.back:.0f}", str(one.lost), str(one.doubled))
-        row = (one.component, one.fault, one.told, *cells)
-        rows[row[:2]] = row
-    note = f"`make test-faults`, {time.strftime('%Y-%m-%d')}: {machine()}."
-    put("faults", f"{note}\n\n{table(_HEADER, sorted(rows.values()))}", TRUST)
+class _Share(NamedTuple):
+    """What one process has found; it began at that time (seconds since the epoch)."""
+
+    began: float
+    found: dict[str, list[Outcome]]
 
 
-def _rows(document: str) -> Iterable[tuple[str, ...]]:
-    """The rows that stand in it."""
-    found = re.search(r"<!-- faults: start -->(.*?)<!-- faults: end -->", document, re.DOTALL)
-    for line in found[1].splitlines() if found else ():
-        cells = tuple(cell.strip() for cell in line.strip("|").split(" | "))
-        if len(cells) == len(_HEADER) and cells[0] not in (_HEADER[0], "---"):
-            yield cells
+def add(folder: Path, began: float, found: Mapping[str, list[Outcome]], cases: Iterable[str]) -> None:
+    """Add what a process has found; who completes the run writes the table.
+
+    Args:
+        folder: of the run, for all its processes.
+        began: when this process did (seconds since the epoch).
+        found: by case.
+        cases: all of a whole run.
+    """
+    with (folder / "outcomes").open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(msgspec.json.encode(_Share(began, dict(found))) + b"\n")
+        file.seek(0)
+        shares = [msgspec.json.decode(line, type=_Share) for line in file]
+    known = {case: rows for share in shares for case, rows in share.found.items()}
+    if known.keys() == {*cases}:
+        seconds = time.time() - min(share.began for share in shares)
+        _write((row for rows in known.values() for row in rows), len(known), seconds, len(shares))
+
+
+def _write(outcomes: Iterable[Outcome], cases: int, seconds: float, monitors: int) -> None:
+    run = f"one run of {cases} cases, on {monitors} monitors side by side, in {seconds / 60:.0f} minutes"
+    note = f"`make test-faults`, {time.strftime('%Y-%m-%d')}, {run}: {machine()}."
+    put("faults", f"{note}\n\n{table(_HEADER, sorted(map(_row, outcomes)))}", TRUST)
+
+
+def _row(one: Outcome) -> tuple[str, ...]:
+    told = ("–", "–") if one.took is None else (f"{one.within:.0f}", f"{one.took:.1f}")
+    return (
+        *(one.component, one.fault, one.told, *told),
+        *(f"{one.back:.0f}", str(one.lost), str(one.doubled)),
+    )

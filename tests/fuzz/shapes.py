@@ -35,6 +35,8 @@ def _strategy(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: PLR0911 - 
             return _TEXTS if most is None else _TEXTS.filter(lambda text: len(text) <= most)
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return st.lists(_strategy(item), max_size=4)
+        case inspect.TupleType(item_types=items):
+            return st.tuples(*map(_strategy, items))
         case inspect.DictType(key_type=key, value_type=value):
             names = _strategy(key) if isinstance(key, inspect.IntType) else _NAMES
             return st.dictionaries(names, _strategy(value), max_size=3)

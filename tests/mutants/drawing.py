@@ -7,7 +7,7 @@ import contextlib
 import random
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -120,9 +120,37 @@ def drawn(room: str, seed: str, sample: int, tree: Path = ROOT) -> list[Mutant]:
             SyntaxError, AttributeError
         ):  # no code, or a name that Cosmic Ray has no word for
             mutated = mutate_code(source, operators()[name], occurrence)
-            if mutated is not None and ast.dump(ast.parse(mutated)) != ast.dump(ast.parse(source)):
+            if mutated is not None and _meaning(mutated) != _meaning(source):
                 found.append(Mutant(str(path), line, name, occurrence, *_difference(source, mutated)))
     return found
+
+
+def found_again(mutant: Mutant, tree: Path = ROOT) -> Mutant | None:
+    """The same mutation where it stands now; None if the lines that it changes are no more."""
+    source = (tree / mutant.path).read_text(encoding="utf-8")
+    for name, occurrence, line in (one for place in places(source) for one in place):
+        if name == mutant.operator:
+            mutated = mutate_code(source, operators()[name], occurrence)
+            if mutated is not None and _difference(source, mutated) == (mutant.was, mutant.became):
+                return replace(mutant, line=line, occurrence=occurrence)
+    return None
+
+
+class _AnyWay(ast.NodeTransformer):
+    """Whether an argument may be given by its place, its name or both is for mypy to say."""
+
+    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
+        """All arguments as plain ones."""
+        self.generic_visit(node)
+        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+        node.defaults = [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
+        node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
+        return node
+
+
+def _meaning(source: str) -> str:
+    """What a module says, however it is written."""
+    return ast.dump(_AnyWay().visit(ast.parse(source)))
 
 
 def _difference(source: str, mutated: str) -> tuple[str, str]:

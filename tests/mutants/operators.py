@@ -59,7 +59,9 @@ def _has_effect(statement: NodeOrLeaf) -> bool:
         if sign.type == "operator" and sign.value == "=":
             return target.type == "atom_expr"  # a name that nobody has set is found by any test
         return sign.type != "annassign"
-    return statement.type in ("del_stmt", "raise_stmt") or (
+    if statement.type == "del_stmt":
+        return statement.children[1].type != "name"  # `del name` says that an argument is not used
+    return statement.type == "raise_stmt" or (
         statement.type in ("atom_expr", "await") and statement.get_last_leaf().value == ")"
     )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,7 +18,6 @@ from itertools import accumulate
 from pathlib import Path
 
 import confluent_kafka  # noqa: F401 - loaded once, for every fork
-import coverage
 import hypothesis
 import pytest
 from cosmic_ray.mutating import mutate_code
@@ -28,12 +26,14 @@ from tests.mutants.drawing import ROOT, Mutant, operators
 
 #: What is kept between runs: which test runs which line.
 KEPT = ROOT / ".mutants"
-TIERS = ("tests/unit", "tests/property", "tests/golden")
 MARKS = "not full and not oracle and not broker and not spark and not container and not browser"
-#: A mutant that loops for ever is killed after this many times what its tests took, and so many seconds.
-SLOWER, GRACE_S = 4, 30
+#: A mutant that loops for ever is killed after this many times what its tests took, and so many seconds, of its own
+#: CPU time, and one that waits for ever after so many times as long: other work on the machine kills none.
+SLOWER, GRACE_S, PATIENCE = 4, 30, 3
+#: What pytest ends with when it ran no test: that shows nothing.
+_NOTHING_RUN = 5
 #: So much time of tests in other places than beside the module, s.
-ENOUGH_S = 20
+ENOUGH_S = 40
 
 
 def say(text: str) -> None:
@@ -77,7 +77,7 @@ class Chosen:
 def in_a_child(
     tree: Path, arguments: Sequence[str], plugin: Chosen, limit_s: float, save: Path | None = None
 ) -> int:
-    """Run pytest in a fork of this process, which has the big libraries loaded; its status, -1 past the limit."""
+    """Run pytest in a fork, which has the big libraries loaded; its status, below 0 if it had to be ended."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -85,6 +85,7 @@ def in_a_child(
         try:
             os.setsid()
             os.chdir(tree)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limit_s), resource.RLIM_INFINITY))
             quiet = os.open(
                 os.devnull if save is None else f"{save}.log", os.O_RDWR | os.O_CREAT | os.O_TRUNC
             )
@@ -100,7 +101,7 @@ def in_a_child(
                 save.write_text(json.dumps({"took": plugin.took, "failed": sorted(plugin.failed)}))
         finally:
             os._exit(status)
-    return _waited(child, limit_s)
+    return _waited(child, PATIENCE * limit_s)
 
 
 def _forget_this_tree(tree: Path) -> None:
@@ -148,89 +149,26 @@ def copied_tree() -> Iterator[Path]:
         yield tree
 
 
-class Covered:
-    """Which tests run which line, and how long each takes; collected once for a state of the tree."""
-
-    def __init__(self, tree: Path) -> None:
-        KEPT.mkdir(exist_ok=True)
-        data, times = KEPT / "coverage", KEPT / "times.json"
-        state = _state(tree)
-        if not (KEPT / "state").exists() or (KEPT / "state").read_text() != state:
-            say("running every fast test once, to learn what runs which line")
-            arguments = [*TIERS, "--cov=streaming", "--cov=assignors", "--cov-context=test", "--cov-report="]
-            os.environ["COVERAGE_FILE"] = str(data)
-            if in_a_child(tree, arguments, Chosen(), 3600, times) not in (0, 1):
-                sys.exit(f"error: the fast tests do not run: see {times}.log")
-            (KEPT / "state").write_text(state)
-        found = json.loads(times.read_text())
-        if found["failed"]:
-            say(f"left out, as they fail without any mutation: {', '.join(found['failed'])}")
-        self.took: dict[str, float] = {
-            test: took for test, took in found["took"].items() if test not in found["failed"]
-        }
-        self._data = coverage.CoverageData(str(data))
-        self._data.read()
-        self._prefix = next(
-            name for name in self._data.measured_files() if name.endswith("assignors/model.py")
-        )
-        self._prefix = self._prefix.removesuffix("assignors/model.py")
-
-    def of(self, mutant: Mutant, source: str) -> list[str]:
-        """The tests that run the mutated statement; of what runs at import or in children, the folder's."""
-        by_line = self._data.contexts_by_lineno(self._prefix + mutant.path)
-        first, last = _statement(source, mutant.line)
-        names = {context for line in range(first, last + 1) for context in by_line.get(line, ())}
-        if "" in names:
-            names = {context for contexts in by_line.values() for context in contexts}
-        tests = {name.rpartition("|")[0] for name in names}
-        if "" in tests or not tests:  # at import, or in a child process
-            folder = mutant.path.rpartition("/")[0]
-            tests |= {test for test in self.took if f"/{folder}/" in test}
-        return sorted(tests & self.took.keys())
-
-
-def _state(tree: Path) -> str:
-    """A name for what stands in the tree's code and tests."""
-    found = hashlib.sha256()
-    for folder in ("assignors", "streaming", "tests/support", *TIERS):
-        for path in sorted((tree / folder).rglob("*.py")):
-            found.update(str(path.relative_to(tree)).encode() + path.read_bytes())
-    return found.hexdigest()
-
-
-def _statement(source: str, line: int) -> tuple[int, int]:
-    """First and last line of the smallest statement there; of one with a body, its head."""
-    best = (line, line)
-    size = len(source)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
-            last = node.end_lineno or node.lineno
-            body = getattr(node, "body", None)
-            if isinstance(body, list):
-                if line >= body[0].lineno:
-                    continue
-                last = max(node.lineno, body[0].lineno - 1)
-            if last - node.lineno < size:
-                best, size = (node.lineno, last), last - node.lineno
-    return best
-
-
-def killed(tree: Path, mutant: Mutant, covered: Covered) -> bool:
-    """Whether a test fails on it: first those beside the module, then others that run the line, the quickest."""
+def killed(tree: Path, mutant: Mutant, tests: Sequence[str], took: Mapping[str, float]) -> bool:
+    """Whether one of these tests fails on it: first those beside the module, then the quickest of the others."""
     path = tree / mutant.path
     source = path.read_text(encoding="utf-8")
-    tests = covered.of(mutant, source)
     beside = f"{Path(mutant.path).parent}/test_{Path(mutant.path).name}"
-    near = [test for test in tests if beside in test]
+    near = [
+        test for test in took if beside in test
+    ]  # some run it in a child process, where nobody counts lines
     mutated = mutate_code(source, operators()[mutant.operator], mutant.occurrence)
     _replace(path, mutated or source)
     try:
-        for chosen in (near, _quickest(set(tests) - set(near), covered.took)):
+        for chosen in (near, _quickest(set(tests) - set(near), took)):
             if not chosen:
                 continue
-            limit = GRACE_S + SLOWER * sum(covered.took[test] for test in chosen)
+            limit = GRACE_S + SLOWER * sum(took[test] for test in chosen)
             files = sorted({test.split("::")[0] for test in chosen})
-            if in_a_child(tree, [*files, "-x"], Chosen(frozenset(chosen)), limit) != 0:
+            status = in_a_child(tree, [*files, "-x"], Chosen(frozenset(chosen)), limit)
+            if status < 0:
+                say(f"{mutant.path}:{mutant.line} no end: {mutant.was} -> {mutant.became}")
+            if status not in (0, _NOTHING_RUN):
                 return True
     finally:
         _replace(path, source)

@@ -14,8 +14,13 @@ JARSETS: dict[str, tuple[str, ...]] = {
     "zk011": ("org.apache.kafka:kafka_2.11:0.11.0.3",),
     "zk11": ("org.apache.kafka:kafka_2.11:1.1.1",),
 }
+#: Jars without what they depend on: of Kafka Streams that is RocksDB's 70 MB, which no question needs.
+ALONE: dict[str, tuple[str, ...]] = {"current": ("org.apache.kafka:kafka-streams:4.3.1",)}
 
 
 def classpath(jarset: str) -> str:
     """Every jar of the set, with what it needs, as ``java -cp`` takes it."""
-    return os.pathsep.join(map(str, fetch(JARSETS[jarset])))
+    jars = fetch(JARSETS[jarset])
+    if jarset in ALONE:
+        jars += fetch(ALONE[jarset], transitive=False)
+    return os.pathsep.join(map(str, jars))

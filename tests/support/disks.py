@@ -14,15 +14,8 @@ from pathlib import Path
 def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path | None]:
     """A file system that can be filled; None where this user may not mount one."""
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        warnings.warn("no tmpfs may be mounted here: what a full disk does is left out", stacklevel=1)
-        yield None
-        return
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with _mounted(folder, "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs") as disk:
+        yield disk
 
 
 @contextmanager
@@ -47,14 +40,8 @@ def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
     with image.open("wb") as file:
         file.truncate(megabytes * 2**20)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-b", "4096", str(image)], check=True)
-    if _mount(folder).returncode:
-        warnings.warn("no file system may be mounted here: what disks do is left out", stacklevel=1)
-        yield None
-        return
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with _mounted(folder, *_looped(folder)) as disk:
+        yield disk
 
 
 @contextmanager
@@ -66,9 +53,21 @@ def read_only(disk: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", str(disk)], check=True)
-        _mount(disk).check_returncode()
+        subprocess.run(["mount", *_looped(disk), str(disk)], check=True)
 
 
-def _mount(folder: Path) -> subprocess.CompletedProcess[bytes]:
-    image = folder.with_name(f"{folder.name}.img")
-    return subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, check=False)
+def _looped(folder: Path) -> tuple[str, ...]:
+    """What ``mount`` is told of the image of :func:`block_disk`."""
+    return ("-o", "loop", str(folder.with_name(f"{folder.name}.img")))
+
+
+@contextmanager
+def _mounted(folder: Path, *what: str) -> Iterator[Path | None]:
+    if subprocess.run(["mount", *what, str(folder)], capture_output=True, check=False).returncode:
+        warnings.warn("no file system may be mounted here: what disks do is left out", stacklevel=3)
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

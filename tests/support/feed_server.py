@@ -7,23 +7,24 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from assignors.errors import MonitorError
+from streaming.freshness.verdict import Freshness
 from streaming.serve.server import FeedServer, ServeOptions
 from tests.support.feed import MemorySource
 
 
-def asking(port: int, path: str, *, buffer: int | None = None) -> socket.socket:
+def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> socket.socket:
     """A client that has asked for ``path`` and reads, or not, what comes into its ``buffer``."""
     client = socket.socket()
     if buffer:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     client.settimeout(10)
     client.connect(("127.0.0.1", port))
-    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    client.sendall("\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode())
     return client
 
 
@@ -64,10 +65,14 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(options: ServeOptions, source: MemorySource | None = None) -> Iterator[Running]:
-    """A server on its own thread; stopped as a signal would."""
+def running(
+    options: ServeOptions,
+    source: MemorySource | None = None,
+    freshness: Callable[[], Freshness] = Freshness,
+) -> Iterator[Running]:
+    """A server on its own thread; stopped as a signal would. ``freshness``: what the parts say of themselves."""
     source = source or MemorySource()
-    feed = Running(source, FeedServer(source, options, cluster_id="c"))
+    feed = Running(source, FeedServer(source, options, cluster_id="c", freshness=lambda _: freshness()))
     thread = threading.Thread(target=feed.run, daemon=True)
     thread.start()
     try:

@@ -32,9 +32,9 @@ class Log:
     def now(self) -> int:
         return 1000 * self.count
 
-    def event(self, kind: type[EventData], **fields: Any) -> Event:
+    def event(self, struct: type[EventData], **fields: Any) -> Event:
         self.count += 1
-        data = kind(group_id=self.group_id, timestamp=self.now(), **fields)
+        data = struct(group_id=self.group_id, timestamp=self.now(), **fields)
         return Event(self.source, str(self.count), data)
 
     def topics(self, **counts: int) -> Event:

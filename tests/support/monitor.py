@@ -25,9 +25,9 @@ from tests.support.members import Member
 from tests.support.serving import Serve
 
 #: Longer than the members' sessions.
-QUIET_SECONDS = 10.0
+QUIET_SECONDS = 12.0
 #: What a busy machine may take for what is not bounded.
-PATIENCE = 120.0
+PATIENCE = 240.0
 
 
 @dataclass
@@ -123,10 +123,14 @@ class Monitor:
         return sorted(diff_ids(self.log()))
 
     def quiet(self) -> None:
-        """Nobody has joined or left for longer than a session lasts: nothing is on its way."""
+        """Nobody has joined or left for longer than a session lasts, from now on: nothing is on its way.
+
+        What was quiet before counts for nothing: the broker may have been away.
+        """
+        began = time.time()
 
         def newest() -> float:
-            return max(event.data.timestamp for event in self.log()) / 1000
+            return max(began, *(event.data.timestamp / 1000 for event in self.log()))
 
         eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=PATIENCE, every=0.5)
 
@@ -134,6 +138,9 @@ class Monitor:
         """What a collector to which nothing happens makes of all that is in ``__consumer_offsets``."""
         prefix = f"{unique('undisturbed')}."
         command = [*self.collect.command]
+        if "--metrics-port" in command:  # it is the other's
+            place = command.index("--metrics-port")
+            del command[place : place + 2]
         command[command.index("--topic-prefix") + 1] = prefix
         topic = prefix + self.membership.removeprefix(self.serve.settings.topics.prefix)
         other = Running(log=self.folder / f"{prefix}log")
@@ -145,7 +152,7 @@ class Monitor:
             return before == len(found) > 0
 
         with other.start():
-            eventually(lambda: "following" in other.said(), timeout=seconds, every=0.5)
+            eventually(lambda: other.check() or "following" in other.said(), timeout=seconds, every=0.5)
             eventually(settled, timeout=seconds, every=3)
             assert other.stop() == 0, other.said()
         return views(self.servers, topic)
@@ -179,6 +186,15 @@ def views(servers: str, topic: str) -> list[Event]:
     """The views of groups that a membership topic holds, each group's in their order, each once by its id."""
     found = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
     return sorted(found.values(), key=lambda event: event.data.group_id)
+
+
+def generations(log: Iterable[Event]) -> set[tuple[str, int]]:
+    """Group and generation of each view."""
+    return {
+        (event.data.group_id, event.data.generation or 0)
+        for event in log
+        if isinstance(event.data, GroupObserved)
+    }
 
 
 def diff_ids(log: Iterable[Event]) -> list[str]:

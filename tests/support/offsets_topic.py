@@ -13,15 +13,24 @@ from streaming.collect.fold import Row
 GOLDEN = Path(__file__).parents[1] / "golden/collect"
 
 
-def captured() -> dict[int, list[Row]]:
+#: Captured records of groups of other kinds.
+KINDS = ("connect", "streams-classic", "streams", "share")
+
+
+def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[Row]]:
     """The captured records by partition (see ``tests/golden/collect/README.md``)."""
     rows: dict[int, list[Row]] = {}
-    for line in (GOLDEN / "offsets-topic-4.3.1.jsonl").read_text().splitlines():
+    for line in (GOLDEN / name).read_text().splitlines():
         one = json.loads(line)
         value = None if one["value"] is None else bytes.fromhex(one["value"])
         row = Row(one["partition"], one["offset"], one["timestamp"], bytes.fromhex(one["key"]), value)
         rows.setdefault(one["partition"], []).append(row)
     return rows
+
+
+def captured_kind(kind: str) -> list[Row]:
+    """The captured records of the one group of this kind, of :data:`KINDS`."""
+    return [row for rows in captured(f"{kind}-4.3.1.jsonl").values() for row in rows]
 
 
 def string(text: str | None) -> bytes:
@@ -42,6 +51,11 @@ def compact(data: bytes | str | None) -> bytes:
     return _varint(len(raw) + 1) + raw
 
 
+def elements(*items: bytes) -> bytes:
+    """An array of a flexible version, of elements that are written already."""
+    return _varint(len(items) + 1) + b"".join(items)
+
+
 def _varint(value: int) -> bytes:
     return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)
 
@@ -59,14 +73,35 @@ def subscription(topics: list[str], owned: dict[str, list[int]] | None = None, *
     ).encode(version=3)
 
 
-def assignment(partitions: dict[str, list[int]]) -> bytes:
+def assignment(partitions: dict[str, list[int]], user_data: bytes | None = None) -> bytes:
     """A ConsumerProtocolAssignment v1."""
     entry = ConsumerProtocolAssignment.TopicPartition
     return ConsumerProtocolAssignment(
         version=1,
         assigned_partitions=[entry(topic=t, partitions=p) for t, p in partitions.items()],
-        user_data=None,
+        user_data=user_data,
     ).encode(version=1)
+
+
+def worker(owned: dict[str, list[int]] | None, url: str = "http://w:8083/") -> bytes:
+    """What a Connect worker says under the incremental protocols; ``owned`` None: nothing, as at its first join."""
+    allocation = pack(">i", -1) if owned is None else sized(work(owned))
+    return pack(">h", 2) + string(url) + pack(">q", 5) + allocation
+
+
+def work(
+    assigned: dict[str, list[int]], revoked: dict[str, list[int]] | None = None, delay_ms: int = 0
+) -> bytes:
+    """An assignment of Connect's incremental protocols."""
+    leader = pack(">hh", 2, 0) + string("leader") + string("http://w:8083/") + pack(">q", 5)
+    return leader + _tasks(assigned) + _tasks(revoked or {}) + pack(">i", delay_ms)
+
+
+def _tasks(share: dict[str, list[int]]) -> bytes:
+    connectors = [
+        string(name) + pack(f">i{len(tasks)}i", len(tasks), *tasks) for name, tasks in share.items()
+    ]
+    return pack(">i", len(connectors)) + b"".join(connectors)
 
 
 def group_key(group_id: str) -> bytes:
@@ -95,11 +130,12 @@ def group_value(
     version: int = 3,
     protocol: str | None = "range",
     instances: dict[str, str] | None = None,
+    protocol_type: str = "consumer",
 ) -> bytes:
     """A GroupMetadataValue; ``members``: id → subscription and assignment bytes."""
     flexible = version >= 4
     text = compact if flexible else string
-    data = pack(">h", version) + text("consumer") + pack(">i", generation) + text(protocol)
+    data = pack(">h", version) + text(protocol_type) + pack(">i", generation) + text(protocol)
     data += text(next(iter(members), None))
     data += pack(">q", 1000) if version >= 2 else b""
     data += _varint(len(members) + 1) if flexible else pack(">i", len(members))

@@ -14,3 +14,16 @@ def alive(pid: int) -> bool:
         return False
     state = Path(f"/proc/{pid}/stat")
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def children(pid: int) -> list[int]:
+    """The pids of a process's children."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it ended meanwhile
+            continue
+        if parent == pid:
+            found.append(int(stat.parent.name))
+    return found

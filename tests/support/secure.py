@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +118,7 @@ def secure_broker(folder: Path) -> Iterator[Secure]:
         with _broker(folder, (clear, controller), dict(zip(MECHANISMS, ports, strict=True)), keys) as broker:
             listeners = {name: f"127.0.0.1:{port}" for name, port in zip(MECHANISMS, ports, strict=True)}
             found = Secure(broker.bootstrap_servers, listeners, folder, provider)
-            _users(found.clear)
+            give_passwords(found.clear, PASSWORDS)
             yield found
 
 
@@ -161,11 +161,12 @@ def _broker(folder: Path, fixed: tuple[int, int], ports: dict[str, int], keys: s
     return broker
 
 
-def _users(bootstrap_servers: str) -> None:
+def give_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None:
+    """Make these SCRAM users' passwords: connections that are open go on with the old ones."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     upsertions = [
-        UserScramCredentialUpsertion(user, info, password.encode()) for user, password in PASSWORDS.items()
+        UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()
     ]
     for future in admin.alter_user_scram_credentials(upsertions).values():
         future.result(20)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.command import command
 from tests.support.histories import Topic
 from tests.support.kafka import Kafka, eventually, read, unique
+from tests.support.processes import children
 from tests.support.pure_stream import by_key, run
 
 #: What a reader sees of a record: value and headers.
@@ -27,9 +30,18 @@ Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
 class Job:
-    """One membership log, its output topics and its checkpoint; under ``prefix``, else one of its own."""
+    """One membership log, its output topics and its checkpoint; under ``prefix``, else one of its own.
+
+    Attributes:
+        program: what `rebalance-monitor` is.
+        options: of every start.
+        environment: its variables; None for this process's own.
+    """
 
     def __init__(self, kafka: Kafka, folder: Path, partitions: int = 4, prefix: str | None = None) -> None:
+        self.program = command()
+        self.options: tuple[str, ...] = ()
+        self.environment: dict[str, str] | None = None
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
             topics=TopicSettings(
@@ -77,11 +89,11 @@ class Job:
         assert producer.flush(60) == 0
 
     def command(self, *options: str) -> list[str]:
-        return command(
-            *("stream", "--checkpoint", str(self.checkpoint)),
+        return [
+            *(*self.program, "stream", "--checkpoint", str(self.checkpoint)),
             *("--bootstrap-servers", self.settings.kafka.bootstrap_servers),
-            *("--topic-prefix", self.settings.topics.prefix, *options),
-        )
+            *("--topic-prefix", self.settings.topics.prefix, *self.options, *options),
+        ]
 
     def start(self, *options: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run the job to its end; ``path``: a folder that all its Python processes import from first."""
@@ -92,7 +104,7 @@ class Job:
             text=True,
             timeout=300,
             check=False,
-            env={**os.environ, **ours},
+            env={**(self.environment or os.environ), **ours},
         )
 
     def drain(self, *options: str) -> subprocess.CompletedProcess[str]:
@@ -110,6 +122,7 @@ class Job:
             stderr=subprocess.PIPE if log is None else log,
             text=True,
             start_new_session=True,
+            env=self.environment,
         )
         try:
             yield child
@@ -179,16 +192,29 @@ def problems(errors: str) -> list[str]:
     return [line for line in errors.splitlines() if " INFO " not in line]
 
 
+def feed_slowly(job: Job, log: Topic, stop: threading.Event) -> None:
+    """The log in a hundred pieces, each partition in its order, until all is there; at once after ``stop``."""
+    longest = max(map(len, log))
+    step = max(1, longest // 100)
+    for start in range(0, longest, step):
+        job.feed([rows[start : start + step] for rows in log])
+        stop.wait(0.5)
+
+
+def behind(job: Job) -> int:
+    """Events beyond the checkpoint's newest batch."""
+    offsets = {int(one.name): one for one in (job.checkpoint / "offsets").glob("[0-9]*")}
+    membership = job.settings.topics.membership
+    reached = 0
+    for line in offsets[max(offsets)].read_text().splitlines() if offsets else ():
+        if f'"{membership}"' in line:
+            reached = sum(json.loads(line)[membership].values())
+    return job.count(membership) - reached
+
+
 def processes_of(driver: int) -> dict[str, list[int]]:
     """The pids of a job: its driver, its JVM, and Python's daemon and workers (the workers first)."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it ended meanwhile
-            continue
-        children[parent].append(int(stat.parent.name))
-    jvms = children[driver]
-    daemons = [pid for jvm in jvms for pid in children[jvm]]
-    workers = [pid for daemon in daemons for pid in children[daemon]]
+    jvms = children(driver)
+    daemons = [pid for jvm in jvms for pid in children(jvm)]
+    workers = [pid for daemon in daemons for pid in children(daemon)]
     return {"driver": [driver], "jvm": jvms, "worker": [*workers, *daemons]}

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], object], *, timeout: float = 30.0, every: float = 0.02) -> object:
+def eventually(condition: Callable[[], object], *, timeout: float = 60.0, every: float = 0.02) -> object:
     """The first true answer of ``condition``; AssertionError after ``timeout`` seconds without one."""
     by = monotonic() + timeout
     while True:

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from streaming.collect.coordinator.embedded import CONSUMER, Said, read_assignment, read_subscription
+from msgspec import UNSET
+
+from streaming.collect.coordinator import connect, embedded, streams_data
+from streaming.collect.coordinator.connect import CONNECT
+from streaming.collect.coordinator.embedded import CONSUMER
 from streaming.collect.coordinator.schema import Field, Value, structs
+from streaming.collect.coordinator.streams_data import STREAM
 from streaming.collect.encoding import MalformedRecord, Reader
-from streaming.wire.events import GroupObserved, ObservedMember
+from streaming.wire.events import GroupObserved, Kind, ObservedMember
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation of a classic group; what members say and are assigned is known of consumers only."""
+    """One generation of a classic group; what members say and are assigned is known of consumers and Connect only.
+
+    ``delay_ms``: how long Connect's lost tasks still wait for their worker; None where there is no such delay.
+    """
 
     protocol_type: str
     number: int
     protocol: str | None
     leader: str | None
     members: tuple[ObservedMember, ...]
+    kind: Kind = "consumer"
+    delay_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +56,78 @@ def view(group_id: str, group: Generation, timestamp: int) -> GroupObserved | No
         protocol=group.protocol,
         leader=group.leader,
         state="Stable" if group.members else "Empty",
+        kind=UNSET if group.kind == "consumer" else group.kind,
+        delay_ms=UNSET if group.delay_ms is None else group.delay_ms,
     )
+
+
+def following(before: Generation | None, now: Generation | None) -> Generation | None:
+    """``now`` as it follows ``before``: a group whose last member left has no protocol any more, but its kind."""
+    if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
+        return now
+    return replace(now, kind=before.kind)
 
 
 def _generation(members: list[dict[str, Any]], **fields: Any) -> Generation:
     found = Generation(**fields, members=())
-    return Generation(**fields, members=tuple(_member(one, found) for one in members))
+    if found.protocol_type == CONNECT:
+        return _workers(found, members)
+    if found.protocol_type != CONSUMER:
+        return replace(found, members=tuple(_member(one, topics=[], assigned={}) for one in members))
+    kind: Kind = "streams" if found.protocol == STREAM else "consumer"
+    return replace(found, kind=kind, members=tuple(_consumer(one, found.protocol) for one in members))
 
 
-def _member(fields: dict[str, Any], group: Generation) -> ObservedMember:
-    subscription, assignment = fields.pop("subscription"), fields.pop("assignment")
-    said, assigned = Said(), {}
-    if group.protocol_type == CONSUMER:
-        with _of_member("subscription", fields["member_id"]):
-            said = read_subscription(subscription, group.protocol)
-        with _of_member("assignment", fields["member_id"]):
-            assigned = read_assignment(assignment)
-    return ObservedMember(
+def _member(fields: dict[str, Any], **more: Any) -> ObservedMember:
+    known = {name: value for name, value in fields.items() if name not in ("subscription", "assignment")}
+    return ObservedMember(**known, **more)
+
+
+def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
+    more: dict[str, Any] = {}
+    with _of_member("subscription", fields["member_id"]):
+        said = embedded.read_subscription(fields["subscription"], protocol)
+        instance = streams_data.read_instance(said.user_data) if protocol == STREAM else None
+        if instance is not None:
+            more["process_id"] = instance.process_id
+            more |= {} if instance.endpoint is None else {"endpoint": instance.endpoint}
+    with _of_member("assignment", fields["member_id"]):
+        assigned, user_data = embedded.read_given(fields["assignment"])
+        given = streams_data.read_given(user_data) if protocol == STREAM else None
+        if given is not None:
+            more["standby"] = given.standby
+            more |= {} if given.next_rebalance_ms is None else {"next_rebalance_ms": given.next_rebalance_ms}
+    return _member(
+        fields,
         topics=list(said.topics),
         assigned=assigned,
         owned=said.owned,
         owned_generation=said.owned_generation,
         rack_id=said.rack_id,
-        **fields,
+        **more,
     )
+
+
+def _workers(group: Generation, members: list[dict[str, Any]]) -> Generation:
+    found, delays = [], []
+    for fields in members:
+        with _of_member("subscription", fields["member_id"]):
+            worker = connect.read_worker(fields["subscription"], group.protocol)
+        with _of_member("assignment", fields["member_id"]):
+            given = connect.read_assignment(fields["assignment"], group.protocol)
+        delays.append(given.delay_ms)
+        found.append(
+            _member(
+                fields,
+                topics=[],
+                assigned=connect.runs(worker, given, group.protocol),
+                owned=worker.owned,
+                pending_revocation=given.revoked,
+                endpoint=UNSET if worker.url is None else worker.url,
+            )
+        )
+    delay = max(delays, default=0)
+    return replace(group, kind="connect", members=tuple(found), delay_ms=delay if delay > 0 else None)
 
 
 @contextmanager

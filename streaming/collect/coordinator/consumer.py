@@ -1,38 +1,42 @@
-"""Consumer groups (KIP-848): many small records, put together; state in, state out.
+"""Consumer groups (KIP-848): record types 3 to 8, and 16: the topics that a subscribed pattern stands for.
 
-A group's records are its epoch (type 3), the epoch that its target was computed for (6), and for each member the
-subscription (5), the target (7) and the current assignment (8); and the topics that a subscribed pattern stands for
-(16). Each sets one part of the group, or removes it.
+The parts of a group are the epoch (type 3), the epoch that its target was computed for (6), and for each member the
+subscription (5), the target (7) and the current assignment (8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from streaming.collect.coordinator.schema import Field, Value, only, strings, structs
+from streaming.collect.coordinator.parts import (
+    CLIENT,
+    STABLE,
+    Client,
+    GroupPart,
+    IdPartitions,
+    PartedGroup,
+    Progress,
+    TopicNames,
+    id_partitions,
+    named,
+    observed,
+    progress,
+    state_of,
+    target_epoch,
+    whole,
+)
+from streaming.collect.coordinator.schema import Field, Value, only, strings
 from streaming.collect.encoding import Reader
-from streaming.wire.events import GroupObserved, ObservedMember, Partitions
+from streaming.wire.events import GroupObserved, ObservedMember
 
-#: ``{topic id: partitions}``.
-IdPartitions = dict[str, tuple[int, ...]]
-#: Topic id → topic name; an id that the cluster no longer knows stands for itself.
-TopicNames = Callable[[str], str]
-#: The parts of a group: two numbers, and mappings by member id or (regexes) by pattern.
-Part = Literal["epoch", "target_epoch", "subscriptions", "targets", "currents", "regexes"]
-
-_STATES = {0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
+_STATES = {0: STABLE, 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Client):
     """What a member subscribes to, and who it is."""
 
-    group_instance_id: str | None
-    rack_id: str | None
-    client_id: str
-    client_host: str
     topics: tuple[str, ...]
     regex: str | None
     rebalance_timeout_ms: int
@@ -42,65 +46,36 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Current:
+class Current(Progress):
     """What a member owns and still has to give up."""
 
-    member_epoch: int
-    previous_member_epoch: int
-    state: str
     assigned: IdPartitions
     pending_revocation: IdPartitions
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroup:
-    """A consumer group; every mapping is by member id, ``regexes`` by pattern."""
+class ConsumerGroup(PartedGroup[int, Subscription, IdPartitions, Current]):
+    """A consumer group; ``regexes``: the topics of each pattern."""
 
-    epoch: int | None = None
-    target_epoch: int | None = None
-    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
-    targets: Mapping[str, IdPartitions] = field(default_factory=dict)
-    currents: Mapping[str, Current] = field(default_factory=dict)
     regexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPart:
-    """One record: a part of a group is set, or (value None) removed; ``key`` is the entry of a mapping."""
+class ConsumerGroupPart(GroupPart):
+    """A record of a consumer group."""
 
-    group_id: str
-    part: Part
-    value: Any
-    key: str | None = None
-
-
-def apply(group: ConsumerGroup | None, record: ConsumerGroupPart) -> ConsumerGroup | None:
-    """The group after one record; None: it is gone."""
-    if record.part == "epoch" and record.value is None:
-        return None
-    if group is None and (record.value is None or record.part == "regexes"):
-        return None  # the records of a deleted group are removed in any order: none brings it back
-    before, value = group or ConsumerGroup(), record.value
-    if record.key is not None:
-        value = getattr(before, record.part) | {record.key: record.value}
-        if record.value is None:
-            del value[record.key]
-    changed: dict[str, Any] = {record.part: value}
-    return replace(before, **changed)
+    __slots__ = ()
 
 
 def view(group_id: str, group: ConsumerGroup, timestamp: int, names: TopicNames) -> GroupObserved | None:
     """The full view of a consumer group; None before its first epoch."""
     if group.epoch is None:
         return None
-    return GroupObserved(
-        group_id=group_id,
-        timestamp=timestamp,
-        members=[_member(group, member_id, names) for member_id in sorted(group.subscriptions)],
+    return whole(
+        *(group_id, group.subscriptions, timestamp, lambda member_id: _member(group, member_id, names)),
         group_epoch=group.epoch,
         group_protocol="consumer",
         protocol=next((m.server_assignor for m in group.subscriptions.values() if m.server_assignor), None),
-        state=_state(group),
+        state=state_of(group, group.epoch),
     )
 
 
@@ -110,47 +85,16 @@ def _member(group: ConsumerGroup, member_id: str, names: TopicNames) -> Observed
     topics = dict.fromkeys(said.topics)
     if said.regex is not None:
         topics |= dict.fromkeys(group.regexes.get(said.regex, ()))
-    return ObservedMember(
-        member_id=member_id,
+    return observed(
+        *(member_id, said, now),
         topics=list(topics),
         assigned=named(now.assigned, names) if now is not None else {},
         group_instance_id=said.group_instance_id,
-        client_id=said.client_id,
-        client_host=said.client_host,
-        rack_id=said.rack_id,
         session_timeout_ms=said.session_timeout_ms,
         rebalance_timeout_ms=said.rebalance_timeout_ms,
-        member_epoch=now.member_epoch if now is not None else None,
-        previous_member_epoch=now.previous_member_epoch if now is not None else None,
-        state=now.state if now is not None else None,
         pending_revocation=named(now.pending_revocation, names) if now is not None else {},
         target=named(target, names) if target is not None else None,
     )
-
-
-def _state(group: ConsumerGroup) -> str:
-    """ConsumerGroup.ConsumerGroupState, from the records alone."""
-    if not group.subscriptions:
-        return "Empty"
-    if group.target_epoch is None or (group.epoch or 0) > group.target_epoch:
-        return "Assigning"
-    behind = any(
-        now.member_epoch != group.target_epoch or now.state != "STABLE" for now in group.currents.values()
-    )
-    return "Reconciling" if behind or len(group.currents) < len(group.subscriptions) else "Stable"
-
-
-def named(partitions: IdPartitions, names: TopicNames) -> Partitions:
-    """The same partitions by topic name, topics and partitions ascending."""
-    return {
-        topic: list(numbers)
-        for topic, numbers in sorted((names(topic_id), numbers) for topic_id, numbers in partitions.items())
-        if numbers
-    }
-
-
-def _state_name(reader: Reader, what: str) -> str:
-    return _STATES.get(reader.int8(what), "UNKNOWN")
 
 
 def _pattern(reader: Reader, what: str) -> str | None:
@@ -162,28 +106,14 @@ def _session_timeout(reader: Reader, what: str) -> int | None:
     return reader.int32(f"{what}.sessionTimeoutMs") if reader.varint(what) else None
 
 
-def _partitions(reader: Reader, what: str) -> IdPartitions:
-    entries = structs(
-        Field("topicId", Reader.uuid, "topic_id"),
-        Field("partitions", Reader.partitions, "numbers"),
-        make=lambda topic_id, numbers: (topic_id, tuple(sorted(numbers))),
-    )
-    return dict(entries(reader, what))
-
-
 EPOCH = Value("ConsumerGroupMetadataValue", (Field("epoch", Reader.int32, "value"),), make=only)
-TARGET_EPOCH = Value(
-    "ConsumerGroupTargetAssignmentMetadataValue",
-    (Field("assignmentEpoch", Reader.int32, "value"),),
-    make=only,
-)
+TARGET_EPOCH = target_epoch("ConsumerGroupTargetAssignmentMetadataValue")
 SUBSCRIPTION = Value(
     "ConsumerGroupMemberMetadataValue",
     (
         Field("instanceId", Reader.nullable_string, "group_instance_id"),
         Field("rackId", Reader.nullable_string, "rack_id"),
-        Field("clientId", Reader.string, "client_id"),
-        Field("clientHost", Reader.string, "client_host"),
+        *CLIENT,
         Field("subscribedTopicNames", strings, "topics"),
         Field("subscribedTopicRegex", _pattern, "regex"),
         Field("rebalanceTimeoutMs", Reader.int32, "rebalance_timeout_ms"),
@@ -194,17 +124,15 @@ SUBSCRIPTION = Value(
 )
 TARGET = Value(
     "ConsumerGroupTargetAssignmentMemberValue",
-    (Field("topicPartitions", _partitions, "value"),),
+    (Field("topicPartitions", id_partitions, "value"),),
     make=only,
 )
 CURRENT = Value(
     "ConsumerGroupCurrentMemberAssignmentValue",
     (
-        Field("memberEpoch", Reader.int32, "member_epoch"),
-        Field("previousMemberEpoch", Reader.int32, "previous_member_epoch"),
-        Field("state", _state_name, "state"),
-        Field("assignedPartitions", _partitions, "assigned"),
-        Field("partitionsPendingRevocation", _partitions, "pending_revocation"),
+        *progress(_STATES),
+        Field("assignedPartitions", id_partitions, "assigned"),
+        Field("partitionsPendingRevocation", id_partitions, "pending_revocation"),
     ),
     make=Current,
 )

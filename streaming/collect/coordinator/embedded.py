@@ -6,8 +6,8 @@ or partitions, counts that the bytes can't hold. As there, a version above the h
 known, an empty rack is none, and bytes behind the last field are passed over. Beyond Kafka, partitions below 0 and
 names that are not UTF-8 are refused: no such partition or topic exists.
 
-The user data of ``sticky`` says what a member owned (StickyAssignor: topics with partitions, and from v1 the
-generation), because an eager member owns nothing while it joins.
+The user data belongs to the assignor. That of ``sticky`` says what a member owned (StickyAssignor: topics with
+partitions, and from v1 the generation), because an eager member owns nothing while it joins.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class Said:
     owned: Partitions = field(default_factory=dict)
     owned_generation: int = -1
     rack_id: str | None = None
+    #: The assignor's own, as it stands.
+    user_data: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def read_subscription(data: bytes, protocol: str | None) -> Said:
@@ -59,7 +61,7 @@ def read_subscription(data: bytes, protocol: str | None) -> Said:
         rack = (reader.nullable_string("rackId") or None) if version >= _WITH_RACK else None
     if protocol == "sticky" and user_data:
         owned, generation = _sticky(user_data)
-    return Said(topics, owned, generation, rack)
+    return Said(topics, owned, generation, rack, user_data)
 
 
 def read_assignment(data: bytes) -> Partitions:
@@ -68,12 +70,19 @@ def read_assignment(data: bytes) -> Partitions:
     Raises:
         MalformedRecord: the bytes are no ConsumerProtocolAssignment; the message names the field.
     """
+    return read_given(data)[0]
+
+
+def read_given(data: bytes) -> tuple[Partitions, bytes | None]:
+    """What a member was assigned, and the assignor's user data; no bytes at all: nothing.
+
+    Raises:
+        MalformedRecord: as :func:`read_assignment`.
+    """
     if not data:
-        return {}
+        return {}, None
     reader, _ = _open(data)
-    assigned = _partitions(reader, "assignedPartitions")
-    reader.nullable_bytes("userData")
-    return assigned
+    return _partitions(reader, "assignedPartitions"), reader.nullable_bytes("userData")
 
 
 def _open(data: bytes) -> tuple[Reader, int]:

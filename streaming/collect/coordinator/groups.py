@@ -1,31 +1,40 @@
-"""A group of either kind: what its records make of it, and the full view that is published. State in, state out."""
+"""A group of any kind: what its records make of it, and the full view that is published. State in, state out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streaming.collect.coordinator import classic, consumer
+from streaming.collect.coordinator import classic, consumer, parts, share, streams
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
-from streaming.collect.coordinator.consumer import ConsumerGroup, ConsumerGroupPart, TopicNames
+from streaming.collect.coordinator.consumer import ConsumerGroup, ConsumerGroupPart
+from streaming.collect.coordinator.parts import GroupPart, TopicNames
+from streaming.collect.coordinator.share import ShareGroup, ShareGroupPart
+from streaming.collect.coordinator.streams import StreamsGroup
 from streaming.wire.events import GroupObserved
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatedGroup:
-    """What is known of a group: it is classic, or a consumer group, or (both None) gone."""
+    """What is known of a group: it is one of these, or (all None) gone."""
 
     classic: Generation | None = None
     consumer: ConsumerGroup | None = None
+    share: ShareGroup | None = None
+    streams: StreamsGroup | None = None
 
 
 GONE = CoordinatedGroup()
 
 
-def apply(group: CoordinatedGroup, record: ClassicGroup | ConsumerGroupPart) -> CoordinatedGroup:
+def apply(group: CoordinatedGroup, record: ClassicGroup | GroupPart) -> CoordinatedGroup:
     """The group after one record."""
     if isinstance(record, ClassicGroup):
-        return replace(group, classic=record.value)
-    return replace(group, consumer=consumer.apply(group.consumer, record))
+        return replace(group, classic=classic.following(group.classic, record.value))
+    if isinstance(record, ConsumerGroupPart):
+        return replace(group, consumer=parts.apply(group.consumer, record, ConsumerGroup))
+    if isinstance(record, ShareGroupPart):
+        return replace(group, share=parts.apply(group.share, record, ShareGroup))
+    return replace(group, streams=parts.apply(group.streams, record, StreamsGroup))
 
 
 def view(group_id: str, group: CoordinatedGroup, timestamp: int, names: TopicNames) -> GroupObserved | None:
@@ -34,4 +43,8 @@ def view(group_id: str, group: CoordinatedGroup, timestamp: int, names: TopicNam
         return classic.view(group_id, group.classic, timestamp)
     if group.consumer is not None:
         return consumer.view(group_id, group.consumer, timestamp, names)
+    if group.share is not None:
+        return share.view(group_id, group.share, timestamp, names)
+    if group.streams is not None:
+        return streams.view(group_id, group.streams, timestamp)
     return None

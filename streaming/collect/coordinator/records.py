@@ -1,7 +1,7 @@
 """The record types of ``__consumer_offsets``, and their bytes read.
 
 A key starts with its record type as int16 and the group id, a value with its version; a value of None is a
-tombstone. Types that are not in :data:`_TYPES` (share and streams groups, partition metadata) are :class:`Other`.
+tombstone. Types that are not in :data:`_TYPES` (partition metadata, share state, those to come) are :class:`Other`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 
-from streaming.collect.coordinator import classic, consumer
+from streaming.collect.coordinator import classic, consumer, share, streams
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.consumer import ConsumerGroupPart
+from streaming.collect.coordinator.parts import GroupPart
 from streaming.collect.coordinator.schema import Field, Value, only, read_fields
+from streaming.collect.coordinator.share import ShareGroupPart
+from streaming.collect.coordinator.streams import StreamsGroupPart
 from streaming.collect.encoding import MalformedRecord, Reader
 
 _TYPE = Struct(">h")
@@ -37,7 +40,7 @@ class Other:
     type: int
 
 
-CoordinatorRecord = OffsetCommit | ClassicGroup | ConsumerGroupPart | Other
+CoordinatorRecord = OffsetCommit | ClassicGroup | GroupPart | Other
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ class _Type:
     key: tuple[Field, ...] = ()
 
 
-def _part(part: consumer.Part, value: Value, *key: Field) -> _Type:
-    return _Type(partial(ConsumerGroupPart, part=part), value, key)
+def _part(group: type[GroupPart], part: str, value: Value, *key: Field) -> _Type:
+    return _Type(partial(group, part=part), value, key)
 
 
 _COMMIT = _Type(
@@ -74,12 +77,25 @@ _TYPES = {
     0: _COMMIT,
     1: _COMMIT,
     2: _Type(ClassicGroup, classic.GENERATION),
-    3: _part("epoch", consumer.EPOCH),
-    5: _part("subscriptions", consumer.SUBSCRIPTION, _MEMBER),
-    6: _part("target_epoch", consumer.TARGET_EPOCH),
-    7: _part("targets", consumer.TARGET, _MEMBER),
-    8: _part("currents", consumer.CURRENT, _MEMBER),
-    16: _part("regexes", consumer.PATTERN, Field("regularExpression", Reader.string, "key")),
+    3: _part(ConsumerGroupPart, "epoch", consumer.EPOCH),
+    5: _part(ConsumerGroupPart, "subscriptions", consumer.SUBSCRIPTION, _MEMBER),
+    6: _part(ConsumerGroupPart, "target_epoch", consumer.TARGET_EPOCH),
+    7: _part(ConsumerGroupPart, "targets", consumer.TARGET, _MEMBER),
+    8: _part(ConsumerGroupPart, "currents", consumer.CURRENT, _MEMBER),
+    10: _part(ShareGroupPart, "subscriptions", share.SUBSCRIPTION, _MEMBER),
+    11: _part(ShareGroupPart, "epoch", share.EPOCH),
+    12: _part(ShareGroupPart, "target_epoch", share.TARGET_EPOCH),
+    13: _part(ShareGroupPart, "targets", share.TARGET, _MEMBER),
+    14: _part(ShareGroupPart, "currents", share.CURRENT, _MEMBER),
+    16: _part(
+        ConsumerGroupPart, "regexes", consumer.PATTERN, Field("regularExpression", Reader.string, "key")
+    ),
+    17: _part(StreamsGroupPart, "epoch", streams.EPOCH),
+    19: _part(StreamsGroupPart, "subscriptions", streams.SUBSCRIPTION, _MEMBER),
+    20: _part(StreamsGroupPart, "target_epoch", streams.TARGET_EPOCH),
+    21: _part(StreamsGroupPart, "targets", streams.TARGET, _MEMBER),
+    22: _part(StreamsGroupPart, "currents", streams.CURRENT, _MEMBER),
+    23: _part(StreamsGroupPart, "topology", streams.TOPOLOGY),
 }
 
 

@@ -1,6 +1,6 @@
 // Boot: theme, stream, and the view that the address names.
 import { h, setAttribute, setText } from "./core/dom.js";
-import { moment, visible } from "./core/format.js";
+import { ago, moment, visible } from "./core/format.js";
 import { route, start } from "./core/router.js";
 import { store } from "./core/store.js";
 import { installTheme } from "./core/theme.js";
@@ -11,16 +11,33 @@ installTheme(document.getElementById("theme"));
 
 const live = document.getElementById("live");
 const warning = document.getElementById("stale");
+// What keeps "Live" true: the parts that feed the topics, each by its own sign of life.
+const states = { alive: "heard", behind: "behind, heard", silent: "silent, last heard", stopped: "stopped" };
+function partsText(parts) {
+  if (!parts.length) return "No collector or stream leaves signs of life: how old the groups are is not known";
+  return parts.map((part) => {
+    const when = ago(part.lastHeard);
+    return `${part.part} ${visible(part.id)}: ${states[part.state]} ${when === "now" ? "now" : `${when} ago`}`;
+  }).join("\n");
+}
+
 const texts = { connecting: "Connecting", live: "Live", behind: "Catching up", stale: "Not up to date", lost: "Reconnecting" };
-store.addEventListener("state", () => {
+function showStanding() {
   setAttribute(live, "data-state", store.state);
   setText(live.querySelector("span"), texts[store.state]);
   const stale = store.state === "lost" ? { reason: "No contact with the server", since: store.lost } : store.stale;
   warning.hidden = !stale;
-  if (stale) setText(warning, `${stale.reason} since ${moment(stale.since)}; what is shown was true then.`);
+  if (stale) {
+    const when = ago(stale.since);
+    setText(warning.firstElementChild, `${visible(stale.reason)} since ${moment(stale.since)}; what is shown was true then.`);
+    setText(warning.lastElementChild, when === "now" ? "" : `${when} ago`);
+  }
+  setAttribute(live, "title", store.state === "lost" ? null : partsText(store.parts));
   // States that may have changed unseen are told as what they were.
   document.body.toggleAttribute("data-stale", Boolean(stale));
-});
+}
+store.addEventListener("state", showStanding);
+setInterval(showStanding, 5000); // ages grow
 
 const crumbs = document.getElementById("crumbs");
 function crumb(...parts) {

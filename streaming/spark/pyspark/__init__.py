@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from assignors.errors import OutsideFailure
@@ -75,7 +75,7 @@ def require_fit(installed: str | None = None) -> str:
     Raises:
         PySparkUnfit: it is too old; the message says what to install.
     """
-    found = installed or version("pyspark")
+    found = installed or _installed()
     if _minor(found) < LEAST:
         wanted = f"pyspark>={'.'.join(map(str, LEAST))}"
         raise PySparkUnfit(f"PySpark {found} is installed, which is too old: pip install '{wanted}'")
@@ -105,6 +105,15 @@ def survey(installed: str | None = None, *, public: bool = False) -> Fit:
 def unit(name: str) -> ModuleType:
     """The module of a shortcut. Not before it is asked for: with it comes most of PySpark."""
     return import_module(f"{__name__}.{SHORTCUTS[name]}")
+
+
+def _installed() -> str:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:  # an executor's, out of Spark's own folder
+        from pyspark import __version__
+
+        return str(__version__)
 
 
 def _unfit(name: str) -> str | None:

@@ -7,7 +7,9 @@ from importlib import import_module
 from tests.fuzz.case import Target
 
 NAMES = {
-    **dict.fromkeys(("offsets-topic", "embedded", "coordinator-log"), "offsets"),
+    **dict.fromkeys(("offsets-topic", "coordinator-log"), "offsets"),
+    "embedded": "embedded",
+    **dict.fromkeys(("polling", "replay"), "polling"),
     **dict.fromkeys(("http", "http-bytes"), "http"),
     **dict.fromkeys(("membership", "diffs", "assignments", "dead-letters"), "topics"),
     **dict.fromkeys(("state", "checkpoint", "history-file", "history-rows", "settings"), "files"),

@@ -89,7 +89,10 @@ def _agreed(line: bytes, assignment: dict[str, Any]) -> None:
     """What ``assign`` answers, ``check`` finds exact."""
     if line.count(b"\n"):
         return
-    asked = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    try:
+        asked = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode())
+    except UnicodeDecodeError:
+        return  # in a field that is not ours, which nobody decodes
     if asked.get("protocol") == "zookeeper":
         return  # the answer is by thread there
     asked["assignment"] = assignment

@@ -1,15 +1,13 @@
-"""What the collector reads: records of the offsets topic, what clients embed in them, and coordinators' logs."""
+"""What the collector reads: records of the offsets topic, and coordinators' logs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import error, pack, unpack
+from struct import pack, unpack
 
 from hypothesis import strategies as st
-from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from streaming.collect.commits import unexplained
-from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Fold, Found, Row
@@ -19,7 +17,8 @@ from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.events import Event, GroupObserved
 from tests.fuzz.case import Case, Target
-from tests.fuzz.mutate import EDGES
+from tests.fuzz.targets.embedded import assignments, numbers, subscriptions
+from tests.fuzz.targets.parted import parted
 from tests.fuzz.targets.topics import SINKS, check_written
 from tests.support import offsets_topic
 
@@ -60,19 +59,9 @@ def _record_seeds() -> Iterator[Case]:
         yield [part for row in rows[:24] for part in (pack(">q", row.timestamp), row.key, row.value)]
         for row in rows:
             yield [pack(">q", row.timestamp), row.key, row.value]
-
-
-_numbers = st.sampled_from([edge for edge in EDGES if -(2**31) <= edge < 2**31])
-_shares = st.dictionaries(st.sampled_from(["t", "u", "é", ""]), st.lists(_numbers, max_size=4), max_size=3)
-_subscriptions = st.builds(
-    offsets_topic.subscription,
-    st.lists(st.sampled_from(["t", "u", ""]), max_size=3),
-    _shares,
-    generation=_numbers,
-    user_data=st.none() | st.binary(max_size=30),
-    rack=st.none() | st.sampled_from(["", "r1"]),
-)
-_assignments = st.builds(offsets_topic.assignment, _shares)
+    for kind in offsets_topic.KINDS:
+        rows = offsets_topic.captured_kind(kind)
+        yield [part for row in rows for part in (pack(">q", row.timestamp), row.key, row.value)]
 
 
 @st.composite
@@ -84,11 +73,11 @@ def _generations(draw: st.DrawFn) -> Case:
         if draw(st.booleans()):
             members = draw(
                 st.dictionaries(
-                    st.sampled_from(["a", "b", "c"]), st.tuples(_subscriptions, _assignments), max_size=3
+                    st.sampled_from(["a", "b", "c"]), st.tuples(subscriptions, assignments), max_size=3
                 )
             )
             value = offsets_topic.group_value(
-                draw(_numbers),
+                draw(numbers),
                 members,
                 version=draw(st.integers(0, 4)),
                 protocol=draw(st.sampled_from(["range", "sticky", "cooperative-sticky", None])),
@@ -96,45 +85,9 @@ def _generations(draw: st.DrawFn) -> Case:
             )
             case += [at, offsets_topic.group_key("g"), draw(st.sampled_from([value, value, None]))]
         else:
-            key = offsets_topic.commit_key("g", "t", draw(_numbers))
+            key = offsets_topic.commit_key("g", "t", draw(numbers))
             case += [at, key, offsets_topic.commit_value(draw(st.integers(-(2**63), 2**63 - 2)))]
     return case
-
-
-def _embedded(case: Case) -> None:
-    """What a client embeds is refused, or read as another implementation reads it."""
-    subscription, assignment = ((part or b"") for part in [*case, None, None][:2])
-    for protocol in ("range", "sticky", None):
-        try:
-            said = read_subscription(subscription, protocol)
-        except MalformedRecord:
-            continue
-        again = offsets_topic.subscription(
-            list(said.topics), said.owned, generation=said.owned_generation, rack=said.rack_id
-        )
-        assert read_subscription(again, None) == said
-        assert _theirs(subscription) in (None, said.topics)
-    try:
-        assigned = read_assignment(assignment)
-    except MalformedRecord:
-        return
-    assert read_assignment(offsets_topic.assignment(assigned)) == assigned
-
-
-def _theirs(subscription: bytes) -> tuple[str, ...] | None:
-    """The topics that kafka-python reads; None: it needs fields that Kafka's own reader does without."""
-    try:
-        return tuple(ConsumerProtocolSubscription.decode(subscription).topics)
-    except (ValueError, TypeError, error):
-        return None
-
-
-def _embedded_seeds() -> Iterator[Case]:
-    given = offsets_topic.assignment({"t": [0, 1], "u": [3]})
-    for rack in (None, "r1"):
-        yield [offsets_topic.subscription(["t", "u"], {"t": [0]}, generation=4, rack=rack), given]
-    user_data = pack(">i", 1) + offsets_topic.string("t") + pack(">iii", 1, 0, 7)
-    yield [offsets_topic.subscription(["t"], {}, user_data=user_data), given]
 
 
 def _log(case: Case) -> None:
@@ -176,9 +129,6 @@ _LOG_WORDS = (
     ),
 )
 TARGETS = (
-    Target("offsets-topic", _records, _record_seeds, 3, _generations(), _WORDS),
-    Target(
-        "embedded", _embedded, _embedded_seeds, 2, st.tuples(_subscriptions, _assignments).map(list), _WORDS
-    ),
+    Target("offsets-topic", _records, _record_seeds, 3, _generations() | parted(), _WORDS),
     Target("coordinator-log", _log, _log_seeds, words=_LOG_WORDS),
 )

@@ -133,7 +133,7 @@ def _event_case(event: events.EventData, kind: str) -> Case:
     return [event.group_id.encode(errors="replace"), codec.encode(event), kind.encode(), b"1", b"/s", None]
 
 
-_MEMBERSHIP_SHAPE = st.lists(
+membership_shape = st.lists(
     st.one_of(
         [
             of(type_).map(lambda event, kind=kind: _event_case(event, kind))
@@ -229,7 +229,7 @@ def _dead_letter_seeds() -> Iterator[Case]:
 
 
 TARGETS = (
-    Target("membership", _membership, _membership_seeds, 6, _MEMBERSHIP_SHAPE, _WORDS),
+    Target("membership", _membership, _membership_seeds, 6, membership_shape, _WORDS),
     Target(
         "diffs",
         _diffs,

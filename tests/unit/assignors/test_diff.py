@@ -3,7 +3,6 @@ from __future__ import annotations
 from assignors.diff import (
     ShareDiff,
     as_lists,
-    compact,
     diff,
     diff_members,
     moved,
@@ -58,9 +57,6 @@ def test_moved_counts_changed_owners_only() -> None:
     assert owners(after) == {"t": {0: "a", 2: "a", 1: "b", 3: "c"}, "u": {0: "b"}}
 
 
-def test_compact() -> None:
-    assert compact([3, 4, 5]) == range(3, 6)
-    assert compact([3, 5]) == [3, 5]
-    assert compact([]) == []
+def test_shares_are_counted_and_listed_without_empty_topics() -> None:
     assert as_lists({"t": range(2), "u": ()}) == {"t": [0, 1]}
     assert size({"t": range(2), "u": [5]}) == 3

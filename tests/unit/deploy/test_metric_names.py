@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from streaming.collect.metrics import CollectMetrics
+from streaming.collect.metrics import CollectMetrics, PollMetrics
 from streaming.serve.board import Board
 from streaming.serve.history import Extent
-from streaming.serve.metrics import FeedMetrics, GroupMetrics
+from streaming.serve.metrics import FeedMetrics, GroupMetrics, PartMetrics
 from streaming.spark.progress import BatchMetrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -23,11 +23,18 @@ NAME = re.compile(r"\b(?:kafka_consumergroup|rebalance_monitor)_[a-z_]+\b")
 
 @pytest.fixture
 def exported(board: Board) -> set[str]:
-    registry = CollectorRegistry()
+    registry, polling = CollectorRegistry(), CollectorRegistry()
     CollectMetrics(registry)
+    PollMetrics(polling)
     BatchMetrics(registry)
-    families = [*registry.collect(), *GroupMetrics(board).collect(), *FeedMetrics(board).collect()]
-    suffixes = {"counter": ("_total",), "summary": ("_sum", "_count"), "gauge": ("",)}
+    families = [
+        *registry.collect(),
+        *polling.collect(),
+        *GroupMetrics(board).collect(),
+        *FeedMetrics(board).collect(),
+        *PartMetrics(board).collect(),
+    ]
+    suffixes = {"counter": ("_total",), "summary": ("_sum", "_count"), "gauge": ("",), "info": ("_info",)}
     return {family.name + suffix for family in families for suffix in suffixes[family.type]}
 
 

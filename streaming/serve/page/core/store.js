@@ -9,6 +9,7 @@ class Store extends EventTarget {
   state = "connecting";
   caughtUp = false;
   stale = null; // {kind, reason, since}: what is shown was true then
+  parts = []; // {part, id, state, lastHeard, upTo} of collectors and the stream
   seq = 0;
 
   connect() {
@@ -39,8 +40,9 @@ class Store extends EventTarget {
     else if (this.state === "lost" || this.state === "connecting") this.stands(this);
   }
 
-  stands({ caughtUp, stale = null }) {
+  stands({ caughtUp, stale = null, parts = [] }) {
     this.caughtUp = caughtUp;
+    this.parts = parts;
     const changed = stale?.since !== this.stale?.since || stale?.reason !== this.stale?.reason;
     this.stale = stale;
     const state = stale ? "stale" : caughtUp ? "live" : "behind";

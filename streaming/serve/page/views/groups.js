@@ -37,10 +37,11 @@ const columns = [
   {
     key: "protocol", title: "Protocol", value: (group) => `${group.protocol} ${group.assignor ?? ""}`,
     render(cell, group) {
-      const { protocol, assignor } = group;
+      const { protocol, assignor, kind = "consumer" } = group;
       const told = assignor && (protocol === "classic" || assignor.startsWith(protocol)); // the assignor tells both
-      setText(cell, told ? assignor : [protocol, assignor].filter(Boolean).join(" · "));
-      setAttribute(cell, "title", `${group.protocol}, ${group.assignor ?? "no assignor"}`);
+      const other = kind !== "consumer" && kind !== protocol && kind;
+      setText(cell, [other, told ? "" : protocol, assignor].filter(Boolean).join(" · "));
+      setAttribute(cell, "title", `${kind}, ${protocol}, ${assignor ?? "no assignor"}`);
     },
   },
   { key: "members", title: "Members", value: (group) => group.members, className: "end", number: true, render: counted("members") },

@@ -65,7 +65,7 @@ def test_each_generation_is_what_the_callbacks_report(
             else:
                 eventually(lambda: spread([a, c], 6))
             final = {one.name: one.owned for one in ([a, b, c] if static else [a, c])}
-            eventually(lambda: collecting.members(group) == final, timeout=15)
+            eventually(lambda: collecting.members(group) == final)
             views = collecting.views(group)
             if static:
                 b.close()
@@ -96,7 +96,7 @@ def test_kafka_python_members_generation_by_generation(broker: Kafka, topic: str
                 eventually(lambda: any(map(len, b.generations.values())))
             eventually(lambda: sum(map(len, a.generations[max(a.generations)].values())) == 6)
             last = max(a.generations)
-            eventually(lambda: last in consecutive(collecting.views(group)), timeout=15)
+            eventually(lambda: last in consecutive(collecting.views(group)))
         assert collecting.stop() == 0
 
     views = {view.generation: view for view in collecting.views(group)}

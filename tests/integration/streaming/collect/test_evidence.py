@@ -37,7 +37,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
     servers = broker.bootstrap_servers
     classic, modern = unique("classic"), unique("consumer")
     with ExitStack() as stack:
-        for group, config in ((classic, COOPERATIVE | {"session_timeout_ms": 1500}), (modern, CONSUMER)):
+        for group, config in ((classic, COOPERATIVE | {"session_timeout_ms": 4000}), (modern, CONSUMER)):
             stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
             # One by one: the coordinator logs no reason for who joins while a rebalance is on its way.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -94,6 +95,34 @@ def test_what_a_leader_sends_costs_its_own_record_alone_also_after_a_restart(
     assert NULL_PARTITIONS in letter.value()
     assert excluding.read(excluding.settings.topics.dead_letters) == []
     assert {event.data.group_id for event in excluding.events()} == {good}
+
+
+#: A topic's name that is not UTF-8, a partition that is none, an assignment that breaks off.
+NONSENSE = (
+    bytes.fromhex("0000 00000001 0002 fffe 00000001 00000000"),
+    assignment({"t": [-5]}),
+    b"\x00\x00\x00",
+)
+
+
+def test_by_polling_what_a_leader_sends_costs_its_own_group_alone(
+    broker: Kafka, topic: str, tmp_path: Path
+) -> None:
+    servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
+    collecting = Collecting(servers, f"{bad}|{good}", "--by", "polling", log=tmp_path / "log")
+    collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}
+    told = f"group {bad}: its coordinator gives no answer of use"
+    with RawLeader(servers, bad, 60_000) as leader, collecting:
+        for number, nonsense in enumerate(NONSENSE, start=1):
+            leader.generation(subscription([topic]), nonsense)
+            eventually(lambda: collecting.said().count(told) == number)  # noqa: B023 - called at once
+            if number == 1:
+                with Member(servers, good, "a", [topic], **EAGER) as a:
+                    eventually(lambda: a.owned and collecting.members(good) == {"a": a.owned})
+            leader.generation(subscription([topic]), assignment({topic: [number]}))
+            eventually(lambda: collecting.members(bad) == {"raw-leader": {topic: [number]}})  # noqa: B023 - same
+        leader.end()
+        assert collecting.stop() == 0
 
 
 def test_a_view_that_is_longer_than_its_topic_takes_is_a_dead_letter(broker: Kafka) -> None:

@@ -84,22 +84,33 @@ def test_a_second_collector_takes_over_and_the_first_ends(broker: Kafka, topic: 
             assert second.stop() == 0
 
 
-def test_it_waits_for_a_broker_that_restarts_and_for_one_that_crashes() -> None:
+def test_both_collectors_wait_for_a_broker_that_restarts_and_for_one_that_crashes() -> None:
     group = unique("group")
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(properties=PROPERTIES))
         servers = broker.bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
         collecting = stack.enter_context(Collecting(servers, group))
+        polling = stack.enter_context(Collecting(servers, group, "--by", "polling"))
+
+        def see(members: int) -> None:
+            """Both, the same."""
+            eventually(lambda: len(collecting.members(group) or ()) == members, timeout=120)
+            eventually(lambda: polling.members(group) == collecting.members(group), timeout=120)
+
         stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
-        eventually(lambda: collecting.members(group))
+        see(1)
         broker.restart()
         with Member(servers, group, "b", [topic], **EAGER):
-            eventually(lambda: len(collecting.members(group) or ()) == 2, timeout=60)
+            see(2)
             broker.kill()
             broker.start()
-        eventually(lambda: len(collecting.members(group) or ()) == 1, timeout=60)
-        generations = consecutive(collecting.views(group))
-        assert collecting.stop() == 0
+        see(1)
+        generations, counted = (consecutive(one.views(group)) for one in (collecting, polling))
+        kinds = {event.type for event in polling.events(group)}
+        assert (collecting.stop(), polling.stop()) == (0, 0)
 
     assert generations == sorted(set(generations))
+    assert counted == sorted(set(counted))
+    assert counted[-1] <= generations[-1]
+    assert kinds == {"group.observed", "topic.partitions_changed"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +12,14 @@ import pytest
 from confluent_kafka import Consumer
 
 from streaming.collect.collector import Collector
-from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs
+from streaming.collect.polling.collector import PollingCollector
+from streaming.freshness.verdict import Part
+from streaming.kafka import dlt as dead_letters
+from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes
+from streaming.kafka.hearing import Hearing
 from streaming.kafka.reader import read_diffs
-from streaming.kafka.topics import ensure_ticks, ensure_topics
+from streaming.kafka.signs import SignWriter
+from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
 from streaming.serve.source import KafkaSource
 from streaming.settings.config import Settings, load
 from streaming.spark import job
@@ -89,8 +95,12 @@ def watch(cluster: Cluster, settings: Settings, folder: Path) -> None:
     list(read_diffs(settings, from_beginning=True, exit_at_end=True))
 
 
+def dlt(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    dead_letters.resubmit(settings, dead_letters.read(settings))
+
+
 RUN: dict[str, Callable[[Cluster, Settings, Path], None]] = {
-    one.__name__: one for one in (collect, stream, serve, watch)
+    one.__name__: one for one in (collect, stream, serve, watch, dlt)
 }
 
 
@@ -109,6 +119,72 @@ def test_all_is_enough_and_each_is_needed(cluster: Cluster, tmp_path: Path, comp
         assert refused(lambda: RUN[component](cluster, settings, tmp_path)).startswith(
             denied(settings.kafka, one, "")[: -len("; ")].partition(", ;")[0]
         ), one
+        allow(cluster.secure, principal, one)
+
+
+def test_signs_of_life_need_one_right_each_and_without_it_which_one_is_said(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings, principal = cluster.settings("monitor"), cluster.secure.principal("monitor")
+    settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('signs')}."})
+    settings.signs = settings.signs.model_copy(update={"every_ms": 100})
+    create_signs(cluster.clear.model_copy(update={"topics": settings.topics}))
+    (write,), (read_,) = wishes("collect", settings), wishes("serve", settings)
+    writer = SignWriter(settings, "collector", "c")
+    with Hearing(settings) as hearing:
+
+        def parts() -> tuple[Part, ...]:
+            writer.tell(up_to=None)
+            return hearing.freshness(time.monotonic()).parts
+
+        def said(one: Permission) -> bool:
+            line = denied(settings.kafka, one, "").partition(", ;")[0]
+            return parts() == () and any(line in message for message in caplog.messages)
+
+        eventually(lambda: said(write) and said(read_))
+        allow(cluster.secure, principal, write, read_)
+        eventually(parts)
+        assert hearing.freshness(time.monotonic()).known
+
+
+@pytest.fixture
+def consumers(cluster: Cluster) -> Iterator[str]:
+    """A group under KIP-848, with one member."""
+    group = unique("consumers")
+    member = Consumer(
+        {"bootstrap.servers": cluster.secure.clear, "group.id": group, "group.protocol": "consumer"}
+    )
+    member.subscribe([cluster.topic])
+    eventually(lambda: member.poll(0.1) is None and member.assignment())
+    yield group
+    member.close()
+
+
+def test_by_polling_all_is_enough_and_each_is_needed(cluster: Cluster, consumers: str) -> None:
+    settings, principal = cluster.settings("monitor"), cluster.secure.principal("monitor")
+    settings.collect = settings.collect.narrowed(by="polling", include_groups=[cluster.group, consumers])
+    described = [Permission("Describe", group, "group") for group in (cluster.group, consumers)]
+    on_topic = Permission("Describe", cluster.topic)
+    wanted = [*needs("collect", settings), *described, on_topic]
+    allow(cluster.secure, principal, *wanted)
+
+    def groups() -> set[bytes]:
+        return {one.key() for one in read(cluster.secure.clear, settings.topics.membership)}
+
+    stop = threading.Event()
+    collecting = threading.Thread(target=PollingCollector(settings, stop).run)
+    collecting.start()
+    try:
+        eventually(lambda: groups() >= {cluster.group.encode(), consumers.encode()})
+    finally:
+        stop.set()
+        collecting.join()
+    assert list(missing(settings, "collect")) == []
+    for one in wanted:
+        forbid(cluster.secure, principal, one)
+        shown = one._replace(name="*") if one == on_topic else one
+        line = refused(PollingCollector(settings, threading.Event()).run)
+        assert line.startswith(denied(settings.kafka, shown, "").partition(", ;")[0]), one
         allow(cluster.secure, principal, one)
 
 

@@ -111,7 +111,7 @@ def test_the_broker_ends_with_a_command_that_is_killed() -> None:
         said = process.stdout.readline()
         pid = int(re.search(r'"pid":(\d+)', said)[1])
         process.kill()
-        eventually(lambda: not alive(pid), timeout=15)
+        eventually(lambda: not alive(pid))
     shutil.rmtree(Path(re.search(r'"log":"([^"]+)"', said)[1]).parent)
 
 

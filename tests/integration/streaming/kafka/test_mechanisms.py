@@ -18,7 +18,15 @@ from streaming.settings.config import Settings, load
 from tests.support.command import Running
 from tests.support.kafka import eventually, unique
 from tests.support.members import Member
-from tests.support.secure import PASSWORDS, Secure, allow, forbid, new_topic, secure_broker
+from tests.support.secure import (
+    PASSWORDS,
+    Secure,
+    allow,
+    forbid,
+    give_passwords,
+    new_topic,
+    secure_broker,
+)
 from tests.support.serving import Serve
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -47,15 +55,21 @@ class Pipeline:
         self.page.process = None
 
     def _config(self, name: str) -> Path:
-        """Its file of settings; a certificate is a copy of its own."""
+        """Its file of settings; a certificate is a copy of its own, and so is the file of a password."""
         values = self.secure.values(name, self.mechanism)
         for setting in {"ssl_certificate_file", "ssl_key_file"} & values.keys():
-            values[setting] = shutil.copy(str(values[setting]), self.folder / f"own-{name}-{setting}.pem")
+            values[setting] = shutil.copy(str(values[setting]), self._own(name, setting))
+        if (password := values.pop("sasl_password", None)) is not None:
+            values["sasl_password_file"] = self._own(name, "sasl_password_file")
+            values["sasl_password_file"].write_text(f"{password}\n")
         kafka = [f"{key} = {json.dumps(str(value))}" for key, value in values.items()]
         config = self.folder / f"{name}.toml"
         topics = ["[topics]", f'prefix = "{self.settings.topics.prefix}"', ""]
         config.write_text("\n".join(["[kafka]", *kafka, *topics]))
         return config
+
+    def _own(self, name: str, setting: str) -> Path:
+        return self.folder / f"own-{name}-{setting}"
 
     def permissions(self, name: str) -> list[Permission]:
         more = [Permission("Describe", self.topic)] if name == "collect" else []
@@ -91,13 +105,21 @@ class Pipeline:
             member.close()
 
     def renew(self) -> None:
-        """Give every component another certificate, of somebody who may do what all of them need."""
-        pem = self.secure.certificate("monitor")
+        """Give every component a new password, or the certificate of somebody who may do what all of them need."""
         for name, one in self.running.items():
-            allow(self.secure, self.principal("monitor"), *self.permissions(name))
-            for setting, file in (("ssl_certificate_file", pem), ("ssl_key_file", pem.with_suffix(".key"))):
-                shutil.copy(file, self.folder / f"own-{name}-{setting}.pem")
+            if self.mechanism == "certificate":
+                self._new_certificate(name)
+            else:
+                password = f"{PASSWORDS[name]}-of-today"
+                give_passwords(self.secure.clear, {name: password})
+                self._own(name, "sasl_password_file").write_text(password)
             eventually(partial(self._is_renewed, one), timeout=60)
+
+    def _new_certificate(self, name: str) -> None:
+        pem = self.secure.certificate("monitor")
+        allow(self.secure, self.principal("monitor"), *self.permissions(name))
+        for setting, file in (("ssl_certificate_file", pem), ("ssl_key_file", pem.with_suffix(".key"))):
+            shutil.copy(file, self._own(name, setting))
 
     @staticmethod
     def _is_renewed(one: Running) -> bool:
@@ -125,11 +147,13 @@ def test_a_group_reaches_the_page_until_a_right_is_taken_away(mechanism: str, tm
         stream = pipeline.running["stream"]
         with pipeline.started(), pipeline.member():
             holder = "stream"
-            if mechanism == "certificate":
+            if mechanism != "OAUTHBEARER":  # whose clients renew their tokens themselves
                 pipeline.renew()
+                with pipeline.member():
+                    pass
+            if mechanism == "certificate":  # whoever went on as before has ended by now
                 holder = "monitor"
-                with pipeline.member():  # by then whoever went on as before has ended
-                    pipeline.forget()
+                pipeline.forget()
                 with pipeline.member():
                     pass
             written = Permission("Write", pipeline.settings.topics.diffs)

@@ -222,7 +222,7 @@ def test_a_reader_to_the_end_is_told_and_one_that_is_stopped_stops(topic: Topic)
     with DiffReader(settings, follow=False) as reader:
         topic.delete()
         with pytest.raises(TopicUnreadable, match="was deleted while"):
-            eventually(lambda: reader.poll(0.1), timeout=10)
+            eventually(lambda: reader.poll(0.1))
     topic.make(1)
     topic.write(0, "a")
     assert list(read_to_end(settings.kafka, topic.name, until=lambda: True)) == []

@@ -80,4 +80,5 @@ def test_the_command(settings: Settings) -> None:
         "delete",
         "compact",
         "delete",
+        "compact",
     ]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
@@ -17,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.histories import Topic, as_topic
+from tests.support.histories import as_topic
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, compacted, expected, once, processes_of
+from tests.support.stream_job import Job, behind, compacted, expected, feed_slowly, once, processes_of
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
@@ -29,26 +28,6 @@ KILLS = int(os.environ.get("STREAM_KILLS", "1"))
 EVENTS = int(os.environ.get("STREAM_EVENTS", "1000"))
 #: The first of them is the smoke: the JVM dies in the middle of a batch, and its driver has to say so.
 VICTIMS = ("jvm", "driver", "worker")
-
-
-def feed_slowly(job: Job, log: Topic, stop: threading.Event) -> None:
-    """The log in a hundred pieces, each partition in its order, until all is there; at once after ``stop``."""
-    longest = max(map(len, log))
-    step = max(1, longest // 100)
-    for start in range(0, longest, step):
-        job.feed([rows[start : start + step] for rows in log])
-        stop.wait(0.5)
-
-
-def behind(job: Job) -> int:
-    """Events beyond the checkpoint's newest batch."""
-    offsets = {int(one.name): one for one in (job.checkpoint / "offsets").glob("[0-9]*")}
-    membership = job.settings.topics.membership
-    reached = 0
-    for line in offsets[max(offsets)].read_text().splitlines() if offsets else ():
-        if f'"{membership}"' in line:
-            reached = sum(json.loads(line)[membership].values())
-    return job.count(membership) - reached
 
 
 @pytest.mark.timeout(3600)

@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
 EVENTS = int(os.environ.get("STREAM_EVENTS", "3000"))
 KILLS = 10
-#: The longest that a resize is let live before it is killed.
-SECONDS = float(os.environ.get("RESIZE_SECONDS", "20"))
 
 
 def resize(job: Job, buckets: int, partitions: int) -> list[str]:
@@ -76,13 +75,18 @@ def test_killed_at_random_it_is_the_old_one_or_the_new_one(broker: Kafka, tmp_pa
     job.feed([rows[: len(rows) // 2] for rows in log])
     job.drain()
     rng = random.Random(21)
+    begin = time.monotonic()
+    assert run(*resize(job, 32, 3), timeout=300).returncode == 0
+    takes = time.monotonic() - begin
     was = numbers(job)
+    assert was == (32, 3)
     finished = 0
     for number in range(KILLS):
         wanted = (rng.choice((4, 16, 64)), rng.choice((1, 2, 3)))
         child = subprocess.Popen(command(*resize(job, *wanted)), start_new_session=True)
         try:
-            assert child.wait(rng.uniform(0, SECONDS)) == 0
+            # A busy machine takes another time for the next: some are killed at its end, some come to it.
+            assert child.wait(takes * rng.uniform(0.2, 1.4)) == 0
             finished += 1
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)

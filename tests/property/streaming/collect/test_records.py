@@ -15,6 +15,7 @@ from streaming.wire import codec
 from tests.support import offsets_topic
 
 ROWS = [row for rows in offsets_topic.captured().values() for row in rows]
+ROWS += [row for kind in offsets_topic.KINDS for row in offsets_topic.captured_kind(kind)]
 #: Numbers that lengths, counts, versions and partitions go wrong with.
 EDGES = [-1, -2, 0, 1, 3, 4, 127, 128, 255, 32_767, -32_768, 2**31 - 1, -(2**31)]
 TYPES = st.integers(-1, 26)

@@ -25,6 +25,16 @@ def test_equal_subscriptions(subscriptions: list[tuple[str, ...]], equal: bool) 
     assert equal_subscriptions(members) is equal
 
 
+def test_a_partition_without_a_replica_near_its_owner_goes_to_who_is_near() -> None:
+    """KIP-881: what a member owns is dear, a replica in its rack dearer."""
+    topics = {"t": Topic("t", 4, (("r1",), ("r1",), ("r2",), ("r2",)))}
+    members = [
+        Member("c1", ("t",), rack_id="r1", owned={"t": [0, 2]}, generation=1),
+        Member("c2", ("t",), rack_id="r2", owned={"t": [1, 3]}, generation=1),
+    ]
+    assert readable(assign(topics, members)) == {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}
+
+
 def test_where_kafka_moves_partitions_in_circles_for_ever_it_ends() -> None:
     topics = {name: Topic(name, count) for name, count in {"t7": 40, "t0": 6, "t3": 3, "t4": 2}.items()}
     small, large = ("t4", "t3", "t0"), ("t0", "t7", "t4", "t7")
@@ -39,3 +49,15 @@ def test_where_kafka_moves_partitions_in_circles_for_ever_it_ends() -> None:
     assert given == sorted((name, p) for name, topic in topics.items() for p in range(topic.partitions))
     sizes = {member: sum(map(len, share.values())) for member, share in answer.items()}
     assert sizes["c4"] - sizes["c5"] <= 1
+
+
+def test_with_nothing_owned_topics_go_round_the_members_one_after_the_other() -> None:
+    """Each topic goes on where the one before ended, so that nobody is always first."""
+    topics = {name: Topic(name, 3) for name in ("t0", "t1", "t2")}
+    members = [Member(name, tuple(topics)) for name in ("d", "a", "c", "b")]
+    assert readable(assign(topics, members)) == {
+        "a": {"t0": [0], "t1": [1], "t2": [2]},
+        "b": {"t0": [1], "t1": [2]},
+        "c": {"t0": [2], "t2": [0]},
+        "d": {"t1": [0], "t2": [1]},
+    }

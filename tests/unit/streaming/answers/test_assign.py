@@ -86,6 +86,11 @@ def test_side_by_side() -> None:
     }
 
 
+def test_what_was_owned_is_compared_in_whatever_order_it_was_given() -> None:
+    backwards = [member | {"owned": {"t": member["owned"]["t"][::-1]}} for member in MEMBERS]
+    assert compare(line(members=backwards)) == compare(line())
+
+
 def test_an_assignor_that_can_not_answer_says_so_beside_the_others() -> None:
     members = [
         {"memberId": "a", "streams": {"t": 1, "u": 1}},

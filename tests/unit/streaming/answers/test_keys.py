@@ -80,6 +80,11 @@ def test_a_line_over_the_limit(at_once: int, monkeypatch: pytest.MonkeyPatch) ->
     assert (status, lines) == (2, [*of("a"), error % 2, *of("b"), error % 4])
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 4, 5])
+def test_a_line_as_long_as_the_limit_may_come_in_parts(at_once: int) -> None:
+    assert run(b"abcd\nefgh\n", limit=4, at_once=at_once) == (0, of("abcd", "efgh"))
+
+
 def test_a_line_over_the_limit_inside_a_block() -> None:
     error = '{"error":{"type":"LineTooLong","message":"line %d: longer than 3 bytes, the limit"}}'
     expected = [*of("abc"), error % 2, *of("", "xyz", "a"), error % 6]
@@ -108,7 +113,7 @@ def test_sticky_stays_for_a_batch() -> None:
         ("murmur2", {"partitions": 2**31}, "--partitions: 2147483648"),
         ("round-robin", {"start": 2**31}, "--start: 2147483648"),
         ("sticky", {"record_size": 0}, "--record-size: 0"),
-        ("sticky", {"batch_size": 0}, "--batch-size: 0"),
+        ("sticky", {"batch_size": 0}, "--batch-size: 0; must be between 1 and 2147483647 bytes"),
     ],
 )
 def test_refused(partitioner: Any, options: Any, message: str) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,7 @@ class Terminal(io.StringIO):
 def shown(monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, times: list[float]) -> str:
     clock = iter(times)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with progress.Progress("keys placed") as work:
         work.step(1000)
         work.step(1000)

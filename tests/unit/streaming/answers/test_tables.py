@@ -31,6 +31,7 @@ def rows(table: Any) -> list[list[str]]:
 
 def test_runs() -> None:
     assert tables.runs([0, 1, 2, 7, 9, 10]) == "0-2,7,9-10"
+    assert tables.runs([-1, 0, 1]) == "-1,0-1"
     assert tables.runs([]) == ""
     assert tables.shared({"u": [1], "t": [0, 1], "v": []}) == "t:0-1 u:1"
 
@@ -90,6 +91,15 @@ def test_side_by_side() -> None:
         ["most a member", "2", "2", "2", "2"],
         ["least a member", "2", "2", "2", "2"],
     ]
+
+
+def test_an_assignor_that_has_no_answer_is_a_column_with_its_reason() -> None:
+    found = compare(json.dumps(GROUP).encode())
+    columns = dict(found["compared"])
+    columns["sticky"] = {"error": {"type": "InvalidGroup", "message": "why"}}
+    table = rows(tables.compared({"compared": columns}))
+    assert [row[3] for row in table if row[0] in ("moved", "kept", "error")] == ["", "", "why"]
+    assert [row[1] for row in table if row[0] in ("moved", "error")] == ["2", ""]
 
 
 def test_a_placement() -> None:

@@ -18,6 +18,15 @@ def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path) -> None:
     assert (found.ok, "holds other files" in found.text) == (False, True)
 
 
+@pytest.mark.parametrize("lacks", ["offsets", "metadata"])
+def test_half_a_checkpoint_is_none(tmp_path: Path, lacks: str) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text("{}")
+    (tmp_path / lacks).rename(tmp_path / "elsewhere")
+    found = doctor._checkpoint(tmp_path)
+    assert (found.ok, "holds other files" in found.text) == (False, True)
+
+
 def test_a_checkpoint_to_be_made_and_one_that_is_there(tmp_path: Path) -> None:
     assert doctor._checkpoint(tmp_path / "new" / "deeper").ok is True
     (tmp_path / "offsets").mkdir()

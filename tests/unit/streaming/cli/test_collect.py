@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from streaming.kafka.runtime import free_ports
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import MemoryKafka, group
 from tests.support.offsets_topic import GOLDEN, captured
 from tests.support.wait import eventually
 
@@ -76,6 +76,44 @@ def test_groups_are_chosen_and_a_signal_ends_it_in_order(
     assert any(
         b"coordinator-log" in (message.value() or b"") for message in recorded.records("rebalance.membership")
     )
+
+
+def test_by_polling_groups_are_chosen_and_a_signal_ends_it_in_order(
+    command: Command, kafka: MemoryKafka
+) -> None:
+    for name in ("orders", "console-1"):
+        kafka.groups[name] = group(name, shares={"a": [("t", 0)]})
+
+    def later() -> None:
+        try:
+            eventually(
+                lambda: "rebalance.membership" in kafka.topics and kafka.records("rebalance.membership")
+            )
+        finally:
+            if callable(signal.getsignal(signal.SIGTERM)):  # else it would end the test's process
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    status, out, _ = command("collect", "--by", "polling", "--exclude-group", "console.*")
+    thread.join()
+    assert (status, out) == (0, "")
+    assert {message.key() for message in kafka.records("rebalance.membership")} == {b"orders"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--by", "guessing"], "'guessing' is not one of 'offsets', 'polling'"),
+        (["--by", "polling", "--coordinator-log", "server.log"], "polling sees no generation"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    command: Command, kafka: MemoryKafka, words: list[str], says: str
+) -> None:
+    status, out, errors = command("collect", *words)
+    assert (status, out) == (2, "")
+    assert says in errors
 
 
 def test_a_pattern_that_is_none_is_refused(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:

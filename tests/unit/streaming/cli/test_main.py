@@ -64,7 +64,7 @@ def test_what_runs_long_takes_the_common_options(command: str) -> None:
 def test_an_error_that_nobody_foresaw_is_one_line_too() -> None:
     code = (
         "import sys\nsys.argv = ['rebalance-monitor', 'topics']\nimport streaming.kafka.topics as topics\n"
-        "topics.describe_topics = lambda settings: 1 / 0\nfrom streaming.cli.main import main\nmain()"
+        "topics.describe_topics = lambda *_: 1 / 0\nfrom streaming.cli.main import main\nmain()"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stdout) == (3, "")
@@ -118,7 +118,7 @@ def failing(error: str, *, arguments: str = "['topics']") -> subprocess.Complete
     code = (
         f"import sys, sqlite3, errno\nsys.argv = ['rebalance-monitor', *{arguments}]\n"
         "import streaming.kafka.topics as topics\n"
-        f"def fail(settings): raise {error}\ntopics.describe_topics = fail\n"
+        f"def fail(*_): raise {error}\ntopics.describe_topics = fail\n"
         "from streaming.cli.main import main\nmain()"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,5 +1,16 @@
-from streaming.cli.render import diff_lines, short_member, short_share
-from streaming.wire.events import Cause, Evidence
+import io
+import re
+import time
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from streaming.cli.render import dead_letters, diff_lines, short_member, short_share, topic_states
+from streaming.kafka.dlt import DeadLetter
+from streaming.kafka.topics import MonitorTopic
+from streaming.wire.events import PROBING, Cause, Evidence, MemberDiff
 from tests.support.histories import change, sample
 
 
@@ -39,3 +50,119 @@ def test_a_diff_reads_as_cause_reason_and_a_line_a_member() -> None:
         "  nobody has t 2",
         "  violation: t-2 has no owner",
     ]
+
+
+def headline(**fields: Any) -> str:
+    text = next(iter(diff_lines(sample(**fields)))).plain
+    return text.partition(" ")[2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "g generation 1  c1 joined"),
+        ({"round": 2}, "g generation 1, round 2  c1 joined"),
+        ({"generation": None, "group_epoch": 7, "moved": 3}, "g epoch 7  c1 joined  moved 3"),
+        ({"cause": Cause(kind="member.left", member_ids=["a", "b"])}, "g generation 1  a, b left"),
+        (
+            {"cause": Cause(kind="topic.partitions_changed", member_ids=[])},
+            "g generation 1   partitions changed",
+        ),
+        (
+            {"cause": Cause(kind="member.subscription_changed", member_ids=["c1"])},
+            "g generation 1  c1 changed its subscription",
+        ),
+        ({"cause": Cause(kind="group.deleted", member_ids=[])}, "g generation 1   group deleted"),
+        ({"cause": Cause(kind="made.up", member_ids=["c1"])}, "g generation 1  c1 made.up"),
+    ],
+)
+def test_the_first_line_says_who_did_what(fields: dict[str, Any], expected: str) -> None:
+    assert headline(**fields) == expected
+
+
+def test_a_round_stands_under_the_time_of_day_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        at = [next(iter(diff_lines(sample(timestamp=ms)))).plain.split()[0] for ms in (3_723_000, 2**62)]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert at == ["03:02:03", str(2**62)]
+
+
+def test_a_reason_is_told_once_and_without_what_brokers_add_for_nothing() -> None:
+    client = "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11"
+    said = f"removing member {client} with group instance id null; client reason: not provided"
+    told = [Evidence(source="log", reason=said, member_ids=[client], kind=None)] * 2
+    told.append(Evidence(source="log", reason="another\nline", member_ids=[], kind=None))
+    diff = sample(cause=Cause(kind="member.left", member_ids=[client], evidence=told))
+    assert [line.plain for line in diff_lines(diff)][1:3] == [
+        "  why: removing member c1-0b9f… (log)",
+        "  why: another\\nline (log)",
+    ]
+
+
+def test_members_stand_in_order_under_one_another() -> None:
+    members = {"longer-name": change(kept={"t": [0]}, owned={"t": [0]}), "b": change(assigned={"t": [1]})}
+    members["a"] = change(revoked={"t": []}, present=None)
+    assert [line.plain for line in diff_lines(sample(members=members))][1:] == [
+        "  a            nothing",
+        "  b            + t 1",
+        "  longer-name  = t 0",
+    ]
+
+
+def rows(table: Table) -> list[list[str]]:
+    screen = Console(width=200, file=io.StringIO())
+    screen.print(table)
+    lines = screen.file.getvalue().splitlines()  # type: ignore[attr-defined] # a StringIO
+    return [[cell.strip() for cell in line.strip("┃│").split("│" if "│" in line else "┃")] for line in lines]
+
+
+def test_topics_say_what_is_wrong_with_them() -> None:
+    states = [
+        MonitorTopic("here", "", "delete", 6, 3, "delete", 1000),
+        MonitorTopic("wrong", "", "compact", 6, 3, "delete", 1000),
+        MonitorTopic("gone", "", "compact"),
+    ]
+    found = rows(topic_states(states))
+    assert [row for row in found if row[0] in ("topic", "here", "wrong", "gone")] == [
+        ["topic", "cleanup", "partitions", "replicas", "state"],
+        ["here", "delete", "6", "3", "there"],
+        ["wrong", "delete", "6", "3", "wrong cleanup policy"],
+        ["gone", "compact", "", "", "missing"],
+    ]
+
+
+def test_dead_letters_say_where_they_are_and_what_they_were() -> None:
+    letters = [
+        DeadLetter(1, 7, "MalformedEvent", "no JSON", "m", 3, 99, b"g\xff", b"v", []),
+        DeadLetter(0, 0, "", "", "", 0, 0, None, None, []),
+    ]
+    found = rows(dead_letters(letters))
+    assert [row for row in found if row[0] in ("place", "1:7", "0:0")] == [
+        ["place", "reason", "message", "read from", "key"],
+        ["1:7", "MalformedEvent", "no JSON", "m 3:99", "g\\xff"],
+        ["0:0", "", "", "0:0", ""],
+    ]
+
+
+def test_tasks_that_wait_and_standby_tasks() -> None:
+    waiting = sample(
+        members={"w1": change(owned={"snk": [-1, 0]}, kept={"snk": [-1, 0]})},
+        unassigned={"snk": [1, 2]},
+        delay_ms=10_000,
+        kind="connect",
+    )
+    *_, member, nobody = [line.plain for line in diff_lines(waiting)]
+    assert member == "  w1  = snk -1,0"
+    assert re.fullmatch(r"  nobody has snk 1-2, waiting for their worker until \d\d:\d\d:12", nobody)
+
+    standby = MemberDiff(
+        owned={}, revoked={}, assigned={}, kept={}, present=True, standby={"0": [1]}, warmup={}
+    )
+    probing = sample(members={"a": standby}, kind="streams", cause=Cause(kind=PROBING, member_ids=["a"]))
+    headline, member = [line.plain for line in diff_lines(probing)]
+    assert headline.endswith("  a probing rebalance")
+    assert member == "  a  standby 0 1"

@@ -1,8 +1,18 @@
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from streaming.freshness.verdict import Freshness
+from streaming.kafka import hearing
+from streaming.serve import server, source
+from streaming.serve.callers import Proxies
+from streaming.serve.history import Retention
+from streaming.serve.server import ServeOptions
+from streaming.settings.config import Settings
 
 
 @pytest.mark.parametrize(
@@ -25,3 +35,68 @@ def test_half_a_proxy_is_refused_before_anything_starts(
 ) -> None:
     status, out, err = command("serve", "--bootstrap-servers", "127.0.0.1:1", option, value)
     assert (status, out, err) == (2, "", f"error: {says}\n")
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
+    """Each server that was started: the cluster it reads, and its options."""
+    started: list[tuple[str, ServeOptions]] = []
+
+    class Source:
+        cluster_id = "c-1"
+
+        def __init__(self, settings: Settings) -> None:
+            self.servers = settings.kafka.bootstrap_servers
+
+    class Server:
+        address = "http://here"
+
+        def __init__(self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any) -> None:
+            assert cluster_id == source.cluster_id
+            assert freshness(time.monotonic()) == Freshness(known=False)
+            started.append((source.servers, options))
+
+        def run(self) -> None:
+            """Served."""
+
+    monkeypatch.setattr(hearing.Hearing, "_run", lambda _: None)
+    monkeypatch.setattr(source, "KafkaSource", Source)
+    monkeypatch.setattr(server, "FeedServer", Server)
+    return started
+
+
+def test_without_options_it_serves_a_month_to_this_machine(
+    command: Any, servers: list[tuple[str, ServeOptions]]
+) -> None:
+    assert command("serve") == (0, "serving http://here\n", "")
+    ((cluster, options),) = servers
+    usual = ServeOptions(Settings().default_history("c-1"), "rebalance.diffs")
+    assert (cluster, options) == ("127.0.0.1:9092", usual)
+
+
+def test_each_option_is_handed_on(
+    command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path
+) -> None:
+    words = (
+        *("--host", "::1", "--port", "0", "--token-file", "t", "--access-log", "--max-clients", "7"),
+        *("--trust-header", "X-User", "--trusted-proxy", "10.0.0.1", "--trusted-proxy", "10.1.0.0/16"),
+        *("--database", str(tmp_path / "h"), "--keep", "12h", "--keep-mib", "3"),
+        *("--bootstrap-servers", "k:1", "--topic-prefix", "p."),
+    )
+    assert command("serve", *words)[0] == 0
+    assert servers == [
+        (
+            "k:1",
+            ServeOptions(
+                tmp_path / "h",
+                "p.rebalance.diffs",
+                host="::1",
+                port=0,
+                token_file=Path("t"),
+                proxies=Proxies.of("X-User", ["10.0.0.1", "10.1.0.0/16"]),
+                access_log=True,
+                limits=Retention(12 * 3_600_000, 3 * 2**20),
+                max_clients=7,
+            ),
+        )
+    ]

@@ -120,7 +120,9 @@ def test_the_list_names_every_ready_scenario(simulate: Simulate) -> None:
     names = [json.loads(line)["name"] for line in lines.splitlines()]
     _, table, _ = simulate("--list")
     assert names
-    assert all(name in table for name in names)
+    header, *rows = table.splitlines()
+    assert header.split() == ["scenario", "what", "happens", "members", "partitions"]
+    assert [row.split("  ")[0] for row in rows] == names
 
 
 def test_a_view_lag_comes_from_its_seed(simulate: Simulate) -> None:
@@ -128,3 +130,10 @@ def test_a_view_lag_comes_from_its_seed(simulate: Simulate) -> None:
     first, again, other = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
     assert first == again
     assert first != other
+
+
+def test_for_people_the_protocols_stand_side_by_side_above_their_timelines(simulate: Simulate) -> None:
+    status, out, errors = simulate("-", "--protocol", "eager", "--protocol", "consumer", stdin=TEXT)
+    assert (status, errors) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["protocol", "eager", "consumer"]
+    assert out.index("eager (range)") < out.index("consumer (uniform)")

@@ -24,6 +24,7 @@ def test_figures_then_timelines_with_events_and_rounds(
         *("p·s", "down", "gap", "s", "rest", "s"),
     ]
     begin = lines.index("eager (range)")
+    assert lines[begin - 1] == ""
     assert lines[begin + 1 : begin + 7] == [
         "   t-0 ·░AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA░·························░BBB",
         "events +                                   x+",
@@ -36,6 +37,19 @@ def test_figures_then_timelines_with_events_and_rounds(
         "A a  B b",
         "· nobody  ░ nobody for a part of it  ┆ round known  + join  x crash",
     ]
+
+
+@pytest.mark.parametrize(("members", "rest"), [(24, ""), (25, "and 1 more"), (40, "and 16 more")])
+def test_of_many_members_the_first_are_named_and_the_rest_counted(
+    members: int, rest: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    plan = loads(scenario("t: 40", *(f"at: 0, join: m{number:02}" for number in range(members))))
+    show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 1)
+    legend = capsys.readouterr().out.splitlines()[-2]
+    assert legend.split("  ")[0] == "A m00"
+    assert (" m23" in legend, " m24" in legend) == (True, False)
+    assert legend.rstrip().endswith(rest or "m23")
 
 
 def test_an_assignor_that_was_asked_for_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streaming.spark import job
+from streaming.monitor.blob import Bucket
+from streaming.spark import archive, inspection, job, progress, resize
+from streaming.spark.inspection import Inspected
 from streaming.spark.options import StreamOptions
 from streaming.spark.session import SessionOptions
+from tests.support.histories import Log, play
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -59,7 +63,7 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
             "--metrics-port",
             "9",
         ),
-        *("--bootstrap-servers", "k:1", "--verbose"),
+        *("--bootstrap-servers", "k:1", "--verbose", "--public-api"),
     )
     assert command("stream", *words)[0] == 0
     ((settings, options, _, _),) = jobs
@@ -72,7 +76,7 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
         trigger_interval="500ms",
         buckets=4,
         forget_after_ms=12 * 3600 * 1000,
-        session=SessionOptions(master="local[1]", log_file=None, verbose=True),
+        session=SessionOptions(master="local[1]", log_file=None, verbose=True, public=True),
         metrics_host="::1",
         metrics_port=9,
         on_data_loss="restart",
@@ -86,3 +90,97 @@ def test_without_a_checkpoint_it_does_not_start(command: Command, jobs: list[tup
         "error: --checkpoint DIR is needed: the folder for the job's offsets and state\n",
     )
     assert jobs == []
+
+
+def known(bucket: int, group: str) -> Inspected:
+    log, tracked = Log(group), Bucket().get(group)
+    state, _ = play([log.topics(t=3), log.join("c1"), log.join("c2")])
+    tracked.keep(state)
+    return Inspected(bucket, group, 345, tracked)
+
+
+@pytest.fixture
+def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """A checkpoint of two groups; what was asked of it."""
+    asked: list[tuple[Any, ...]] = []
+
+    def inspect(checkpoint: str, group: str | None) -> list[Inspected]:
+        asked.append((checkpoint, group))
+        return [one for one in (known(3, "g"), known(12, "h")) if group in (None, one.group_id)]
+
+    monkeypatch.setattr(inspection, "inspect", inspect)
+    return asked
+
+
+def test_what_a_checkpoint_knows_is_shown_for_programs_and_people(
+    command: Command, inspected: list[tuple[Any, ...]]
+) -> None:
+    status, out, _ = command("stream", "inspect-state", "--checkpoint", "c", "--json")
+    assert (status, [json.loads(line)["groupId"] for line in out.splitlines()]) == (0, ["g", "h"])
+    assert out.splitlines()[0] == known(3, "g").as_json().decode()
+    _, out, _ = command("stream", "inspect-state", "--checkpoint", "c", "--group", "h")
+    assert [line.split() for line in out.splitlines()] == [
+        ["group", "bucket", "protocol", "assignor", "generation", "members", "bytes"],
+        ["h", "12", "classic", "range", "2", "2", "345"],
+    ]
+    assert inspected == [(str(Path("c").absolute()), None), (str(Path("c").absolute()), "h")]
+
+
+def test_a_group_that_a_checkpoint_does_not_know_is_named(
+    command: Command, inspected: list[tuple[Any, ...]]
+) -> None:
+    assert command("stream", "inspect-state", "--checkpoint", "c", "--group", "no") == (
+        2,
+        "",
+        "error: --group 'no': the checkpoint does not know it\n",
+    )
+
+
+def test_a_checkpoint_is_resized_as_it_was_asked_for(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+    done = resize.Resized(resize.Numbers(16, None), resize.Numbers(64, 4), 3, (9000, 2000), None)
+
+    def resized(*given: Any, dry_run: bool) -> resize.Resized:
+        asked.append((*given, dry_run))
+        return done
+
+    monkeypatch.setattr(resize, "resize", resized)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path / "real")
+    words = ("stream", "resize", "--checkpoint", ".")
+    assert command(*words) == (0, "".join(f"{line}\n" for line in done.lines()), "")
+    words = ("stream", "resize", "--checkpoint", str(tmp_path / "link"))
+    status, out, _ = command(*words, "--buckets", "64", "--shuffle-partitions", "4", "--dry-run", "--json")
+    assert (status, json.loads(out)) == (0, done.as_json())
+    real = str(tmp_path / "real")  # which is moved: neither a link to it, nor where this process stands
+    assert asked == [(real, None, None, False), (real, 64, 4, True)]
+
+
+@pytest.mark.parametrize(
+    ("words", "every"), [((), False), (("--verbose",), True), (("--log-format", "json"), True)]
+)
+def test_whoever_keeps_the_log_has_a_line_a_batch(
+    command: Command, jobs: list[tuple[Any, ...]], words: tuple[str, ...], every: bool
+) -> None:
+    assert command("stream", "--checkpoint", "c", *words)[0] == 0
+    assert (jobs[0][3] is progress.log_batch) is every
+
+
+def test_an_archive_is_written_and_told(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "monitor.tar.gz"
+    monkeypatch.setattr(archive, "write", lambda output: output.write_bytes(bytes(2_400_000)) and 7)
+    monkeypatch.setattr(archive, "python", lambda: "python3.99")
+    told = f"{file}: 7 files, 2 MB, for executors with python3.99 on this platform\n"
+    assert command("stream", "archive", "--output", str(file)) == (0, told, "")
+
+
+@pytest.mark.parametrize("words", [("stream",), ("stream", "resize"), ("stream", "inspect-state"), ("run",)])
+def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
+    """A shell's variable that is not set: it would be the folder that the command was started in."""
+    status, _, said = command(*words, "--checkpoint", "")
+    assert (status, said) == (2, "error: Invalid value for '--checkpoint': empty; name a folder or a URL\n")

@@ -10,6 +10,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from streaming.cli import freshness
+from streaming.freshness.sign import Sign, encoded
 from tests.support.histories import sample
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
@@ -57,7 +59,7 @@ def test_it_follows_until_it_is_told_to_stop(
     command: Command, diffs: MemoryKafka, number: signal.Signals
 ) -> None:
     def later() -> None:
-        eventually(lambda: diffs.consumers and diffs.consumers[0]._told)  # it has come to the end
+        eventually(lambda: any((TOPIC, 0) in one._told for one in diffs.consumers))  # it has come to the end
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=later)
@@ -65,3 +67,23 @@ def test_it_follows_until_it_is_told_to_stop(
     status, out, _ = command("watch", "--json", "--from-beginning")
     thread.join()
     assert (status, len(out.splitlines())) == (0, 3)
+
+
+def test_a_part_that_has_stopped_is_told_once_the_diffs_can_be_read(
+    command: Command, diffs: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = Sign(part="stream", id="s", state="stopped", timestamp=2000, up_to=1000, every_ms=5000)
+    diffs.create("rebalance.signs")
+    key, value, headers = encoded(sign)
+    diffs.append("rebalance.signs", value, key=key, headers=headers, timestamp=2000)
+    said: list[str] = []
+
+    def told(text: str) -> None:
+        said.append(text)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(freshness, "warn", told)
+    assert command("watch", "--json")[0] == 0
+    (line,) = said
+    assert line.startswith("The stream has been stopped since ")
+    assert line.endswith("d ago): groups may have changed since")

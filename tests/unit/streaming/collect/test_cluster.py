@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -28,7 +30,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 @pytest.fixture
 def topics(kafka: MemoryKafka) -> ClusterTopics:
-    return ClusterTopics(SETTINGS)
+    return ClusterTopics(SETTINGS, threading.Event())
 
 
 @pytest.mark.parametrize(
@@ -51,10 +53,14 @@ def test_the_narrowest_bounds_of_all_brokers_count(
 
 
 @pytest.mark.parametrize("request_", ["list_topics", "describe_configs"])
-def test_a_cluster_that_does_not_tell_leaves_nothing_to_prove(kafka: MemoryKafka, request_: str) -> None:
+def test_a_cluster_that_does_not_tell_leaves_nothing_to_prove(
+    kafka: MemoryKafka, request_: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     kafka.brokers = {1: bounds("45000", "15000")}
     kafka.fail(request_, AWAY)
     assert surely_alive_ms(SETTINGS) is None
+    assert caplog.messages == ["what ends KIP-848 sessions is not known: broker is away"]
 
 
 def test_topics_with_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTopics) -> None:
@@ -129,3 +135,12 @@ def test_a_cluster_that_is_away_is_asked_six_times(
     kafka.fail("list_topics", *[AWAY] * 6)
     with pytest.raises(KafkaException):
         topics.name("other")
+
+
+def test_who_is_asked_to_stop_waits_for_no_cluster(kafka: MemoryKafka) -> None:
+    stop = threading.Event()
+    stop.set()
+    kafka.away = True
+    with pytest.raises(KafkaException):
+        ClusterTopics(SETTINGS, stop).name("id-1")
+    assert kafka.requests.count("list_topics") == 1

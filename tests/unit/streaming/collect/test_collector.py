@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
+from streaming.collect import source
 from streaming.collect.collector import Collector
 from streaming.collect.fold import OFFSETS_TOPIC
 from streaming.collect.metrics import CollectMetrics
@@ -163,16 +164,67 @@ def test_a_place_behind_the_end_of_a_partition_that_lost_records_hides_nothing(
     assert "records were lost; going on at its end" in caplog.text
 
 
+def test_a_partition_that_loses_records_while_it_is_read_is_told_and_read_again(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = kafka.topics[OFFSETS_TOPIC].logs
+    number = max(range(len(logs)), key=lambda one: logs[one].end)
+    with Collecting(settings()) as collector:
+        eventually(lambda: collector.has_read(kafka))
+        read = logs[number].end
+        kafka.cut(OFFSETS_TOPIC, number, 1)
+        lost = (
+            f"{OFFSETS_TOPIC} partition {number}: was read to {read} and has lost records; read again from 0"
+        )
+        eventually(lambda: lost in caplog.messages)
+
+
+def counts(kafka: MemoryKafka) -> list[int]:
+    """How many partitions ``t`` has, each time that its group was told."""
+    return [value["topics"]["t"]["partitions"] for kind, value in told(kafka) if "partitions" in kind]
+
+
 def test_a_topic_that_grew_is_told_without_any_change_of_its_groups(kafka: MemoryKafka) -> None:
     living(kafka)
-    counts = []
     with Collecting(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and told(kafka))
         kafka.topics["t"].logs.append(Log())
         eventually(lambda: len(told(kafka)) == 3)
-        counts = [value["topics"]["t"]["partitions"] for kind, value in told(kafka) if "partitions" in kind]
-    assert counts == [6, 7]
+        assert counts(kafka) == [6, 7]
     assert collector.figure("events_total") == 3
+
+
+def test_a_group_that_nobody_was_in_for_a_while_is_told_again(kafka: MemoryKafka) -> None:
+    """The stream may have forgotten it meanwhile, and what it was told."""
+    one, nobody = (next(row for row in captured()[4] if row.offset == offset) for offset in (1, 36))
+    living(kafka)
+
+    def kinds() -> list[str]:
+        return [kind for kind, _ in told(kafka)]
+
+    def comes_again() -> bool:
+        for row in (nobody, one):
+            seen = kinds().count("group.observed")
+            kafka.append(OFFSETS_TOPIC, row.value, key=row.key, partition=4)
+            eventually(lambda seen=seen: kinds().count("group.observed") > seen)
+        return kinds().count("topic.partitions_changed") > 1
+
+    with Collecting(settings(metadata_interval_ms=100)) as collector:
+        eventually(lambda: collector.has_read(kafka) and told(kafka))
+        eventually(comes_again)
+        assert kinds()[-2:] == ["topic.partitions_changed", "group.observed"]
+
+
+def test_in_a_topic_that_was_made_again_groups_are_told_their_partition_counts(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    living(kafka)
+    with Collecting(settings(metadata_interval_ms=100)) as collector:
+        eventually(lambda: collector.has_read(kafka) and counts(kafka) == [6])
+        kafka.delete(TOPIC)
+        kafka.create(TOPIC, 3)
+        eventually(lambda: counts(kafka) == [6])
+    assert f"topic {TOPIC} was made again: groups are told their partition counts anew" in caplog.messages
 
 
 def test_while_the_cluster_does_not_tell_of_its_topics_views_are_published_all_the_same(
@@ -186,6 +238,24 @@ def test_while_the_cluster_does_not_tell_of_its_topics_views_are_published_all_t
         kafka.fail("list_topics", *[away] * 3)
         eventually(lambda: len(told(kafka)) == 3)
     assert "topic metadata: broker is away" in caplog.messages
+
+
+def test_a_cluster_that_is_away_is_not_waited_for_again_and_again(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The wait for topics is one that hears no signal; who watches the cluster waits for nothing."""
+    monkeypatch.setattr(source, "_LOOK_SECONDS", 0.05)
+    living(kafka)
+    with Collecting(settings(metadata_interval_ms=100)) as collector:
+        eventually(lambda: collector.has_read(kafka) and told(kafka))
+        kafka.away = True
+        eventually(lambda: "no contact with Kafka" in caplog.text)
+        asked, looks = kafka.requests.count("list_topics"), kafka.requests.count("describe_topics")
+        eventually(lambda: kafka.requests.count("describe_topics") > looks + 10)
+        assert kafka.requests.count("list_topics") <= asked + 1
+        kafka.away = False
+        kafka.topics["t"].logs.append(Log())
+        eventually(lambda: counts(kafka) == [6, 7])
 
 
 @pytest.mark.parametrize(

@@ -168,3 +168,15 @@ def test_what_a_broker_says_goes_before_what_commits_say() -> None:
     logged = [evidence("b", "member.fenced"), evidence("c", "member.joined")]
 
     assert unexplained(inferred, logged) == [inferred[0], inferred[2]]
+
+
+def test_of_tasks_nothing_is_known_by_commits() -> None:
+    member = ObservedMember(member_id="m", topics=["t"], assigned={"0": [0]})
+    view = GroupObserved(
+        group_id="g", timestamp=1, members=[member], group_epoch=1, group_protocol="streams", kind="streams"
+    )
+    holdings = Holdings()
+    holdings.observe(view)
+    holdings.commit("0", 0, 5)
+
+    assert holdings.last_commit(member) is None

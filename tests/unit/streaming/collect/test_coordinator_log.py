@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from streaming.collect import coordinator_log
 from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.wire.events import Evidence
 from tests.support.offsets_topic import GOLDEN
@@ -70,14 +71,11 @@ def test_kafka_s_log_layout_and_the_older_coordinator() -> None:
         "c-1 on heartbeat expiration) (kafka.coordinator.group.GroupCoordinator)",
     )
 
-    assert log.evidence("my group", 42) == [
-        Evidence(
-            source="coordinator-log",
-            reason="removing member c-1 on heartbeat expiration",
-            member_ids=["c-1"],
-            kind="member.fenced",
-        )
-    ]
+    (found,) = log.evidence("my group", 42)
+    reason = "removing member c-1 on heartbeat expiration"
+    assert found == Evidence(
+        source="coordinator-log", reason=reason, member_ids=["c-1"], kind="member.fenced"
+    )
 
 
 def test_several_members_in_one_request_and_the_client_s_reason_first() -> None:
@@ -92,6 +90,21 @@ def test_several_members_in_one_request_and_the_client_s_reason_first() -> None:
     assert [(item.kind, item.member_ids, item.reason) for item in log.evidence("g", 2)] == [
         ("member.left", ["a"], "explicit `LeaveGroup` request; client reason: the consumer is being closed"),
         ("member.left", ["a", "b"], "explicit `LeaveGroup` request for (a, b) members."),
+    ]
+
+
+def test_a_request_about_members_whose_ends_are_told_already_says_nothing_new() -> None:
+    log = read(
+        "[Group g] Member a has left group through explicit `LeaveGroup` request; client reason: done",
+        "[Group g] Member b has left group through explicit `LeaveGroup` request; client reason: done",
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: explicit "
+        "`LeaveGroup` request for (a, b) members.).",
+        "Stabilized group g generation 2 with 1 members.",
+    )
+
+    assert [(item.kind, item.member_ids) for item in log.evidence("g", 2)] == [
+        ("member.left", ["a"]),
+        ("member.left", ["b"]),
     ]
 
 
@@ -140,4 +153,104 @@ def test_a_reason_that_names_nobody_is_evidence_about_nobody() -> None:
 
     assert log.evidence("g", 2) == [
         Evidence(source="coordinator-log", reason="something new", member_ids=[], kind=None)
+    ]
+
+
+def noted(
+    log: CoordinatorLog, group: str, *lines: str, number: int = 5
+) -> list[tuple[str | None, list[str]]]:
+    for line in lines:
+        log.feed(f"[GroupId {group}] {line}")
+    log.feed(f"[GroupId {group}] Bumped group epoch to {number}")
+    return [(one.kind, one.member_ids) for one in log.evidence(group, number)]
+
+
+def test_of_an_end_that_is_told_twice_a_fence_has_the_last_word_and_a_leave_the_first() -> None:
+    log = CoordinatorLog()
+    log.feed("[GroupId g] Member m fenced from the group because its session expired.")
+    log.feed("[GroupId g] Member m fenced from the group because it failed to revoke.")
+    log.feed("[GroupId g] Member n left the consumer group.")
+    log.feed("[GroupId g] Member n has left the group.")
+    log.feed("[GroupId g] Bumped group epoch to 5")
+    assert [(one.kind, one.reason) for one in log.evidence("g", 5)] == [
+        ("member.fenced", "fenced from the group because it failed to revoke."),
+        ("member.left", "left the consumer group."),
+    ]
+
+
+def test_the_newest_generations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_log, "_REMEMBERED", 2)
+    log = CoordinatorLog()
+    for group in ("a", "b", "c"):
+        assert noted(log, group, "Member m left the consumer group.") == [("member.left", ["m"])]
+    assert [bool(log.evidence(group, 5)) for group in ("a", "b", "c")] == [False, True, True]
+
+
+def test_the_newest_lines_between_two_generations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_log, "_PENDING", 2)
+    lines = [f"Member m{number} left the consumer group." for number in range(4)]
+    assert noted(CoordinatorLog(), "g", *lines) == [("member.left", ["m2"]), ("member.left", ["m3"])]
+
+
+def causes(log: CoordinatorLog, first: int, last: int) -> list[list[tuple[str | None, list[str]]]]:
+    """What each of these epochs of ``g`` is put down to."""
+    epochs = range(first, last + 1)
+    return [[(one.kind, one.member_ids) for one in log.evidence("g", epoch)] for epoch in epochs]
+
+
+def test_an_end_in_a_share_group_is_its_next_epoch_though_no_line_says_so() -> None:
+    log = read(
+        "[GroupId g] Member a joins the share group using the share protocol.",
+        "[GroupId g] Bumped group epoch to 2 with metadata hash 1.",
+        "[GroupId g] Member b joins the share group using the share protocol.",
+        "[GroupId g] Bumped group epoch to 3 with metadata hash 1.",
+        "[GroupId g] Member b fenced from the group because the member session expired.",
+        "[GroupId g] Member a left the share group.",
+        "[GroupId g] Member c joins the share group using the share protocol.",
+        "[GroupId g] Bumped group epoch to 6 with metadata hash 1.",
+    )
+
+    assert causes(log, 2, 6) == [
+        [("member.joined", ["a"])],
+        [("member.joined", ["b"])],
+        [("member.fenced", ["b"])],
+        [("member.left", ["a"])],
+        [("member.joined", ["c"])],
+    ]
+
+
+def test_members_of_a_streams_group() -> None:
+    log = read(
+        "[GroupId g][MemberId a] Member joins the streams group.",
+        "[GroupId g][MemberId a] Bumped streams group epoch to 2 with metadata hash 1 and validated topic epoch 0.",
+        "[GroupId g][MemberId b] Member joins the streams group.",
+        "[GroupId g][MemberId b] Bumped streams group epoch to 3 with metadata hash 1 and validated topic epoch 0.",
+        "[GroupId g] Streams member b fenced from the group because the member session expired..",
+        "[GroupId g][MemberId a] Member a left the streams group.",
+    )
+
+    assert causes(log, 2, 5) == [
+        [("member.joined", ["a"])],
+        [("member.joined", ["b"])],
+        [("member.fenced", ["b"])],
+        [("member.left", ["a"])],
+    ]
+
+
+def test_an_end_before_any_epoch_is_told_waits_for_the_next() -> None:
+    log = read("[GroupId g] Member a left the share group.", "[GroupId g] Bumped group epoch to 9.")
+
+    assert [one.kind for one in log.evidence("g", 9)] == ["member.left"]
+
+
+def test_reasons_that_name_a_member_without_saying_what_it_did_all_stay() -> None:
+    log = CoordinatorLog()
+    for why in ("during Stable", "during PreparingRebalance"):
+        log.feed(
+            "Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
+            f"(reason: Updating metadata for member a {why})."
+        )
+    assert [(one.kind, one.member_ids, one.reason) for one in log.evidence("g", 2)] == [
+        (None, ["a"], "Updating metadata for member a during Stable"),
+        (None, ["a"], "Updating metadata for member a during PreparingRebalance"),
     ]

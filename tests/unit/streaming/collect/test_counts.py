@@ -82,8 +82,33 @@ def test_a_group_deleted_and_made_again_is_told_again() -> None:
     assert [told(groups.before(event, current)) for event in batch] == [None, None, {"t": SIX}, None]
 
 
+def test_a_group_that_was_empty_is_told_again() -> None:
+    groups, current = PartitionCounts("s", {"g": {"t": SIX}, "h": {"t": SIX}}), {"t": SIX}
+    groups.keep({"h", "new"})
+    assert groups.lack([observed(0)])
+    assert told(groups.before(observed(0), current)) == {"t": SIX}
+    assert groups.tell("h", ["t"], current, 7) == []
+
+
 def test_a_group_made_and_deleted_at_once_is_told_again_when_it_comes_back() -> None:
     groups, current = PartitionCounts("s", {}), {"t": SIX}
     batch = [observed(0), deleted(), observed(0, at=9)]
 
     assert [told(groups.before(event, current)) for event in batch] == [{"t": SIX}, None, {"t": SIX}]
+
+
+def test_tasks_are_no_partitions_to_be_told_of() -> None:
+    worker = ObservedMember(member_id="w", topics=[], assigned={"snk": [-1, 0]})
+    connect = GroupObserved(group_id="g", timestamp=1, members=[worker], generation=1, kind="connect")
+    streams = GroupObserved(
+        group_id="g",
+        timestamp=1,
+        members=[ObservedMember(member_id="m", topics=["in"], assigned={"0": [7]})],
+        group_epoch=1,
+        group_protocol="streams",
+        kind="streams",
+    )
+
+    assert not outdated(connect, {})
+    assert not outdated(streams, {"in": SIX})
+    assert outdated(streams, {})

@@ -289,3 +289,45 @@ def test_commits_tell_what_became_of_a_member_that_is_gone() -> None:
             kind="member.left",
         )
     ]
+
+
+def test_a_share_group_from_its_first_member_to_its_end() -> None:
+    def row(offset: int, at: int, number: int, *key: str, value: str | None) -> Row:
+        fields = b"".join(map(log.string, ("g", *key)))
+        return Row(
+            4,
+            offset,
+            at,
+            number.to_bytes(2) + fields,
+            None if value is None else bytes.fromhex("0000" + value),
+        )
+
+    rows = [
+        row(1, 1000, 10, "m", value="00 0263 0268 020274 00"),
+        row(2, 1000, 11, value="00000002 0000000000000000 00"),
+        row(3, 2000, 14, "m", value="00000002 00000000 00 01 00"),
+        row(4, 2000, 14, "m", value="00000002 00000000 00 01 00"),  # the same again
+        row(5, 3000, 14, "m", value=None),
+        row(6, 3000, 10, "m", value=None),
+        row(7, 3000, 11, value="00000003 0000000000000000 00"),
+        row(8, 4000, 15, value="00"),  # share state: passed over
+        row(9, 4000, 11, value=None),
+        row(10, 5000, 11, value="01"),
+    ]
+    *out, refused = fold(rows)
+
+    assert [
+        (event.id, event.data.group_epoch, len(event.data.members), event.data.state)
+        for event in events(out)
+        if isinstance(event.data, GroupObserved)
+    ] == [("4:2", 2, 1, "Stable"), ("4:4", 2, 1, "Stable"), ("4:7", 3, 0, "Empty")]
+    assert isinstance(events(out)[-1].data, GroupDeleted)
+    assert isinstance(refused, Unusable)
+
+
+def test_the_same_view_of_a_group_with_epochs_is_told_once() -> None:
+    head = log.string("g")
+    epoch = Row(4, 1, 1000, b"\x00\x11" + head, bytes.fromhex("0000 00000004 0000000000000000 00"))
+    again = replace(epoch, offset=2, timestamp=2000)
+
+    assert [event.id for event in events(fold([epoch, again]))] == ["4:1"]

@@ -22,12 +22,18 @@ def test_lines_come_whole_and_once(tmp_path: Path) -> None:
     assert tail.lines() == ["two", "three"]
 
 
-def test_a_log_that_appears_later(tmp_path: Path) -> None:
-    tail = LogTail(tmp_path / "server.log")
+def test_a_log_that_appears_later_is_waited_for_and_said_to_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = tmp_path / "server.log"
+    tail = LogTail(log)
 
     assert tail.lines() == []
-    (tmp_path / "server.log").write_text("one\n")
+    log.write_text("one\n")
     assert tail.lines() == ["one"]
+    assert caplog.messages == [f"coordinator log {log} is not there yet; waiting for it"]
+    LogTail(log).close()
+    assert len(caplog.messages) == 1
 
 
 def test_rotation_loses_nothing(tmp_path: Path) -> None:

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from streaming.collect.metrics import CollectMetrics
+from streaming.collect.metrics import CollectMetrics, PollMetrics
 from streaming.collect.outgoing import Outgoing
+
+EVENT = Outgoing("membership", b"k", b"v", [])
+
+
+def values(registry: CollectorRegistry) -> dict[str, float]:
+    return {
+        sample.name.removeprefix("rebalance_monitor_collect_"): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+
+
+def test_answers_events_and_who_waits() -> None:
+    registry = CollectorRegistry()
+    metrics = PollMetrics(registry)
+    metrics.answered()
+    metrics.listed(7, overdue=1.5)
+    metrics.unanswered(3)
+    metrics.published([EVENT])
+    assert values(registry) == {
+        "answers_total": 1,
+        "events_total": 1,
+        "dead_letters_total": 0,
+        "groups": 7,
+        "groups_unanswered": 3,
+        "overdue_seconds": 1.5,
+    }
 
 
 def test_events_dead_letters_and_lag() -> None:
     registry = CollectorRegistry()
     metrics = CollectMetrics(registry)
     metrics.read(7, lag=6, behind=2)
-    event = Outgoing("membership", b"k", b"v", [])
-    metrics.published([event, event, Outgoing("dlt", b"k", b"v", [], dead=True)])
-    values = {
-        sample.name.removeprefix("rebalance_monitor_collect_"): sample.value
-        for family in registry.collect()
-        for sample in family.samples
-        if not sample.name.endswith("_created")
-    }
-    assert values == {
+    metrics.published([EVENT, EVENT, Outgoing("dlt", b"k", b"v", [], dead=True)])
+    assert values(registry) == {
         "records_total": 7,
         "events_total": 2,
         "dead_letters_total": 1,

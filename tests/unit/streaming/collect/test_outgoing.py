@@ -76,6 +76,8 @@ def test_an_event_that_follows_from_no_record_is_its_own_dead_outgoing() -> None
     refused = outgoing(event, TOPICS, WIDE | {TOPICS.membership: 500})
 
     assert (refused.dead, refused.key, refused.value) == (True, b"g", codec.encode(event.data))
+    reasons = dict(refused.headers)
+    assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"-1", b"-1")
 
 
 def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
@@ -94,3 +96,7 @@ def test_an_event_that_cannot_be_written_is_a_dead_outgoing(timestamp: int) -> N
     written = outgoing(Found(ROW, event), TOPICS, WIDE)
 
     assert (written.dead, dict(written.headers)["dlt_exception"]) == (True, b"MalformedEvent")
+    alone = outgoing(event, TOPICS, WIDE)
+    reasons = dict(alone.headers)
+    assert (alone.dead, alone.key, alone.value) == (True, None, None)
+    assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"-1", b"-1")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +16,13 @@ from streaming.collect.fold import OFFSETS_TOPIC, Row, Unusable
 from streaming.collect.publisher import NotPublished, Publisher, Superseded
 from streaming.collect.source import ResumePoint
 from streaming.kafka.access import NotAllowed
+from streaming.kafka.clients import AnotherCluster
+from streaming.kafka.producer import EventProducer
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.events import Event, MemberLeft
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import MemoryKafka, MemoryProducer
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.membership
@@ -77,6 +81,16 @@ def test_a_transaction_that_must_be_aborted_is_written_again_once(
     assert kept(kafka) == {3: 10, 5: 20}
     assert kafka.requests.count("abort") == times
     assert caplog.messages.count("the transaction was aborted; writing the batch again") == times
+    assert sum(message.startswith("transaction failed: ") for message in caplog.messages) == times
+
+
+def test_a_cluster_that_took_the_place_of_another_gets_none_of_its_events(kafka: MemoryKafka) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.cluster_id = "other"
+    kafka.fail("send_offsets", ABORT)  # it knows nothing of the producer
+    with pytest.raises(AnotherCluster, match=r"another cluster answers now \(other, before memory\)"):
+        taking.publish([event(1)], place(10))
+    assert ids(kafka) == []
 
 
 def test_a_record_that_is_not_taken_aborts_the_whole_batch(kafka: MemoryKafka) -> None:
@@ -85,6 +99,26 @@ def test_a_record_that_is_not_taken_aborts_the_whole_batch(kafka: MemoryKafka) -
     taking.publish([event(1), event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
     assert kafka.requests.count("abort") == 1
+
+
+def test_a_batch_whose_topic_nobody_can_tell_of_is_written_again(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    send, failing = (
+        EventProducer.send_record,
+        iter([publisher.ClusterUnavailable(f"topic {TOPIC}: no leader")]),
+    )
+
+    def once(producer: EventProducer, *record: Any) -> None:
+        for error in failing:
+            raise error
+        send(producer, *record)
+
+    monkeypatch.setattr(EventProducer, "send_record", once)
+    taking.publish([event(1), event(2)], place(10))
+    assert (ids(kafka), kept(kafka)) == ([b"1", b"2"], {3: 10, 5: 20})
+    assert f"transaction failed: topic {TOPIC}: no leader" in caplog.messages
 
 
 def test_a_cluster_that_is_away_for_a_moment_is_waited_for(
@@ -96,7 +130,7 @@ def test_a_cluster_that_is_away_for_a_moment_is_waited_for(
     taking.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
     assert kafka.requests.count("abort") == 0
-    assert caplog.messages.count("waiting for the cluster: timed out") == 2
+    assert caplog.messages.count("no contact with Kafka (timed out): waiting for it") == 2
 
 
 def test_a_producer_that_lost_a_cluster_which_is_there_for_others_is_replaced(
@@ -110,6 +144,28 @@ def test_a_producer_that_lost_a_cluster_which_is_there_for_others_is_replaced(
     assert kafka.epochs["group"] == 2
     lost = "the cluster answers others, but not this producer (timed out): a new one"
     assert caplog.messages.count(lost) == 1
+
+
+def test_a_producer_that_never_answers_is_replaced(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(publisher, "_ENDLESS_SECONDS", 0.2)
+    taking, never, asked = Publisher(SETTINGS, "group", lambda: False), threading.Event(), []
+    answering = MemoryProducer.send_offsets_to_transaction
+
+    def first_never(self: MemoryProducer, *arguments: Any) -> None:
+        asked.append(self)
+        if len(asked) == 1:
+            never.wait()
+        answering(self, *arguments)
+
+    monkeypatch.setattr(MemoryProducer, "send_offsets_to_transaction", first_never)
+    taking.publish([event(1)], place(10))
+    assert ids(kafka) == [b"1"]
+    assert kept(kafka) == {3: 10, 5: 20}
+    lost = "the cluster answers others, but not this producer (no answer within 0.2 s): a new one"
+    assert caplog.messages.count(lost) == 1
+    assert asked[0] is not asked[1]
 
 
 def test_a_commit_whose_answer_was_lost_is_not_repeated_when_its_place_is_kept(kafka: MemoryKafka) -> None:
@@ -132,11 +188,14 @@ def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka
     assert ids(kafka) == [b"1"]
 
 
-def test_offsets_that_wait_for_a_broker_that_has_left_go_by_a_new_producer(kafka: MemoryKafka) -> None:
+def test_offsets_that_wait_for_a_broker_that_has_left_go_by_a_new_producer(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("send_offsets", AWAY)
     taking.publish([event(1)], place(10))
     assert (ids(kafka), kafka.epochs["group"]) == ([b"1"], 2)
+    assert "offsets were not added to the transaction: timed out" in caplog.messages
 
 
 @pytest.mark.parametrize(
@@ -207,8 +266,26 @@ def test_limits_that_changed_meanwhile_are_taken_note_of(
     assert "max.message.bytes of rebalance.membership is 50" in said
 
 
+def test_a_topic_that_is_deleted_is_named_and_waited_for(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("produce", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
+    kafka.delete(TOPIC)
+    told = f"no topic {TOPIC}: waiting until `rebalance-monitor topics --create` makes it"
+
+    def made_once_told(_: float) -> None:
+        if told in caplog.messages:
+            ensure_topics(SETTINGS)
+
+    monkeypatch.setattr(publisher, "time", SimpleNamespace(sleep=made_once_told))
+    taking.publish([event(1)], place(10))
+    assert told in caplog.messages
+    assert (ids(kafka), kept(kafka)) == ([b"1"], {3: 10, 5: 20})
+
+
 def test_limits_that_nobody_tells_stay_as_they_were(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("commit", ABORT)
@@ -221,3 +298,18 @@ def test_limits_that_nobody_tells_stay_as_they_were(
     taking.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
     assert kafka.epochs["group"] == 1
+    assert "the topics' limits are not known: away" in caplog.messages
+
+
+def test_a_cluster_that_nobody_reaches_is_waited_for_by_the_same_producer(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreachable(*_: Any, **__: Any) -> None:
+        raise publisher.ClusterUnavailable("away")
+
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    monkeypatch.setattr(publisher, "check_reachable", unreachable)
+    kafka.fail("commit", AWAY, AWAY, AWAY)
+    taking.publish([event(1)], place(10))
+    assert (ids(kafka), kept(kafka), kafka.epochs["group"]) == ([b"1"], {3: 10, 5: 20}, 1)
+    assert caplog.messages.count("no contact with Kafka (timed out): waiting for it") == 3

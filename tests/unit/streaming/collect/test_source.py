@@ -108,6 +108,18 @@ def test_lag_counts_what_was_not_read_and_no_markers(
         assert [(batch.lag, batch.behind) for batch in (one.read(), one.read())] == [(2, 1), (0, 0)]
 
 
+def test_a_partition_that_ends_before_what_was_read_is_not_behind(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its new leader lacks the last records, or the client has not heard yet where it ends."""
+    kafka.create(OFFSETS_TOPIC, 1)
+    put(kafka, 0, 1, 2)
+    with reading() as one:
+        assert one.read().lag == 0
+        monkeypatch.setattr(kafka.consumers[-1], "get_watermark_offsets", lambda *_, **__: (0, 1))
+        assert one.read().lag == 0
+
+
 def test_a_kept_place_is_gone_on_from(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)

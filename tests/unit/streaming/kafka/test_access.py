@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 
-from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, require
+from streaming.kafka.access import (
+    COMPONENTS,
+    NotAllowed,
+    Permission,
+    denied,
+    missing,
+    needs,
+    refusal,
+    require,
+    wishes,
+)
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
@@ -66,9 +78,43 @@ def test_each_right_that_is_missing_is_named_with_the_command_that_grants_it(
     assert str(refused.value) == line
 
 
+def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> None:
+    kafka.create(SETTINGS.topics.signs)
+    kafka.deny(SETTINGS.topics.signs, "DESCRIBE", "READ", "WRITE")
+    assert [wishes(component, SETTINGS) for component in (*COMPONENTS, "watch")] == [
+        (Permission(operation, "p.rebalance.signs"),) for operation in ("Write", "Write", "Read", "Read")
+    ]
+    assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
+
+
 def test_who_may_not_even_see_a_topic_lacks_everything_on_it(kafka: MemoryKafka) -> None:
     kafka.deny(SETTINGS.topics.membership, "DESCRIBE")
     assert len(list(missing(SETTINGS, "collect"))) == 3
+
+
+def refused(code: int, component: str = "collect") -> str | None:
+    told = refusal(KafkaError(code, "what the broker says"), SETTINGS, component)
+    return None if told is None else str(told)
+
+
+def test_an_error_about_rights_names_the_one_that_the_cluster_says_is_missing(kafka: MemoryKafka) -> None:
+    kafka.deny(SETTINGS.topics.dead_letters, "WRITE")
+    told = refused(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert told is not None
+    assert f"may not write topic {SETTINGS.topics.dead_letters}, which collect must" in told
+    assert refused(KafkaError.UNKNOWN_TOPIC_OR_PART) is None
+
+
+def test_a_right_that_the_cluster_cannot_say_anything_of_is_told_by_its_kind(kafka: MemoryKafka) -> None:
+    told = refused(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    assert told is not None
+    assert f"may not write transactional id {SETTINGS.collector_id}, which collect must" in told
+    group = refused(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    assert group is not None
+    assert f"may not read group {SETTINGS.collector_id}, which collect must" in group
+    for code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+        assert refused(code) == "cluster memory:1: what the broker says"
+    assert refused(KafkaError.GROUP_AUTHORIZATION_FAILED, "serve") == "cluster memory:1: what the broker says"
 
 
 def test_of_topics_that_are_missing_nothing_is_said(kafka: MemoryKafka) -> None:
@@ -89,8 +135,27 @@ def documented() -> dict[str, tuple[Permission, ...]]:
 
 def test_the_documented_permissions_are_those_that_are_needed() -> None:
     settings = Settings()
-    assert documented() == {name: needs(name, settings) for name in documented()}
-    assert set(documented()) == {"collect", "stream", "serve", "watch", "topics"}
+    assert documented() == {name: (*needs(name, settings), *wishes(name, settings)) for name in documented()}
+    assert set(documented()) == {"collect", "stream", "serve", "watch", "dlt", "topics"}
+
+
+def test_by_polling_the_collector_needs_neither_the_offsets_topic_nor_a_group() -> None:
+    settings = Settings.model_validate({"collect": {"by": "polling"}})
+    assert needs("collect", settings) == (
+        Permission("Read", "rebalance.assignments"),
+        *(
+            one
+            for one in needs("collect", Settings())
+            if one.name != "__consumer_offsets" and one.resource != "group"
+        ),
+    )
+    table = (DOCS.parent / "managed-clusters.md").read_text()
+    rows = re.findall(r"^\| (topic|transactional-id) `([\w.-]+)` \| ([\w, ]+) \|$", table, re.MULTILINE)
+    assert {
+        Permission(operation, name, resource)
+        for resource, name, operations in rows
+        for operation in operations.split(", ")
+    } == {*needs("collect", settings), *wishes("collect", settings)}
 
 
 def test_the_collectors_own_names_have_the_prefix() -> None:
@@ -142,3 +207,12 @@ def test_whoever_is_refused_is_named_as_the_brokers_name_it(tmp_path: Path, kind
         f"kafka-acls.sh --bootstrap-server kafka:9093 --add --allow-principal '{principal}' "
         "--operation Write --transactional-id 'id'"
     )
+
+
+def test_a_group_s_name_can_t_break_out_of_the_command_that_is_told() -> None:
+    settings = KafkaSettings(bootstrap_servers="kafka:9093")
+    line = denied(settings, Permission("Describe", "g'; reboot; '", "group"), "why")
+    assert shlex.split(line.partition("kafka-acls.sh ")[2])[-4:] == [
+        *("--operation", "Describe"),
+        *("--group", "g'; reboot; '"),
+    ]

@@ -19,9 +19,9 @@ LISTENS = """
 import socket, sys, time
 lines = dict(line.rstrip().split("=", 1) for line in open(sys.argv[1]))
 server = socket.socket(); server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-server.bind(("127.0.0.1", int(lines["listeners"].split(",")[0].rpartition(":")[2]))); server.listen()
+server.bind(("127.0.0.1", int(lines["listeners"].split(",")[0].rpartition(":")[2])))
 print("started with", lines.get("mine"), flush=True)
-time.sleep(100)
+server.listen(); time.sleep(100)
 """
 
 

@@ -7,12 +7,13 @@ from confluent_kafka import KafkaError
 
 from assignors.partitioner import partition_for_key
 from streaming.kafka import dlt
+from streaming.kafka.access import NotAllowed
 from streaming.kafka.dlt import DeadLetter, DeadLetterCut, DeadLettersUnavailable, NoSuchDeadLetter
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.codec import MalformedEvent
 from streaming.wire.dead_letters import dead_letter_headers
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import MemoryKafka, MemoryProducer
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 MEMBERSHIP, LETTERS = SETTINGS.topics.membership, SETTINGS.topics.dead_letters
@@ -74,10 +75,15 @@ def test_what_is_sent_again_is_what_was_refused_byte_for_byte(kafka: MemoryKafka
     assert dlt.resubmit(SETTINGS, []) == 0
 
 
-def test_a_letter_that_was_cut_is_not_sent_and_those_before_it_are(kafka: MemoryKafka) -> None:
+def test_a_letter_that_was_cut_is_not_sent_and_those_before_it_are(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cut = letter(b"cut", partition=1, offset=3, truncated=True)
+    delivered: list[float] = []
+    monkeypatch.setattr(MemoryProducer, "flush", lambda _, timeout: delivered.append(timeout) or 0)
     with pytest.raises(DeadLetterCut) as refused:
         dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
+    assert len(delivered) == 1  # else the process would end with the first still on its way
     assert str(refused.value) == (
         "1:3: only a part of the record; the whole one is at m 6:9; 1 sent before it"
     )
@@ -90,6 +96,28 @@ def test_a_cluster_that_does_not_take_them_says_why(kafka: MemoryKafka) -> None:
         dlt.resubmit(SETTINGS, [letter()])
     kafka.fail("list_topics", KafkaError(KafkaError._TRANSPORT, "away"))
     with pytest.raises(DeadLettersUnavailable, match=r"topic rebalance\.membership: away"):
+        dlt.resubmit(SETTINGS, [letter()])
+
+
+def test_letters_that_nobody_takes_in_time_are_counted(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryProducer, "flush", lambda *_: 2)
+    with pytest.raises(DeadLettersUnavailable, match=r"topic rebalance\.membership: 2 records not taken"):
+        dlt.resubmit(SETTINGS, [letter(), letter()])
+
+
+def test_who_may_not_write_them_is_told_so(kafka: MemoryKafka) -> None:
+    kafka.deny(MEMBERSHIP, "WRITE")
+    kafka.fail("produce", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    says = f"may not write topic {MEMBERSHIP}, which dlt must; kafka-acls.sh"
+    with pytest.raises(NotAllowed, match=says):
+        dlt.resubmit(SETTINGS, [letter()])
+
+
+def test_a_topic_that_is_gone_is_told(kafka: MemoryKafka) -> None:
+    kafka.delete(MEMBERSHIP)
+    with pytest.raises(DeadLettersUnavailable, match=rf"topic {MEMBERSHIP}: .*Unknown topic or partition"):
         dlt.resubmit(SETTINGS, [letter()])
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from streaming.kafka import identity
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.identity import Identity, IdentityWatch, identify
+from streaming.kafka.identity import Contact, Identity, IdentityWatch, identify
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryAdmin, MemoryKafka
 
@@ -77,3 +77,10 @@ def test_a_cluster_that_does_not_say_is_told_with_its_reason(
         ClusterUnavailable, match=r"bootstrap_servers memory:1: does not describe its topics \(away\)"
     ):
         identify(SETTINGS, ["a"])
+
+
+def test_contact_that_is_lost_and_found_is_news_once() -> None:
+    contact = Contact()
+    told = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
+    lost = "no contact with Kafka (away): waiting for it"
+    assert told == [None, lost, None, "Kafka answers again", None, lost]

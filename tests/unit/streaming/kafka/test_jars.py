@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import io
+import sys
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from streaming.kafka import jars
-from streaming.kafka.jars import Coordinate, InvalidCoordinate, JarsMissing, fetch
+from streaming.kafka.jars import Coordinate, DownloadFailed, InvalidCoordinate, JarsMissing, fetch
 from streaming.kafka.java import NoJava, java
 
 if TYPE_CHECKING:
@@ -86,6 +89,11 @@ def fake_java(folder: Path, said: str) -> Path:
     return script
 
 
+def java_home(home: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> Path:
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return fake_java(home / "bin", said)
+
+
 @pytest.mark.usefixtures("_fresh_java")
 def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -97,8 +105,7 @@ def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("_fresh_java")
 def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(tmp_path / "bin", 'openjdk version "11.0.2" 2019-01-15')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    java_home(tmp_path, monkeypatch, 'openjdk version "11.0.2" 2019-01-15')
 
     with pytest.raises(NoJava, match=r"11\.0\.2.*Java 17 or newer is needed"):
         java()
@@ -106,11 +113,164 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("_fresh_java")
 def test_java_home_goes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = fake_java(tmp_path / "bin", 'openjdk version "21.0.1" 2023-10-17')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    script = java_home(tmp_path, monkeypatch, 'openjdk version "21.0.1" 2023-10-17')
 
     assert java() == (script, 21)
     java.cache_clear()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     with pytest.raises(NoJava, match=r"JAVA_HOME=.*nowhere: no bin/java in it"):
         java()
+
+
+@pytest.mark.usefixtures("_fresh_java")
+def test_a_java_that_does_not_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = java_home(tmp_path, monkeypatch, "")
+    for content in ("#!/bin/sh\nexit 1\n", "#!/no/such/interpreter\n"):
+        script.write_text(content)
+        with pytest.raises(NoJava, match=r"bin/java does not start \(.*\): install Java 17 or newer"):
+            java()
+
+
+@pytest.mark.usefixtures("_fresh_java")
+@pytest.mark.parametrize(
+    ("said", "major"), [('"17"', 17), ('"17.0.9"', 17), ('"16.0.2"', 0), ("nonsense", 0)]
+)
+def test_java_17_is_new_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, major: int
+) -> None:
+    script = java_home(tmp_path, monkeypatch, f"openjdk version {said}")
+    if major:
+        assert java() == (script, major)
+    else:
+        with pytest.raises(NoJava, match="Java 17 or newer is needed; install one or set JAVA_HOME"):
+            java()
+
+
+class Ivy:
+    """A ``java`` of a few lines of shell that answers as Ivy does; what it was given is kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.told = folder, list[str]()
+        self.does('for name in kafka_2.13-9.9.9 dependency-1; do : >"$lib/$name.jar"; done')
+
+    def does(self, script: str) -> None:
+        java_file = fake_java(self._folder / "bin", "")
+        java_file.write_text(
+            "#!/bin/sh\n"
+            'if [ "$1" = -version ]; then echo \'openjdk version "21.0.1"\' >&2; exit; fi\n'
+            f'printf "%s\\n" "$@" >"{self._folder}/arguments"\n'
+            "while [ $# -gt 0 ]; do case $1 in\n"
+            '-retrieve) lib=$(dirname "$2");; -settings) settings=$2;; -ivy) module=$2;; esac; shift; done\n'
+            f'cp "$settings" "$module" "{self._folder}"; mkdir -p "$lib"\n{script}\n'
+        )
+
+    def fetch(self, *coordinates: str, transitive: bool = True) -> list[str]:
+        found = fetch(coordinates or WANTED, transitive=transitive, progress=self.told.append)
+        return [path.name for path in found]
+
+    def given(self, name: str) -> str:
+        return (self._folder / name).read_text()
+
+
+@pytest.fixture
+def ivy(_fresh_java: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ivy:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    monkeypatch.delenv("DEFAULT_ARTIFACT_REPOSITORY", raising=False)
+    monkeypatch.setattr(jars, "_ivy", lambda: tmp_path / "ivy.jar")
+    return Ivy(tmp_path / "jdk")
+
+
+def test_a_set_is_fetched_with_all_it_depends_on_and_told_as_it_comes(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.does(
+        "echo 'found org.apache.kafka#kafka;9 in r'; echo '  found b#c;1 in r'; echo 'something else'\n"
+        "echo 'downloading https://r/kafka_2.13-9.9.9.jar ...'\n"
+        ': >"$lib/kafka_2.13-9.9.9.jar"; : >"$lib/dependency-1.jar"'
+    )
+    assert ivy.fetch() == ["dependency-1.jar", "kafka_2.13-9.9.9.jar"]
+    assert ivy.told == [
+        f"fetching kafka_2.13 9.9.9 (once, into {tmp_path / 'cache/jars'})",
+        "resolving kafka_2.13 9.9.9: 1 modules",
+        "resolving kafka_2.13 9.9.9: 2 modules",
+        "downloading kafka_2.13-9.9.9.jar",
+        "",
+    ]
+    ivy.told.clear()
+    assert (ivy.fetch(), ivy.told) == (["dependency-1.jar", "kafka_2.13-9.9.9.jar"], [])
+    assert [path.name for path in (tmp_path / "cache/jars").iterdir() if path.is_dir()] != []
+    assert not list((tmp_path / "cache/jars").glob(".fetch-*"))
+
+
+def dependencies(ivy: Ivy) -> list[dict[str, str]]:
+    return [dict(one.attrib) for one in ET.fromstring(ivy.given("ivy.xml")).iter("dependency")]  # noqa: S314 - our own
+
+
+def test_what_is_asked_for_is_asked_of_the_repository(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
+    ivy.does(': >"$lib/b-1.jar"; : >"$lib/d-2-test.jar"')
+    ivy.fetch("a:b:1", "c:d:2:test")
+    usual = {"conf": "default->default"}
+    assert dependencies(ivy) == [
+        {"org": "a", "name": "b", "rev": "1", **usual},
+        {"org": "c", "name": "d", "rev": "2", **usual},
+    ]
+    classified = ET.fromstring(ivy.given("ivy.xml")).iter("artifact")  # noqa: S314 - our own
+    assert [one.attrib["{http://ant.apache.org/ivy/maven}classifier"] for one in classified] == ["test"]
+    assert "root=" not in ivy.given("settings.xml")
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://mirror/?a&b")
+    ivy.fetch("a:b:1", "c:d:2:test", transitive=False)  # another set
+    assert [one["transitive"] for one in dependencies(ivy)] == ["false", "false"]
+    (resolver,) = ET.fromstring(ivy.given("settings.xml")).iter("ibiblio")  # noqa: S314 - our own
+    assert resolver.attrib["root"] == "https://mirror/?a&b"
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("echo '== a:b not found =='; echo 'java.io.IOException: no'; exit 1", "java.io.IOException: no"),
+        ("echo ':: a:b: NOT FOUND ::'; echo 'unresolved dependency'; exit 1", "a:b: NOT FOUND"),
+        ("exit 3", "Ivy ended with 3"),
+    ],
+)
+def test_a_download_that_fails_says_why_and_what_to_set_and_is_tried_again(
+    ivy: Ivy, script: str, says: str
+) -> None:
+    ivy.does(script)
+    with pytest.raises(DownloadFailed) as failed:
+        ivy.fetch()
+    assert str(failed.value) == (
+        f"fetching kafka_2.13 9.9.9 failed ({says}); what came is kept and a new try goes on from there; "
+        "else set DEFAULT_ARTIFACT_REPOSITORY to a mirror or KAFKA_JARS to a folder"
+    )
+    assert ivy.told[-1] == ""
+    ivy.does(': >"$lib/kafka_2.13-9.9.9.jar"')
+    assert ivy.fetch() == ["kafka_2.13-9.9.9.jar"]
+
+
+def test_a_repository_that_gives_something_else_is_told(ivy: Ivy) -> None:
+    ivy.does(': >"$lib/other-1.jar"')
+    with pytest.raises(DownloadFailed, match=r"the repository gave no kafka_2\.13-9\.9\.9\.jar"):
+        ivy.fetch()
+
+
+def test_without_the_jar_of_ivy_there_is_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "find_spec", lambda _: None)
+    with pytest.raises(DownloadFailed, match="reinstall it, or set KAFKA_JARS"):
+        jars._ivy()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "shown"),
+    [
+        (False, "fetching\\x1b[2J it\ndone\n"),
+        (True, "\r\x1b[Kfetching\\\r\x1b[Kdone\r\x1b[K\r"),
+    ],
+)
+def test_progress_is_a_line_that_renews_itself_on_a_terminal_and_lines_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, shown: str
+) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setenv("COLUMNS", "10")
+    for message in ("fetching\x1b[2J it", "done", ""):
+        jars.say(message)
+    assert written.getvalue() == shown

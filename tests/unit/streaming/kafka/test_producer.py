@@ -82,6 +82,14 @@ def test_a_record_that_is_not_taken_is_told_once(kafka: MemoryKafka) -> None:
     assert places(kafka).keys() == {b"g3"}
 
 
+@pytest.mark.parametrize("code", [KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD])
+def test_a_time_that_kafka_refuses_is_a_matter_of_clocks(kafka: MemoryKafka, code: int) -> None:
+    kafka.fail("produce", KafkaError(code, "Broker: no"))
+    clocks = r"key b'g': Broker: no; is this host's clock right, and the brokers'\?"
+    with pytest.raises(NotDelivered, match=clocks), EventProducer(SETTINGS) as sending:
+        sending.send(event("g"))
+
+
 def test_what_fails_is_told_at_the_end_at_the_latest(kafka: MemoryKafka) -> None:
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
     with pytest.raises(NotDelivered, match="too large"), EventProducer(SETTINGS) as sending:

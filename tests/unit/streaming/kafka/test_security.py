@@ -66,6 +66,16 @@ def test_java_and_spark(settings: KafkaSettings, tmp_path: Path) -> None:
     assert spark_options(settings)["kafka.sasl.mechanism"] == "SCRAM-SHA-256"
 
 
+def test_what_stands_between_certificates_may_be_in_any_encoding(
+    settings: KafkaSettings, tmp_path: Path
+) -> None:
+    authority = tmp_path / "ca.pem"
+    plain = authority.read_text()
+    authority.write_bytes("# Autorit\xe9 de test\n".encode("latin-1") + plain.encode())
+    settings.require_files()
+    assert security.java(settings)["ssl.truststore.certificates"] == f"# Autorit\ufffd de test\n{plain}"
+
+
 OAUTH = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "OAUTHBEARER",

@@ -37,10 +37,17 @@ def polled(reader: TopicReader, most: int = 1000) -> list[bytes | None]:
     return values(reader.poll(0.01, most))
 
 
-def to_the_end(reader: TopicReader) -> list[bytes | None]:
+def to_the_end(*readers: TopicReader) -> list[bytes | None]:
     found: list[bytes | None] = []
-    eventually(lambda: found.extend(polled(reader)) or reader.at_end)
+    for one in readers:
+        eventually(lambda one=one: found.extend(polled(one)) or one.at_end)
     return found
+
+
+def ends(reader: TopicReader, says: str) -> None:
+    """The reader ends with this error, soon."""
+    with pytest.raises(TopicUnreadable, match=says):
+        eventually(lambda: reader.poll(0.01))
 
 
 def reader(*topics: str, **options: Any) -> TopicReader:
@@ -71,6 +78,12 @@ def test_no_more_than_asked_for_at_once(kafka: MemoryKafka) -> None:
     with reader() as slow:
         assert [len(polled(slow, most)) for most in (1, 2)] == [1, 2]
         assert slow.lag == 3
+
+
+def test_an_end_that_is_not_known_is_no_lag(kafka: MemoryKafka) -> None:
+    with reader() as slow:
+        kafka.consumers[-1]._next.clear()  # nothing was fetched yet
+        assert slow.lag == 0
 
 
 @pytest.mark.parametrize("positions", [{("t", 0): 2}, {("t", 0): 2, ("t", 1): 3}])
@@ -138,11 +151,9 @@ def test_a_topic_that_is_deleted_is_an_error_or_waited_for(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     with reader() as strict, reader(follow=True) as patient:
-        to_the_end(strict)
-        to_the_end(patient)
+        to_the_end(strict, patient)
         kafka.delete("t")
-        with pytest.raises(TopicUnreadable, match="topic t: was deleted while it was read; start again"):
-            eventually(lambda: strict.poll(0.01))
+        ends(strict, "topic t: was deleted while it was read; start again")
         eventually(lambda: polled(patient) == [] and patient.missing == {"t"})
         assert (patient.positions, patient.at_end, patient.ids) == ({}, False, {})
         kafka.create("t")
@@ -160,16 +171,12 @@ def test_a_topic_made_again_is_an_error_or_read_from_its_beginning_by_a_new_clie
 ) -> None:
     kafka.create("other")
     with reader() as strict, reader("t", "other", follow=True) as patient:
-        to_the_end(strict)
-        to_the_end(patient)
+        to_the_end(strict, patient)
         kafka.delete("t")
         kafka.create("t")
         kafka.append("t", b"again")
         kafka.append("other", b"beside")
-        with pytest.raises(
-            TopicUnreadable, match="was deleted and made again while it was read; start again"
-        ):
-            eventually(lambda: strict.poll(0.01))
+        ends(strict, "was deleted and made again while it was read; start again")
         found: list[bytes | None] = []
         eventually(lambda: found.extend(polled(patient)) or len(found) == 2)
         assert sorted(found, key=repr) == [b"again", b"beside"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.kafka import topics
+from streaming.kafka import clients, topics
 from streaming.kafka.access import NotAllowed
+from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import (
     MonitorTopic,
     TopicMisconfigured,
     TopicsNotCreated,
+    create_signs,
     describe_topics,
     ensure_ticks,
     ensure_topics,
@@ -174,3 +176,41 @@ def test_ticks_are_made_once_and_kept_for_an_hour(kafka: MemoryKafka) -> None:
         "delete",
         "3600000",
     )
+
+
+def test_of_signs_the_newest_of_each_part_is_kept_by_the_brokers_clock(kafka: MemoryKafka) -> None:
+    for _ in range(2):
+        create_signs(SETTINGS)  # somebody else may make it at the same time
+    made = kafka.topics[SETTINGS.topics.signs]
+    names = ("cleanup.policy", "segment.ms", "message.timestamp.type")
+    assert (len(made.logs), *(made.config[name] for name in names)) == (
+        *(1, "compact", "21600000", "LogAppendTime"),
+    )
+    (state,) = describe_topics(SETTINGS, [SETTINGS.topics.signs])
+    assert (state.problem, state.exists) == (None, True)
+
+
+def test_a_cluster_that_is_away_is_told_as_such(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "_open", lambda _: None)
+    kafka.away = True
+    with pytest.raises(ClusterUnavailable, match=r"memory:1: no broker answers within 0\.05 s"):
+        ensure_topics(SETTINGS, timeout=0.05)
+    with pytest.raises(ClusterUnavailable, match=r"memory:1: no broker answers within 0\.05 s"):
+        describe_topics(SETTINGS, timeout=0.05)
+
+
+def test_topics_that_exist_and_may_not_be_seen_are_not_made_again(kafka: MemoryKafka) -> None:
+    ensure_topics(SETTINGS)
+    listed = kafka.metadata
+
+    def unseen(topic: str | None) -> object:
+        answer = listed(topic)
+        answer.topics.pop("p.rebalance.diffs", None)
+        return answer
+
+    kafka.metadata = unseen  # type: ignore[method-assign,assignment] # what this user sees
+    kafka.deny("p.rebalance.diffs", "DESCRIBE")
+    with pytest.raises(
+        NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, or to see that it exists"
+    ):
+        ensure_topics(SETTINGS)

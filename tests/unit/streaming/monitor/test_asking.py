@@ -139,3 +139,19 @@ def test_consumer_members_name_the_assignor_of_their_group() -> None:
     assert asking.protocol([old, *modern]) == "consumer"
     assert asking.consumer_assignor([old]) == "uniform"
     assert asking.consumer_assignor([old, modern[0]]) == "range"
+
+
+def test_in_a_consumer_group_an_eager_client_keeps_what_the_coordinator_gave_it() -> None:
+    """A classic member of a group under migration: the coordinator starts from its target, not from claims."""
+    log = Log()
+    events = [
+        log.topics(t=5),
+        log.join("a", group_protocol="consumer"),
+        log.join("old", assignors=["range"]),
+        log.join("b", group_protocol="consumer"),
+    ]
+    state, _ = play(events)
+    assert state is not None
+    before = {"a": {"t": [2]}, "old": {"t": [0, 3]}, "b": {}}
+    given = asking.target(state, "uniform", state.members, before)
+    assert {member.member_id: member.owned for member in given} == before | {"b": {"t": [1, 4]}}

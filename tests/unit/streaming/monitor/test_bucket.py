@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
 
 import msgspec
 import pytest
 
 from assignors.partitioner import partition_for_key
+from streaming.monitor.applied import MOST_BYTES, REMEMBERED
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
@@ -205,6 +207,8 @@ def test_a_timer_that_comes_too_late_is_not_trusted() -> None:
     late = 10_000 + LATE_MS + 1
     assert expire(bucket, late, SINKS) == []
     assert len(expire(bucket, late + 10_000, SINKS)) == 2
+    _, other = beating()
+    assert len(expire(other, 20_000, SINKS)) == 2  # ten seconds, and no more
 
 
 def test_clocks_of_members_are_not_read() -> None:
@@ -249,6 +253,7 @@ def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
     run(bucket, [log.topics(t=1), log.join("c1"), log.leave("c1")], now_ms=5)
     bucket.pack()
     assert bucket.due == {"g": 5 + FORGET_AFTER_MS}
+    assert timedelta(milliseconds=FORGET_AFTER_MS) == timedelta(days=7)
     (write,) = expire(bucket, 5 + FORGET_AFTER_MS, SINKS)
     assert dict(write.headers)["ce_type"] == b"group.deleted"
     back = Record(0, 9, write.key, write.value, b"group.deleted", b"1", b"s", None, [])
@@ -299,3 +304,43 @@ def test_an_event_whose_diff_its_topic_does_not_take_is_refused_and_changes_noth
     assert codec.record_bytes(letter.key, letter.value, letter.headers) <= 1000
     diff, _ = process(bucket, [record(log.join("c1"), 2)], 0, small)
     assert msgspec.json.decode(diff.value or b"")["members"].keys() == {"c1"}
+
+
+def rolling(log: Log, generations: int) -> Iterator[Event]:
+    """A group that a collector sees; in every second generation a new member has come."""
+    yield log.topics(t=4)
+    for number in range(1, generations):
+        resident = {"resident": {"t": [0, 1] if number % 2 else [0, 1, 2, 3]}}
+        yield log.observe(number, resident | ({f"visitor-{number:04}": {"t": [2, 3]}} if number % 2 else {}))
+
+
+def churning(log: Log, members: int) -> Iterator[Event]:
+    """A derived group that members with heartbeats come to and leave."""
+    yield log.topics(t=4)
+    yield log.join("resident", session_timeout_ms=10_000)
+    for number in range(members):
+        yield log.join(f"visitor-{number:04}", session_timeout_ms=10_000)
+        yield log.beat(f"visitor-{number:04}")
+        yield log.leave(f"visitor-{number:04}")
+
+
+def told(log: Log, leaves: int) -> Iterator[Event]:
+    """An observed group that hears of members long gone."""
+    yield log.observe(1, {"resident": {"t": [0]}})
+    for number in range(leaves):
+        yield log.leave(f"visitor-{number:04}")
+
+
+@pytest.mark.parametrize("events", [rolling, churning, told])
+def test_what_is_kept_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
+    """Whatever comes and goes: once it remembers all that it ever does, a group takes no byte more."""
+    bucket = Bucket()
+    log = list(events(Log(), 2 * REMEMBERED))
+    sizes = []
+    for half in log[: len(log) // 2], log[len(log) // 2 :]:
+        run(bucket, half)
+        sizes.append(len(bucket.pack()))
+    state = bucket.get("g").state
+    assert state is not None
+    assert len(state.applied) == MOST_BYTES
+    assert MOST_BYTES < sizes[1] <= sizes[0] + 16 < MOST_BYTES + 1500  # numbers have become longer

@@ -53,3 +53,15 @@ def test_a_topic_has_racks_for_each_of_its_partitions_or_for_none(count: int, re
         return
     (diff,) = diffs(play([told, log.join("c1")])[1])
     assert diff.members["c1"].assigned == {"t": [0, 1]}
+
+
+@pytest.mark.parametrize("other", ["a", "t"])
+def test_two_names_of_one_topic_id_are_refused_whichever_comes_first(other: str) -> None:
+    known = TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
+    log = Log()
+    state, _ = apply(None, log.event(PartitionsChanged, topics={"s": known}))
+    with pytest.raises(
+        BadInput, match=rf"topics\.{other}\.topicId: AAAAAAAAAAAAAAAAAAAAAg is that of s, too"
+    ):
+        apply(state, log.event(PartitionsChanged, topics={other: known}))
+    assert apply(state, log.event(PartitionsChanged, topics={"s": known}))[1] == ()

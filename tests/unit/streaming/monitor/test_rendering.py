@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streaming.monitor.rendering import AssignmentOutput, output_id
+from streaming.wire.events import LatestAssignment
 from tests.support.histories import Log, assignments, diffs, play
 
 
@@ -20,6 +23,27 @@ def test_an_id_is_a_function_of_group_event_and_part() -> None:
 def test_a_tombstone_has_no_value() -> None:
     gone = AssignmentOutput(Log().delete(), None)
     assert (gone.assignment, gone.value) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignor", "generation", "group_epoch"),
+    [("classic", "range", 3, None), ("consumer", "uniform", None, 3)],
+)
+def test_the_latest_assignment_counts_as_its_protocol_does(
+    protocol: str, assignor: str, generation: int | None, group_epoch: int | None
+) -> None:
+    event = Log().observe(3, {"c1": {"t": [0, 1]}}, epoch=protocol == "consumer", protocol=assignor)
+    _, outputs = play([event])
+    (latest,) = assignments(outputs)
+    assert latest.assignment == LatestAssignment(
+        group_id="g",
+        protocol=protocol,
+        assignor=assignor,
+        generation=generation,
+        group_epoch=group_epoch,
+        timestamp=1000,
+        members={"c1": {"t": [0, 1]}},
+    )
 
 
 def test_the_latest_assignment_is_what_the_last_round_left() -> None:

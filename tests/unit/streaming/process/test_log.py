@@ -96,3 +96,12 @@ def test_only_a_lost_connection_of_sparks_bridge_is_left_out(
     logging.getLogger().handle(logging.makeLogRecord({**values, "exc_info": (type(error), error, None)}))
 
     assert ("no answer" in capsys.readouterr().err) == shown
+
+
+def test_what_spark_s_bridge_says_of_each_call_is_never_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger("py4j").setLevel(logging.NOTSET)  # as it is before anything was configured
+    log.configure(verbose=True)
+    logging.getLogger("py4j.clientserver").debug("each call")
+    logging.getLogger("streaming").debug("ours")
+    errors = capsys.readouterr().err
+    assert ("each call" in errors, "ours" in errors) == (False, True)

@@ -35,6 +35,8 @@ def test_a_new_file_and_one_that_was_there_are_private(tmp_path: Path) -> None:
 
 def test_a_new_folder_is_private_and_one_that_was_there_is_left_alone(tmp_path: Path) -> None:
     make_private(tmp_path / "new")
+    make_private(tmp_path / "above" / "deep")
+    assert mode(tmp_path / "above" / "deep") == 0o700
     (tmp_path / "old").mkdir()
     make_private(tmp_path / "old")
     assert (mode(tmp_path / "new"), mode(tmp_path / "old")) == (0o700, 0o777)

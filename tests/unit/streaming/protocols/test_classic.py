@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.protocols.classic.group import SessionExpired
+from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import After, Client, Crash, Freeze, Start, Subscribe, Thaw
 from tests.support.machines import Driver, after, played, scenario, told, topics
 
@@ -111,6 +112,8 @@ def test_the_leader_stays_until_it_goes_and_whoever_joins_then_takes_over(protoc
 @pytest.mark.parametrize(
     ("protocol", "grown", "causes"),
     [
+        ("eager-v1", "q", []),
+        ("eager-v1", "p", ["topic.partitions_changed"]),
         ("eager", "q", []),
         ("eager", "p", ["topic.partitions_changed"]),
         ("cooperative", "q", []),
@@ -129,3 +132,87 @@ def test_only_what_the_group_subscribes_to_makes_it_rebalance_when_it_grows(
     )
     rounds = played(text, protocol)["rounds"]
     assert [one["cause"]["kind"] for one in rounds if one["at"] >= 60_000 and one["round"] == 1] == causes
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ways"),
+    [
+        (
+            "eager",
+            [2, 2, 1, 3000, 1, 2],
+        ),  # finds the coordinator, is told its id, joins; the delay; and syncs
+        ("eager-v1", [2, 1, 3000, 1]),
+        ("consumer", [2, 1]),  # the coordinator knows at once
+    ],
+)
+def test_every_message_takes_its_time(protocol: str, ways: list[int]) -> None:
+    (first,) = played(scenario("p: 4", "at: 0, join: a"), protocol)["rounds"]
+    assert first["at"] == sum(ways)
+
+
+@pytest.mark.parametrize("protocol", ["eager-v1", "eager", "cooperative", "consumer"])
+def test_each_life_of_a_process_is_told_apart_while_the_group_still_counts_the_ones_before(
+    protocol: str,
+) -> None:
+    lives = [f"at: {at}, {what}: a" for at in (60_000, 62_000) for what in ("crash", "join")]
+    rounds = played(scenario("p: 4", "at: 0, join: a", "at: 0, join: b", *lives), protocol)["rounds"]
+    assert {name for one in rounds for name in one["members"]} == {"a", "a~1", "a~2", "b"}
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_a_pause_that_is_shorter_than_the_session_changes_nothing(protocol: str) -> None:
+    text = scenario(
+        "p: 4",
+        *("at: 0, join: a", "at: 0, join: b"),
+        *(f"at: {at}, pause: b, down_ms: 3000" for at in (60_000, 70_000)),
+        session_timeout_ms=10_000,
+    )
+    assert [told(one) for one in played(text, protocol)["rounds"] if one["at"] >= 60_000] == []
+
+
+@pytest.mark.parametrize("protocol", [name for name in FAMILIES if name != "consumer"])
+def test_who_starts_together_is_one_round(protocol: str) -> None:
+    """A millisecond apart, as two processes of one deployment; KIP-848's coordinator alone answers each at once."""
+    (first,) = played(scenario("p: 4", "at: 0, join: a", "at: 1, join: b"), protocol)["rounds"]
+    assert first["cause"]["memberIds"] == ["a", "b"]
+    assert sorted(p for share in after(first).values() for p in share["p"]) == [0, 1, 2, 3]
+    assert {len(share["p"]) for share in after(first).values()} == {2}
+
+
+STATIC = [f"at: 0, join: {name}, instance_id: i-{name}" for name in "abc"]
+
+
+@pytest.mark.parametrize(("protocol", "its"), [("eager", "23"), ("cooperative", "14")])
+def test_what_a_static_member_had_stands_still_until_it_is_back_and_no_longer(
+    protocol: str, its: str
+) -> None:
+    """It is given what it had without a round: down for 500 ms, and a few for the messages."""
+    text = scenario("p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", session_timeout_ms=10_000)
+    answer = played(text, protocol)
+    still = answer["unavailableMs"]["p"]
+    least = min(still.values())
+    assert len(answer["rounds"]) == 1
+    assert {name: 500 < ms - least < 520 for name, ms in still.items()} == {
+        name: name in its for name in "01234"
+    }
+
+
+def test_a_static_member_of_the_consumer_protocol_keeps_what_it_had_while_another_joins() -> None:
+    text = scenario(
+        "p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", "at: 60000, join: d", session_timeout_ms=10_000
+    )
+    *_, first, second = played(text, "consumer")["rounds"]
+    kept = {"owned": {"p": [2]}, "revoked": {}, "assigned": {}, "kept": {"p": [2]}}
+    assert [one["members"]["b"] for one in (first, second)] == [kept, kept]
+
+
+@pytest.mark.parametrize("paused", [60_000, 60_005, 60_010])
+def test_a_consumer_that_pauses_while_the_others_rebalance_catches_up(paused: int) -> None:
+    text = scenario(
+        "p: 5",
+        *("at: 0, join: a", "at: 0, join: b", "at: 60000, join: c"),
+        f"at: {paused}, pause: b, down_ms: 1",
+        session_timeout_ms=10_000,
+    )
+    last = played(text, "zookeeper")["rounds"][-1]
+    assert after(last) == {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}, "c": {"p": [4]}}

@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.types import ASGIApp
 
 from streaming.serve.history import History, Retention
+from streaming.serve.records import TopicRecord
 from streaming.serve.server import ServeOptions
+from streaming.wire.codec import encode
+from tests.support.feed import ASSIGNMENTS, records, service
+from tests.support.histories import Group
 
 
 @pytest.fixture
@@ -20,3 +25,13 @@ def history(tmp_path: Path) -> Iterator[History]:
 def options(tmp_path: Path) -> ServeOptions:
     """A server on a free port that keeps everything."""
     return ServeOptions(tmp_path / "h.sqlite", "rebalance.diffs", port=0, limits=Retention(2**50, 2**40))
+
+
+@pytest.fixture
+def app(history: History) -> ASGIApp:
+    """The service, with 30 rounds of one group and 5 of another."""
+    group = Group("orders", {"t": 6}, 1)
+    history.append(records(group.diffs(30)))
+    history.append(records(Group("team/billing", {"t": 6}, 2).diffs(5), partition=1))
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"orders", encode(group.latest()), None)])
+    return service(history)

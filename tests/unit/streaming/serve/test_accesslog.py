@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+from types import SimpleNamespace
 
 import pytest
 from starlette.types import ASGIApp
@@ -95,3 +96,22 @@ def test_what_is_asked_never_makes_a_line_of_its_own(
     assert json.loads(line)["path"] == fields(record)["path"]
     assert len(line.splitlines()) == 1
     assert text.count(" status=") == 1 or '\\" status=' in text
+
+
+def test_a_line_says_how_long_it_took_and_how_much_was_sent(
+    app: ASGIApp, lines: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter((100.0, 100.0126))
+    monkeypatch.setattr(accesslog, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    answer = ask(app, "/assets/none", peer="10.0.0.1")
+    (record,) = requests(lines)
+    told = vars(record)
+    assert (told["status"], told["bytes"], told["ms"], told["caller"]) == (404, len(answer.body), 13, None)
+
+
+def test_the_longest_path_that_is_written_has_1000_characters(
+    app: ASGIApp, lines: pytest.LogCaptureFixture
+) -> None:
+    for length in (1000, 1001):
+        ask(app, "/" + "a" * (length - 1))
+    assert [len(vars(record)["path"]) for record in requests(lines)] == [1000, 1000]

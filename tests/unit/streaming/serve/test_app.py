@@ -1,38 +1,24 @@
 from __future__ import annotations
 
 import gzip
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from anyio import CapacityLimiter
 from starlette.types import ASGIApp
 
+from streaming.serve import api
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
-from streaming.serve.records import TopicRecord
 from streaming.serve.standing import Standing
-from streaming.wire.codec import encode
 from tests.support.asgi import Answer, ask
-from tests.support.feed import ASSIGNMENTS, records, service
+from tests.support.feed import records, service
 from tests.support.histories import Group
-
-PAGE = Path(__file__).parents[4] / "streaming" / "serve" / "page"
-
-
-@pytest.fixture
-def app(history: History) -> ASGIApp:
-    group = Group("orders", {"t": 6}, 1)
-    history.append(records(group.diffs(30)))
-    history.append(records(Group("team/billing", {"t": 6}, 2).diffs(5), partition=1))
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"orders", encode(group.latest()), None)])
-    return service(history)
 
 
 def test_groups(app: ASGIApp) -> None:
@@ -109,6 +95,26 @@ def test_what_cannot_be_answered_is_a_problem_document(
     assert answer.json["status"] == status
     assert answer.json["type"] == f"/problems#{kind}"
     assert says in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("target", "unknown"),
+    [
+        ("/api/groups", "limit"),
+        ("/api/groups/orders", "limit"),
+        ("/api/groups/orders/rounds", "min"),
+        ("/api/groups/orders/rounds/3", "view"),
+        ("/api/groups/orders/timeline", "view"),
+        ("/api/groups/orders/timeline", "cause"),
+        ("/api/rounds", "group"),
+        ("/api/stream", "from"),
+        ("/api/openapi.json", "format"),
+    ],
+)
+def test_a_parameter_that_would_change_nothing_is_refused(app: ASGIApp, target: str, unknown: str) -> None:
+    answer = ask(app, f"{target}?{unknown}=1")
+    assert (answer.status, answer.json["type"]) == (400, "/problems#parameter")
+    assert f"{unknown}: no such parameter" in answer.json["detail"]
 
 
 def test_a_group_may_be_called_what_a_route_is(history: History) -> None:
@@ -299,24 +305,91 @@ def test_large_answers_are_compressed_when_asked(app: ASGIApp) -> None:
     assert gzip.decompress(packed.body) == plain
 
 
-def test_the_page_is_served_whole_from_here(app: ASGIApp) -> None:
-    """Every file a page file names exists, and none names another host."""
-    for path in PAGE.rglob("*"):
-        if path.is_dir():
-            continue
-        name = path.relative_to(PAGE).as_posix()
-        answer = ask(app, f"/assets/{name}")
-        assert (answer.status, answer.body) == (200, path.read_bytes())
-        text = path.read_text()
-        assert not re.search(r"(?:src|href|from|import|url\()\s*=?\s*[\"']?(?:https?:)?//", text), name
-        for module in re.findall(r'from "(\.[^"]+)"', text):
-            assert (path.parent / module).resolve().is_file(), (name, module)
-        for asset in re.findall(r'"/assets/([^"]+)"', text):
-            assert (PAGE / asset).is_file(), (name, asset)
+def test_rounds_are_selected_by_time_cause_and_what_they_moved(app: ASGIApp) -> None:
+    whole = [one["summary"] for one in ask(app, "/api/rounds?view=summary&limit=2000").json["rounds"]]
+    orders = [one for one in whole if one["groupId"] == "orders"]
+    first, last = orders[20]["timestamp"], orders[5]["timestamp"]
+
+    def asked(query: str) -> list[object]:
+        found = ask(app, f"/api/groups/orders/rounds?view=summary&{query}").json["rounds"]
+        return [one["summary"] for one in found]
+
+    assert asked(f"from={first}&to={last}") == [one for one in orders if first <= one["timestamp"] < last]
+    assert asked("cause=member.left") == [one for one in orders if one["cause"]["kind"] == "member.left"]
+    assert asked("min_moved=2") == [one for one in orders if one["moved"] >= 2]
+    assert asked("min_moved=0") == asked("limit=30") == orders
+    answer = ask(app, f"/api/rounds?from={first}&to={first}")
+    assert (answer.status, answer.json["detail"]) == (400, "from: must be before to")
 
 
-def test_views_share_one_document_and_unchanged_files_are_not_sent_again(app: ASGIApp) -> None:
-    index = ask(app, "/")
-    assert ask(app, "/groups/team%2Fbilling").body == index.body
-    again = ask(app, "/", {"if-none-match": index.headers["etag"]})
-    assert (again.status, again.body) == (304, b"")
+def test_a_page_with_diffs_is_shorter_than_one_of_summaries(
+    app: ASGIApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "MAX_DIFFS", 3)
+    monkeypatch.setattr(api, "MAX_PAGE", 4)
+    for target, most in (
+        ("/api/rounds?limit=9", 3),
+        ("/api/rounds?limit=2", 2),
+        ("/api/rounds?limit=9&view=summary", 4),
+        ("/api/groups/orders/timeline?limit=9", 4),
+    ):
+        assert len(ask(app, target).json["rounds"]) == most
+
+
+def test_what_is_not_asked_for_is_a_page_of_a_hundred(history: History) -> None:
+    history.append(records(Group("g", {"t": 6}, 2).diffs(102)))
+    found = ask(service(history), "/api/rounds?view=summary").json
+    assert (len(found["rounds"]), found["next"]) == (100, "3")
+
+
+def test_a_problem_is_a_whole_document(app: ASGIApp) -> None:
+    assert ask(app, "/api/groups/orders/rounds?limit=many").json == {
+        "type": "/problems#parameter",
+        "title": "Bad Request",
+        "status": 400,
+        "detail": "limit: 'many' is no whole number in 1…9007199254740992",
+        "instance": "/api/groups/orders/rounds",
+        "parameter": "limit",
+    }
+    assert ask(app, "/nothing").json == {
+        "type": "/problems#not-found",
+        "title": "Not Found",
+        "status": 404,
+        "detail": "nothing is served here; /api/openapi.json lists what is",
+        "instance": "/nothing",
+    }
+
+
+def test_the_head_of_the_feed_says_what_it_is_and_ends(app: ASGIApp) -> None:
+    answer = ask(app, "/api/stream", method="HEAD")
+    assert (answer.status, answer.body) == (200, b"")
+    told = {name: answer.headers[name] for name in ("content-type", "cache-control", "x-accel-buffering")}
+    assert told == {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-store",
+        "x-accel-buffering": "no",
+    }
+    asking_for_less = ask(app, "/api/stream", {"accept-encoding": "gzip"}, method="HEAD")
+    assert "content-encoding" not in asking_for_less.headers
+
+
+def test_small_answers_are_not_compressed(app: ASGIApp) -> None:
+    packed = ask(app, "/health", {"accept-encoding": "gzip"})
+    assert (packed.body, packed.headers.get("content-encoding")) == (b'{"status":"up"}', None)
+
+
+def test_as_many_followers_as_are_allowed_are_let_in(history: History) -> None:
+    board = Board(history.extent, history.groups)
+    feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
+    app = build(feed, access=Access(), loopback_only=True, max_clients=2)
+    with board.listening():
+        assert ask(app, "/api/stream", method="HEAD").status == 200
+        with board.listening():
+            full = ask(app, "/api/stream", method="HEAD")
+    assert full.status == 503
+
+
+def test_bodies_are_refused_in_whatever_way_they_are_announced(app: ASGIApp) -> None:
+    assert ask(app, "/health", {"content-length": "0"}).status == 200
+    answer = ask(app, "/health", {"content-length": "1"})
+    assert (answer.status, answer.json["type"]) == (413, "/problems#body")

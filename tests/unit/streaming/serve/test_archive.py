@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History, Retention
+from streaming.serve.records import TopicRecord
+from streaming.serve.schema import HistoryFailure
 from streaming.wire.codec import encode
-from tests.support.feed import records
+from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group
 
 
@@ -97,3 +102,73 @@ def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) ->
 def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
     assert archive.timeline(Window(group="none")) == (b"[]", ([], None))
     assert archive.assignment("none") is None
+
+
+def test_the_last_page_has_no_next(archive: Archive) -> None:
+    """Also when it is just full: a cursor would lead to an empty page."""
+    full = archive.page(Window(group="a", limit=30), with_diff=False)
+    assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
+    short = archive.page(Window(group="a", limit=29), with_diff=False)
+    assert (seqs(short.items), short.next) == (list(range(30, 1, -1)), 2)
+    base, page = archive.timeline(Window(group="a", limit=30))
+    assert (base, seqs(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
+
+
+def test_a_window_ends_before_its_end(archive: Archive) -> None:
+    whole = archive.page(Window(group="a", limit=30), with_diff=False).items
+    times = {json.loads(item)["seq"]: json.loads(item)["summary"]["timestamp"] for item in whole}
+    found = archive.page(Window(group="a", since=times[11], until=times[20]), with_diff=False).items
+    assert seqs(found) == [seq for seq, at in times.items() if times[11] <= at < times[20]]
+    assert 20 not in seqs(found)
+    assert 11 in seqs(found)
+
+
+def test_a_cursor_and_filters_go_together(archive: Archive) -> None:
+    whole = [json.loads(item) for item in archive.page(Window(limit=100), with_diff=False).items]
+    for least in (0, 1, 2, 3):
+        found = archive.page(Window(group="b", min_moved=least, before=50, limit=100), with_diff=False)
+        expected = [one["seq"] for one in whole if 30 < one["seq"] < 50 and one["summary"]["moved"] >= least]
+        assert seqs(found.items) == expected
+
+
+def test_after_gives_as_many_as_asked_for_and_as_fit(archive: Archive, history: History) -> None:
+    rounds = archive.after(history.extent, 3, 4, 10**9) or []
+    assert [stored.seq for stored in rounds] == [4, 5, 6, 7]
+    size = len(rounds[0].body) + len(rounds[1].body)
+    assert [len(archive.after(history.extent, 3, 9, most) or []) for most in (size - 1, size)] == [2, 3]
+    history.trim(Retention(0, 2**40), rounds[0].summary.timestamp)
+    trimmed = history.extent.trimmed
+    assert archive.after(history.extent, trimmed, 1, 1) is not None
+    assert archive.after(history.extent, trimmed - 1, 1, 1) is None
+
+
+def test_the_latest_assignment_comes_back_byte_for_byte(archive: Archive, history: History) -> None:
+    group = Group("a", {"t": 6}, 0)
+    group.diffs(30)
+    latest = encode(group.latest())
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"a", latest, None)])
+    assert (archive.assignment("a"), archive.assignment("b")) == (latest, None)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["SET name = 'x' WHERE name = 'b'", "SET summary = NULL WHERE name = 'b'", "SET id = 9 WHERE id = 2"],
+)
+def test_a_round_whose_group_is_lost_is_damage(history: History, archive: Archive, damage: str) -> None:
+    with closing(sqlite3.connect(history.path)) as connection:
+        connection.execute(f"UPDATE groups {damage}")
+        connection.commit()
+    assert archive.after(history.extent, 20, 10, 10**9)
+    with pytest.raises(HistoryFailure, match=r"is damaged; .* \(round 31 is of no group that it holds\)"):
+        archive.after(history.extent, 20, 11, 10**9)
+
+
+def test_a_group_that_stands_under_another_name_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
+        history.append(records(Group("a", {"t": 6}, 1).diffs(3)))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE groups SET name = 'x'")
+        connection.commit()
+    with pytest.raises(HistoryFailure, match=r"is damaged; .* \(group 'a' stands under another name\)"):
+        History(path, cluster_id="c", diffs_topic=DIFFS)

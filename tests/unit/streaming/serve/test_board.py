@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
+from streaming.freshness.verdict import Part
 from streaming.serve import board as board_module
 from streaming.serve.board import Board, Filter, Frame, one_line
 from streaming.serve.history import History, HistoryUpdate
-from streaming.serve.standing import Standing
+from streaming.serve.records import TopicRecord
+from streaming.serve.standing import Stale, Standing
 from streaming.wire.codec import encode
-from tests.support.feed import records
+from tests.support.feed import ASSIGNMENTS, records
 from tests.support.histories import Group
 
 
@@ -87,3 +90,108 @@ def test_caught_up_is_told_once(history: History) -> None:
     board.progress(Standing(caught_up=True))
     told = board.after(end) or []
     assert [frame.data.split(b"\n")[0] for frame in told] == [b"event: progress"]
+
+
+def test_a_snapshot_says_when_parts_were_last_heard_and_that_alone_wakes_nobody(history: History) -> None:
+    board, _ = filled(history, 1)
+
+    def heard(at: int) -> Standing:
+        part = Part(part="stream", id="s", by=None, state="alive", last_heard=at, up_to=at)
+        return Standing(caught_up=True, parts=(part,))
+
+    board.progress(heard(1000))
+    assert b'"lastHeard":1000' in board.snapshot(None)
+    with board.listening() as woken:
+        board.progress(heard(6000))
+        assert not woken.is_set()
+    assert b'"lastHeard":6000' in board.snapshot(None)
+
+
+def test_a_group_that_changes_without_a_round_is_an_event_for_those_who_follow_it(history: History) -> None:
+    group = Group("g", {"t": 6}, 1)
+    board = Board(history.extent, history.groups)
+    board.publish(history.append(records(group.diffs(3))))
+    end = board.end
+    with board.listening() as woken:
+        board.publish(history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)]))
+        assert woken.is_set()
+    (frame,) = board.after(end) or []
+    assert (frame.seq, frame.group, board.extent.last) == (0, "g", 3)
+    name, data, *rest = frame.data.decode().split("\n")
+    assert (name, rest) == ("event: group", ["", ""])
+    assert json.loads(data.removeprefix("data: "))["state"] == "Dead"
+
+
+def test_what_only_counts_wakes_nobody(history: History) -> None:
+    board, batch = filled(history, 3)
+    end = board.end
+    with board.listening() as woken:
+        board.publish(HistoryUpdate([], {}, repeated=2, refused=1))
+        board.publish(HistoryUpdate([], {}, repeated=1, refused=1))
+        assert not woken.is_set()
+    assert (board.repeated, board.refused, board.end, board.extent.last) == (3, 2, end, 3)
+    assert board.groups == batch.groups
+
+
+def test_a_run_that_grew_too_long_loses_its_oldest_quarter_at_once(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_module, "MAX_FRAMES", 8)
+    board, _ = filled(history, 8)
+    assert len(board.after(0) or []) == 8
+    board.publish(history.append(records(Group("h", {"t": 6}, 2).diffs(1), start=8)))
+    assert board.after(2) is None
+    assert [frame.seq for frame in board.after(3) or []] == [4, 5, 6, 7, 8, 9]
+
+
+def test_what_is_kept_is_measured_anew_after_each_cut(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else less and less of it would be kept."""
+    board, _ = filled(history, 1)
+    size = len((board.after(0) or [])[0].data)
+    monkeypatch.setattr(board_module, "MAX_BYTES", 40 * size)
+    board.publish(history.append(records(Group("g", {"t": 6}, 1).diffs(400)[1:], start=1)))
+    kept = [len(frame.data) for frame in board.after(board._start) or []]
+    assert 20 * size < sum(kept) <= 40 * size
+
+
+def test_a_change_of_the_standing_wakes_listeners_and_a_change_of_the_lag_alone_does_not(
+    history: History,
+) -> None:
+    board, _ = filled(history, 1)
+    board.progress(Standing(caught_up=True))
+    shown = board.snapshot(None)
+    with board.listening() as woken:
+        board.progress(Standing(caught_up=True, lag=3))
+        assert not woken.is_set()
+        board.progress(Standing(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
+        assert woken.is_set()
+    assert board.snapshot(None) != shown
+    told = json.loads((board.after(board.end - 1) or [])[0].data.split(b"data: ")[1])
+    assert told == {
+        "caughtUp": False,
+        "lag": None,
+        "seq": 1,
+        "stale": {"kind": "topic-missing", "reason": "Topic t is missing", "since": 5},
+    }
+
+
+def test_retention_changes_where_the_feed_begins_and_what_a_snapshot_shows(history: History) -> None:
+    board, _ = filled(history, 3)
+    shown = board.snapshot(None)
+    extent = msgspec.structs.replace(history.extent, trimmed=2)
+    board.trimmed(extent, {})
+    assert (board.extent, board.groups) == (extent, {})
+    assert board.snapshot(None) != shown
+    assert json.loads(board.snapshot("g").split(b"data: ")[1])["groups"] == []
+
+
+def test_closing_wakes_everyone_and_who_left_is_not_counted(history: History) -> None:
+    board, _ = filled(history, 1)
+    with board.listening() as first:
+        with board.listening():
+            assert board.listeners == 2
+        assert (board.listeners, board.closing) == (1, False)
+        board.close()
+        assert (first.is_set(), board.closing) == (True, True)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from starlette.types import ASGIApp
@@ -165,3 +167,77 @@ def test_a_proxy_that_ends_tls_has_browsers_stay_with_it(behind: ASGIApp) -> Non
     assert told("10.0.0.7", x_forwarded_proto="https") == "max-age=31536000; includeSubDomains"
     assert told("10.0.0.7", x_forwarded_proto="http") is None
     assert told("10.9.9.9", x_forwarded_proto="https") is None
+
+
+def test_the_file_is_looked_at_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock = SimpleNamespace(now=50.0)
+    monkeypatch.setattr(callers, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def at(now: float) -> Collection[str]:
+        clock.now = now
+        return tokens()
+
+    path = file_of(tmp_path, FIRST)
+    tokens = TokenFile(path)
+    file_of(tmp_path, f"{FIRST}\n{SECOND}\n")
+    assert [at(50.0), at(50.9), at(51.0), at(51.5)] == [(FIRST,)] * 2 + [(FIRST, SECOND)] * 2
+    file_of(tmp_path, SECOND)
+    assert [at(51.9), at(52.0)] == [(FIRST, SECOND), (SECOND,)]
+    assert caplog.messages == [
+        f"--token-file {path}: 2 tokens are valid now",
+        f"--token-file {path}: 1 tokens are valid now",
+    ]
+
+
+def test_a_file_whose_mode_alone_changed_is_read_again(always: None, tmp_path: Path) -> None:
+    path = file_of(tmp_path, FIRST)
+    tokens = TokenFile(path)
+    path.chmod(0o604)
+    assert tokens() == (FIRST,)
+    path.chmod(0o640)
+    assert tokens() == (FIRST,)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (f"Bearer {FIRST}", 200),
+        (f"BEARER  {FIRST} ", 200),
+        (f"Bearer {SECOND}", 200),
+        (f"Basic {FIRST}", 401),
+        (FIRST, 401),
+        (f"Bearer {FIRST}x", 401),
+        (f"Bearer {FIRST} {SECOND}", 401),
+        ("Bearer", 401),
+        ("", 401),
+    ],
+)
+def test_a_token_is_sent_as_a_bearers(history: History, sent: str, status: int) -> None:
+    app = service(history, access=Access(lambda: (FIRST, SECOND)))
+    answer = ask(app, "/api/groups", {"authorization": sent})
+    assert answer.status == status
+    if status == 401:
+        assert answer.json["type"] == "/problems#token"
+        assert answer.headers["www-authenticate"] == 'Bearer realm="rebalance-monitor"'
+
+
+def test_the_longest_name_of_a_caller(behind: ASGIApp) -> None:
+    assert ask(behind, "/api/groups", {"x-user": "a" * 256}, peer="10.0.0.7").status == 200
+    refused = ask(behind, "/api/groups", {"x-user": "a" * 257}, peer="10.0.0.7")
+    assert (refused.json["type"], refused.json["detail"]) == (
+        "/problems#proxy",
+        "come by the proxy that signs you in",
+    )
+
+
+def test_the_shortest_token_and_one_that_is_no_text(tmp_path: Path) -> None:
+    assert read_tokens(file_of(tmp_path, "x" * 16)) == ("x" * 16,)
+    with pytest.raises(UnusableToken, match="of ASCII and without spaces"):
+        read_tokens(file_of(tmp_path, "ü" * 16))
+    path = tmp_path / "token"
+    path.write_bytes(b"\xff" * 20)
+    with pytest.raises(UnusableToken, match=r"--token-file .*'utf-8' codec"):
+        read_tokens(path)

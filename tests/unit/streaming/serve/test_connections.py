@@ -4,12 +4,14 @@ import contextlib
 import resource
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from streaming.serve import connections
+from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import FeedTimes
 from streaming.serve.server import ServeOptions
 from tests.support.feed import records
@@ -125,3 +127,59 @@ def test_the_limit_on_files_is_raised_and_then_respected(monkeypatch: pytest.Mon
     assert limits[-1] == (100 + 256 + 64, 500)
     assert connections.allow(1000) == 500 - 64
     assert limits[-1] == (500, 500)
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "allowed", "raised"),
+    [
+        ((1000, 1000), 100, 356, []),
+        ((420, 420), 100, 356, []),  # just enough
+        ((419, 10_000), 100, 356, [(420, 10_000)]),
+        ((64, 64), 100, 1, [(64, 64)]),
+        ((100, resource.RLIM_INFINITY), 100, 356, [(420, resource.RLIM_INFINITY)]),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), 5000, 5256, []),
+    ],
+)
+def test_connections_are_as_many_as_the_system_has_files_for(
+    monkeypatch: pytest.MonkeyPatch,
+    limit: tuple[int, int],
+    wanted: int,
+    allowed: int,
+    raised: list[tuple[int, int]],
+) -> None:
+    said: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, found: said.append(found))
+    assert (connections.allow(wanted), said) == (allowed, raised)
+
+
+class Timer:
+    """What a loop gives for a call that is due later."""
+
+    def __init__(self, seconds: float, call: Callable[[], None]) -> None:
+        self.seconds, self.call, self.cancelled = seconds, call, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def test_a_client_that_takes_its_answer_again_is_not_given_up() -> None:
+    timers: list[Timer] = []
+    aborted: list[bool] = []
+
+    def later(seconds: float, call: Callable[[], None]) -> Timer:
+        timers.append(Timer(seconds, call))
+        return timers[-1]
+
+    protocol = BoundedProtocol.__new__(BoundedProtocol)
+    protocol.loop = SimpleNamespace(call_later=later)  # type: ignore[assignment] # what is used of it
+    protocol.transport = SimpleNamespace(abort=lambda: aborted.append(True))  # type: ignore[assignment] # same
+    protocol.flow = SimpleNamespace(pause_writing=bool, resume_writing=bool)  # type: ignore[assignment] # same
+    protocol.pause_writing()
+    protocol.pause_writing()
+    protocol.resume_writing()
+    assert [(timer.seconds, timer.cancelled) for timer in timers] == [(connections.UNTAKEN_SECONDS, True)]
+    protocol.pause_writing()
+    assert [timer.cancelled for timer in timers] == [True, False]
+    timers[-1].call()
+    assert aborted == [True]

@@ -85,7 +85,7 @@ class Reader:
     async def until(self, name: str, seq: int | None = None) -> list[Event]:
         """Events up to the first of this name (and number)."""
         found: list[Event] = []
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             async for chunk in self.chunks:
                 found += parsed(chunk)
                 if any(event.name == name and seq in (None, event.seq) for event in found):
@@ -229,3 +229,125 @@ async def test_writes_are_bounded(feeding: Feeding, monkeypatch: pytest.MonkeyPa
 def test_epochs_differ_between_files(feeding: Feeding) -> None:
     extent = msgspec.structs.replace(feeding.history.extent, epoch="other")
     assert Board(extent, {}).event_id(7) == b"other.7"
+
+
+@in_a_loop
+async def test_the_stream_begins_with_how_long_to_wait_before_coming_back(feeding: Feeding) -> None:
+    async with feeding.listen() as reader:
+        assert await anext(reader.chunks) == b"retry: 1000\n\n"
+        feeding.board.close()
+
+
+@in_a_loop
+async def test_one_who_is_up_to_date_gets_no_snapshot_and_no_round_again(feeding: Feeding) -> None:
+    feeding.store(3)
+    async with feeding.listen(last=3) as reader:
+        assert [event.name for event in await reader.until("progress")] == ["progress"]
+        feeding.store(1)
+        assert numbers(await reader.until("round")) == [4]
+
+
+@in_a_loop
+async def test_the_oldest_place_that_is_kept_still_leads_on(feeding: Feeding) -> None:
+    feeding.store(20)
+    at = feeding.history._connection.execute("SELECT timestamp FROM rounds WHERE seq = 8").fetchone()[0]
+    feeding.history.trim(Retention(0, 2**40), at)
+    feeding.board.trimmed(feeding.history.extent, feeding.history.groups)
+    trimmed = feeding.history.extent.trimmed
+    async with feeding.listen(last=trimmed) as reader:
+        assert numbers(await reader.until("progress")) == list(range(trimmed + 1, 21))
+    async with feeding.listen(last=trimmed - 1) as reader:
+        assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
+
+
+@in_a_loop
+async def test_silence_is_marked_with_the_place_that_was_reached(feeding: Feeding) -> None:
+    """Also of one that has seen nothing but a group's standing since: a mark never leads back."""
+    feeding.store(2)
+    async with feeding.listen() as reader:
+        await reader.until("snapshot")
+        feeding.store(1)
+        await reader.until("round", 3)
+        feeding.board.progress(Standing(caught_up=True))
+        told = await reader.until("progress")
+        marked = await reader.until("progress")
+        assert [(event.name, event.id) for event in told] == [("progress", None)]
+        assert [(event.name, event.id) for event in marked] == [("progress", f"{feeding.history.epoch}.3")]
+
+
+class Client:
+    """An ASGI client that takes what is sent, until it leaves or stops."""
+
+    def __init__(self, feeding: Feeding) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.aborted: list[bool] = []
+        self.left = asyncio.Event()
+        self.took = asyncio.Event()
+        self.deaf = False
+        self._feed = feeding.feed
+
+    async def run(self, last: int | None = None) -> None:
+        scope = {"method": "GET", "state": {"abort": lambda: self.aborted.append(True)}}
+        async with asyncio.timeout(60):
+            await FeedResponse(self._feed, Filter(), last)(scope, self._receive, self._send)
+
+    async def _receive(self) -> dict[str, object]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        self.sent.append(dict(message))
+        if b"event: snapshot" in message.get("body", b""):
+            self.took.set()
+        if self.deaf and message["type"] == "http.response.body":
+            await asyncio.sleep(60)
+
+
+@in_a_loop
+async def test_one_who_leaves_is_followed_no_longer(feeding: Feeding) -> None:
+    client = Client(feeding)
+    running = asyncio.create_task(client.run())
+    await client.took.wait()
+    assert feeding.board.listeners == 1
+    client.left.set()
+    await running
+    assert (feeding.board.listeners, feeding.board.cut_off, client.aborted) == (0, 0, [])
+    assert client.sent[0]["status"] == 200
+    assert client.sent[-1] == {"type": "http.response.body", "body": b""}
+
+
+@in_a_loop
+async def test_one_who_takes_nothing_is_cut_off(feeding: Feeding) -> None:
+    feeding.feed.times = msgspec.structs.replace(feeding.feed.times, stuck=0.01)
+    client = Client(feeding)
+    client.deaf = True
+    await client.run()
+    assert (feeding.board.listeners, feeding.board.cut_off, client.aborted) == (0, 1, [True])
+
+
+@in_a_loop
+async def test_a_write_is_full_or_the_last(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst leaves in few writes, and no event is torn."""
+    monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 20_000)
+    async with feeding.listen() as reader:
+        await reader.until("snapshot")
+        feeding.store(200)
+        sizes, seen = [], 0
+        async for chunk in reader.chunks:
+            assert chunk.endswith(b"\n\n")
+            sizes.append(len(chunk))
+            seen += chunk.count(b"event: round")
+            if seen == 200:
+                break
+    assert len(sizes) > 3
+    assert min(sizes[:-1]) >= 20_000
+
+
+@in_a_loop
+async def test_the_mark_of_an_empty_feed_leads_to_its_first_round(feeding: Feeding) -> None:
+    async with feeding.listen() as reader:
+        (*_, marked) = await reader.until("progress")
+        assert marked.id == f"{feeding.history.epoch}.0"
+    feeding.store(2)
+    async with feeding.listen(last=0) as reader:
+        assert numbers(await reader.until("progress")) == [1, 2]

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 import pytest
 
 from assignors.errors import MonitorError, OutsideFailure
+from streaming.freshness.verdict import Freshness, Late, Part
 from streaming.serve import follower
 from streaming.serve.follower import FollowerEnded
 from streaming.serve.history import Retention
@@ -204,6 +206,48 @@ def test_what_the_source_says_is_told_and_taken_back(options: ServeOptions) -> N
         source.stale = None
         eventually(lambda: ready(feed, 5))
         assert "stale" not in feed.get("/api/groups")
+
+
+def test_what_the_parts_say_of_themselves_is_told_by_every_face(options: ServeOptions) -> None:
+    part = Part(part="collector", id="c", by="offsets", state="alive", last_heard=1000, up_to=900)
+    said = [Freshness()]
+    source = MemorySource()
+    source.put(*made(5))
+
+    def parts(**fields: Any) -> list[dict[str, Any]]:
+        known = {
+            "part": "collector",
+            "id": "c",
+            "by": "offsets",
+            "state": "alive",
+            "lastHeard": 1000,
+            "upTo": 900,
+        }
+        return [{**known, **fields}]
+
+    with running(options, source, lambda: said[0]) as feed:
+        eventually(lambda: ready(feed, 5))  # of no part nothing is claimed
+        said[0] = Freshness(parts=(part,))
+        eventually(lambda: feed.get("/ready") == {**READY, "seq": 5, "parts": parts()})
+        said[0] = Freshness(known=False, parts=(part,))
+        eventually(lambda: feed.ask("/ready")[0] == 503)
+        assert feed.get("/ready") == {"ready": False, "lag": 0, "seq": 5, "parts": parts()}
+        silent = msgspec.structs.replace(part, state="silent")
+        said[0] = Freshness(parts=(silent,), late=Late("collector-silent", "No sign of life from c", 1000))
+        stale = {"kind": "collector-silent", "reason": "No sign of life from c", "since": 1000}
+        told = {"lag": None, "seq": 5, "stale": stale, "parts": parts(state="silent")}
+        eventually(lambda: feed.get("/ready") == {"ready": False, **told})
+        assert feed.get("/api/groups/g")["standing"] == {"caughtUp": False, **told}
+        listed = feed.get("/api/groups")
+        del listed["groups"]
+        assert listed == {"caughtUp": False, **told}
+        metrics = feed.metrics()
+        assert metrics['rebalance_monitor_feed_stale{cause="collector-silent"}'] == 1
+        assert metrics['rebalance_monitor_part_alive{id="c",part="collector"}'] == 0
+        assert metrics['kafka_consumergroup_group_state{consumergroup="g",state="Unknown"}'] == 1
+        source.stale = Stale("topic-missing", "Topic t is missing", 7)  # what is nearer is told first
+        eventually(lambda: feed.get("/ready")["stale"]["kind"] == "topic-missing")
+        assert feed.get("/ready")["parts"] == parts(state="silent")
 
 
 def test_a_topic_made_anew_while_running_is_read_from_its_start(options: ServeOptions) -> None:

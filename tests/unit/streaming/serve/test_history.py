@@ -189,6 +189,20 @@ def test_another_cluster_is_refused(tmp_path: Path) -> None:
         History(path, cluster_id="c-2", diffs_topic=DIFFS)
 
 
+def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    first = History(path, cluster_id="c", diffs_topic=DIFFS)
+    first.renew({ASSIGNMENTS: "b"})
+    first.close()
+    second = History(path, cluster_id="c", diffs_topic=DIFFS)  # without rounds it is nobody's yet
+    second.append(made(1))
+    second.close()
+    told = rf"rounds of other topics \({ASSIGNMENTS}, {DIFFS}\), this is x\.{DIFFS}; name another file"
+    with pytest.raises(schema.WrongHistory, match=told):
+        History(path, cluster_id="c", diffs_topic=f"x.{DIFFS}")
+    History(path, cluster_id="c", diffs_topic=DIFFS).close()
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(schema.HistoryFailure, match="--database"):

@@ -254,6 +254,20 @@ def test_a_full_disk_at_a_restart_is_told_and_the_history_is_as_it_was(small_dis
         assert (history.epoch, history.extent.last) == (epoch, 4)
 
 
+def test_a_disk_that_turned_read_only_is_told(small_disk: Path) -> None:
+    """SQLite says no more of it than that there was an I/O error."""
+    path = small_disk / "h.sqlite"
+    filled(path)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    with (
+        pytest.raises(HistoryFailure, match="the disk is read-only \\(disk I/O error\\)"),
+        schema.plainly(path),
+    ):
+        raise error
+
+
 def test_a_history_has_one_writer(path: Path) -> None:
     with closing(opened(path)):
         link = path.with_name("link.sqlite")
@@ -291,8 +305,11 @@ def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: boo
             copy.replace(path)
         else:
             path.unlink()
+        history.append(records(Group("late", {"t": 6}, 1).diffs(3)))
         with pytest.raises(HistoryGone, match="was removed or replaced while in use"):
             history.check()
+    # Its log would be read into the file that stands there next.
+    assert [left.name for left in path.parent.glob(f"{path.name}-*")] == []
 
 
 def test_a_log_that_is_removed_is_noticed_and_its_rounds_are_kept(path: Path) -> None:

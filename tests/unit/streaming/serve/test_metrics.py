@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import math
+
+import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming.freshness.verdict import Part, State
 from streaming.serve.board import Board
 from streaming.serve.history import History
 from streaming.serve.metrics import Metrics
-from streaming.serve.standing import Standing
+from streaming.serve.standing import Stale, Standing
 from tests.support.feed import records
 from tests.support.histories import Group
+
+FEED = "rebalance_monitor_feed"
 
 
 def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -36,7 +42,50 @@ def test_groups_under_the_names_others_use(history: History) -> None:
     assert found["kafka_consumergroup_rebalance_duration_seconds_sum", (label,)] == group.rebalance_ms / 1000
     for cause, count in group.causes.items():
         assert found["kafka_consumergroup_rebalances_total", (("cause", cause), label)] == count
+    assert found["kafka_consumergroup_last_rebalance_timestamp_seconds", (label,)] == group.timestamp / 1000
     assert sum(group.causes.values()) == group.rounds == 25
+    assert 0 not in (group.unavailable_ms, group.rebalance_ms)  # else seconds and hours would be the same
+
+
+def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
+    history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
+    board = Board(history.extent, history.groups)
+    board.progress(Standing(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500)))
+    found = samples(board)
+    assert [labels for name, labels in found if name == "kafka_consumergroup_group_state"] == [
+        (("consumergroup", "g"), ("state", "Unknown"))
+    ]
+    assert {labels[0][1]: value for (name, labels), value in found.items() if name == f"{FEED}_stale"} == {
+        "kafka-unreachable": 0,
+        "topic-missing": 1,
+        "partition-offline": 0,
+        "history-blocked": 0,
+        "follower-stalled": 0,
+        **{
+            f"{part}-{state}": 0
+            for part in ("collector", "stream")
+            for state in ("silent", "stopped", "behind")
+        },
+    }
+    assert found[f"{FEED}_stale_since_timestamp_seconds", ()] == 1_700_000_000.5
+    assert math.isnan(found[f"{FEED}_lag_records", ()])
+    assert found[f"{FEED}_caught_up", ()] == 0
+
+
+def test_each_part_has_its_own_metrics(history: History) -> None:
+    board = Board(history.extent, history.groups)
+    names = ("alive", "last_heard_timestamp_seconds", "up_to_timestamp_seconds")
+    states: tuple[State, ...] = ("alive", "behind", "silent", "stopped")
+    parts = [
+        Part(part="collector", id=state, by=None, state=state, last_heard=9500, up_to=8000)
+        for state in states
+    ]
+    board.progress(Standing(parts=tuple(parts)))
+    found = samples(board)
+    assert [
+        [found[f"rebalance_monitor_part_{name}", (("id", state), ("part", "collector"))] for name in names]
+        for state in states
+    ] == [[1, 9.5, 8], [1, 9.5, 8], [0, 9.5, 8], [0, 9.5, 8]]
 
 
 def test_no_member_id_is_a_label(history: History) -> None:
@@ -45,6 +94,8 @@ def test_no_member_id_is_a_label(history: History) -> None:
         "consumergroup",
         "state",
         "cause",
+        "kind",
+        "protocol",
     }
 
 
@@ -52,7 +103,21 @@ def test_the_feed_tells_of_itself(history: History) -> None:
     board = Board(history.extent, history.groups)
     board.progress(Standing(caught_up=True, lag=7))
     found = samples(board)
-    assert found["rebalance_monitor_feed_lag_records", ()] == 7
-    assert found["rebalance_monitor_feed_caught_up", ()] == 1
+    assert found[f"{FEED}_lag_records", ()] == 7
+    assert found[f"{FEED}_caught_up", ()] == 1
+    assert found[f"{FEED}_stale_since_timestamp_seconds", ()] == 0
     with board.listening():
-        assert samples(board)["rebalance_monitor_feed_clients", ()] == 1
+        assert samples(board)[f"{FEED}_clients", ()] == 1
+    assert samples(board)[f"{FEED}_clients", ()] == 0
+
+
+def test_what_was_stored_and_what_was_not(history: History) -> None:
+    diffs = records(Group("g", {"t": 6}, 1).diffs(5))
+    board = Board(history.extent, history.groups)
+    unusable = [msgspec.structs.replace(one, value=b"{", offset=8) for one in diffs[:3]]
+    again = [msgspec.structs.replace(one, offset=6) for one in diffs[:2]]
+    board.publish(history.append([*diffs, *again, *unusable]))
+    board.publish(history.append([msgspec.structs.replace(diffs[0], offset=9)]))
+    found = samples(board)
+    names = ("rounds", "repeated_records", "refused_records", "clients_behind", "clients_cut_off")
+    assert [found[f"{FEED}_{name}_total", ()] for name in names] == [5, 3, 3, 0, 0]

@@ -1,13 +1,23 @@
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import msgspec
 import pytest
 
 from streaming.serve import rounds
-from streaming.serve.rounds import GroupSummary
+from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.wire.codec import encode
 from streaming.wire.events import Cause, Diff, LatestAssignment, MemberDiff
 from tests.support.histories import change, sample
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+WHO: dict[str, Any] = {"group_id": "g", "protocol": "classic", "group_epoch": None}
+
+
+def made(kind: type[_T], *values: object) -> _T:
+    """Of these fields, in their order."""
+    return kind(**dict(zip(kind.__struct_fields__, values, strict=False)))
 
 
 def member(
@@ -95,6 +105,7 @@ def test_changes_name_takers_first_then_what_nobody_owns() -> None:
 
 def test_before_lists_what_each_member_owned() -> None:
     assert rounds.before(diff().members) == [("c1", "t", [0, 1, 2]), ("c2", "t", [3, 4, 5])]
+    assert rounds.before({"c1": change({"t": [], "u": [1]})}) == [("c1", "u", [1])]  # of another producer
 
 
 def test_totals_grow_with_each_round_and_gaps_count_once_they_close() -> None:
@@ -126,13 +137,7 @@ def test_totals_grow_with_each_round_and_gaps_count_once_they_close() -> None:
 
 def test_the_latest_assignment_stands_in_for_rounds_that_are_gone() -> None:
     latest = LatestAssignment(
-        group_id="g",
-        protocol="classic",
-        assignor="range",
-        generation=9,
-        group_epoch=None,
-        timestamp=5,
-        members={"c1": {"t": [0, 1]}, "c2": {}},
+        **WHO, assignor="range", generation=9, timestamp=5, members={"c1": {"t": [0, 1]}, "c2": {}}
     )
     alone = rounds.with_assignment(None, latest)
     assert (alone.state, alone.members, alone.partitions, alone.cause, alone.rounds) == (
@@ -147,3 +152,131 @@ def test_the_latest_assignment_stands_in_for_rounds_that_are_gone() -> None:
     newer = msgspec.structs.replace(latest, timestamp=2000)
     expected: GroupSummary = msgspec.structs.replace(known, members=2)
     assert rounds.with_assignment(known, newer) == expected
+
+
+#: What the summaries of the first round and of its group have in common.
+FIRST = made(
+    RoundSummary,
+    *("id-7", "g", "classic", "cooperative-sticky", 2, None, 1),
+    Cause(kind="member.joined", member_ids=["c3"]),
+    *(1000, "PreparingRebalance", 3, 6, 2, 3, ["two owners"]),
+)
+
+
+def test_a_summary_says_what_its_diff_says() -> None:
+    told = diff(moved=3, violations=["two owners"])
+    assert rounds.summarise("id-7", told) == FIRST
+
+
+def test_a_member_that_left_and_came_back_in_one_round_is_counted() -> None:
+    """A diff that does not say who is present: whoever holds something is there."""
+    back = diff("member.left", "c2", members={"c2": member([1], [], present=None)}, unassigned={})
+    given = diff("member.left", "c2", members={"c2": member([], [], [1], present=None)}, unassigned={})
+    assert [rounds.summarise("id-1", one).members for one in (back, given)] == [1, 1]
+
+
+def after(*told: Diff) -> GroupSummary:
+    group = None
+    for seq, one in enumerate(told, 7):
+        group = rounds.advance(group, seq, rounds.summarise(f"id-{seq}", one))
+    assert group is not None
+    return group
+
+
+def test_a_groups_first_round_is_where_its_totals_begin() -> None:
+    told = {name: value for name, value in msgspec.structs.asdict(FIRST).items() if name != "id"}
+    assert after(diff(moved=3, violations=["two owners"])) == GroupSummary(
+        **told,
+        seq=7,
+        rounds=1,
+        rebalances=1,
+        moved_total=3,
+        causes={"member.joined": 1},
+        unavailable_ms=0,
+        rebalance_started=1000,
+        rebalance_ms=0,
+    )
+
+
+def test_durations_and_gaps_add_up_over_rebalances() -> None:
+    """400 ms with two partitions without an owner; 600 s later, 300 ms with one."""
+    group = after(
+        diff(timestamp=1000, moved=0),
+        diff(timestamp=1400, round=2, moved=2, unassigned={}),
+        diff("member.left", timestamp=601_400, unassigned={"t": [5]}, moved=1),
+        diff("member.left", timestamp=601_700, round=2, moved=4, unassigned={}),
+    )
+    assert (group.rounds, group.rebalances, group.moved_total) == (4, 2, 7)
+    assert (group.rebalance_started, group.rebalance_ms, group.unavailable_ms) == (601_400, 700, 1100)
+    assert group.causes == {"member.joined": 2, "member.left": 2}
+
+
+def test_a_clock_that_goes_back_takes_nothing_away() -> None:
+    group = after(diff(timestamp=1000), diff(timestamp=900, round=2, unassigned={}))
+    assert (group.rebalance_ms, group.unavailable_ms, group.timestamp) == (0, 0, 900)
+
+
+def test_what_was_before_the_first_round_that_is_kept_is_not_counted() -> None:
+    """Its later rounds are retained, its first is not: only the assignment says that it was there."""
+    known = rounds.with_assignment(None, LATEST)
+    first = rounds.advance(known, 1, rounds.summarise("a", diff(round=2)))
+    assert (first.rounds, first.rebalances, first.rebalance_started) == (1, 1, 1000)
+    assert (first.rebalance_ms, first.unavailable_ms) == (0, 0)
+
+
+LATEST = made(
+    LatestAssignment, *("g", "consumer", "uniform", None, 9, 5), {"c1": {"t": [0, 1], "u": [3]}, "c2": {}}
+)
+
+
+def test_a_group_of_which_only_the_assignment_is_known() -> None:
+    assert rounds.with_assignment(None, LATEST) == GroupSummary(
+        group_id="g",
+        state="Stable",
+        protocol="consumer",
+        assignor="uniform",
+        generation=None,
+        group_epoch=9,
+        round=0,
+        members=2,
+        partitions=3,
+        unassigned=0,
+        cause=None,
+        moved=0,
+        violations=[],
+        timestamp=5,
+    )
+    nobody = msgspec.structs.replace(LATEST, members={})
+    assert rounds.with_assignment(None, nobody).state == "Empty"
+    assert rounds.with_assignment(rounds.with_assignment(None, LATEST), nobody).members == 0
+
+
+def test_the_assignment_of_the_latest_round_itself_counts_the_members_and_a_dead_group_has_none() -> None:
+    known = after(diff(timestamp=1000))
+    same = msgspec.structs.replace(LATEST, timestamp=1000)
+    assert rounds.with_assignment(known, same) == msgspec.structs.replace(known, members=2)
+    dead = after(diff(timestamp=1000), diff("group.deleted", "", timestamp=1100, members={}, unassigned={}))
+    assert rounds.with_assignment(dead, msgspec.structs.replace(LATEST, timestamp=1200)) == dead
+
+
+def test_a_shared_partition_counts_once_and_passes_to_whoever_still_has_it() -> None:
+    diff = sample(
+        kind="share",
+        members={
+            "a": change(owned={"t": [0, 1]}, revoked={"t": [0]}, kept={"t": [1]}),
+            "b": change(owned={"t": [0]}, assigned={"t": [1]}, kept={"t": [0]}),
+        },
+        unassigned={"t": [2]},
+    )
+
+    assert rounds.changes(diff) == [("b", "t", [0]), ("b", "t", [1]), (None, "t", [2])]
+    summary = rounds.summarise("id", diff)
+    assert (summary.kind, summary.partitions, summary.unassigned) == ("share", 3, 1)
+
+
+def test_the_kind_of_a_group_is_told_where_it_is_left_out_it_is_consumers() -> None:
+    assert rounds.summarise("id", sample()).kind == "consumer"
+    assert rounds.with_assignment(None, LATEST).kind == "consumer"
+    connect = msgspec.structs.replace(LATEST, kind="connect")
+    assert rounds.with_assignment(None, connect).kind == "connect"
+    assert rounds.advance(None, 1, rounds.summarise("id", sample(kind="connect"))).kind == "connect"

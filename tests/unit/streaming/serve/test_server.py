@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from streaming.serve.server import AddressUnusable, ServeOptions, listen
+from streaming.serve import callers, server
+from streaming.serve.history import Retention
+from streaming.serve.server import AddressUnusable, FeedServer, ServeOptions, address, listen
 from tests.support.feed import DIFFS, MemorySource, records
 from tests.support.feed_server import asking, running
 from tests.support.histories import Group
@@ -32,6 +37,41 @@ def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
     with running(options, source) as feed:
         eventually(lambda: feed.get("/ready")["seq"] == 9)
         assert source.positions == {(DIFFS, 0): 5}
+
+
+def ended(client: socket.socket) -> bool:
+    """Whether its answer has come to its end."""
+    client.settimeout(0.05)
+    with suppress(TimeoutError):
+        said = client.recv(1 << 20)
+        return not said or said.endswith(b"0\r\n\r\n")
+    return False
+
+
+def test_a_feed_ends_with_the_token_that_opened_it(
+    options: ServeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing happens in it: it is not ended by what it would be told next."""
+    monkeypatch.setattr(callers, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(server, "_WATCH_SECONDS", 0.05)
+    old, new, file = "an-old-token-of-16", "a-new-token-of-16", tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text(f"{old}\n{new}\n")
+    with running(replace(options, token_file=file)) as feed:
+        going, staying = (
+            asking(feed.port, "/api/stream", f"Authorization: Bearer {one}") for one in (old, new)
+        )
+        with going, staying:
+            for client in (going, staying):
+                assert client.recv(12) == b"HTTP/1.1 200"
+            file.write_text(f"{new}\n")
+            eventually(lambda: ended(going))
+            assert not ended(staying)
+            feed.source.put(*records(Group("g", {"t": 6}, 1).diffs(1)))
+            staying.settimeout(10)
+            said = b""
+            while b"event: round" not in said:
+                said += staying.recv(1 << 20)
 
 
 def test_a_port_in_use_is_one_line() -> None:
@@ -63,3 +103,73 @@ def test_a_signal_drains_and_ends_with_zero(tmp_path: Path, number: signal.Signa
         _, errors = process.communicate(timeout=10)
     assert process.returncode == 0
     assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("[::1]", "[::1]"), ("localhost", "127.0.0.1")],
+)
+def test_the_address_is_one_to_open(host: str, shown: str) -> None:
+    if ":" in host and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    with listen(host, 0) as listening:
+        assert address(listening) == f"http://{shown}:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "says"),
+    [
+        ("192.0.2.1", 0, "Cannot assign requested address"),
+        ("127.0.0.1", 70_000, "port must be 0-65535."),
+    ],
+)
+def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int, says: str) -> None:
+    with pytest.raises(AddressUnusable) as told:
+        listen(host, port)
+    assert str(told.value).startswith(f"--host {host} --port {port}: ")
+    assert says in str(told.value)
+    assert str(told.value).endswith("; --port 0 takes a free one")
+
+
+def test_a_history_is_let_go_when_the_port_is_taken(options: ServeOptions) -> None:
+    with listen("127.0.0.1", 0) as taken:
+        on_taken = replace(options, port=taken.getsockname()[1])
+        with pytest.raises(AddressUnusable):
+            FeedServer(MemorySource(), on_taken, cluster_id="c")
+    with running(options) as feed:
+        eventually(lambda: feed.ask("/ready")[0] == 200)
+
+
+@pytest.mark.parametrize(
+    ("host", "guarded", "warned"),
+    [("127.0.0.1", False, 0), ("0.0.0.0", False, 1), ("0.0.0.0", True, 0)],  # noqa: S104 - what is warned of
+)
+def test_a_feed_that_is_open_to_the_network_is_warned_of(
+    options: ServeOptions, caplog: pytest.LogCaptureFixture, host: str, guarded: bool, warned: int
+) -> None:
+    tokens = options.history.with_name("tokens")
+    tokens.write_text("0123456789abcdef")
+    tokens.chmod(0o600)
+    options = replace(options, host=host, token_file=tokens if guarded else None)
+    feed = FeedServer(MemorySource(), options, cluster_id="c")
+    feed.stop()
+    feed.run()
+    said = [message for message in caplog.messages if "is open to the network without a token" in message]
+    assert len(said) == warned
+
+
+def test_one_that_is_stopped_before_it_runs_ends_at_once_and_lets_go_of_its_history(
+    options: ServeOptions,
+) -> None:
+    for _ in range(2):
+        feed = FeedServer(MemorySource(), options, cluster_id="c")
+        feed.stop()
+        feed.run()
+        feed.stop()
+
+
+def test_a_feed_keeps_a_month_and_a_gibibyte_on_loopback() -> None:
+    """As the manual says."""
+    usual = ServeOptions(Path("h"), DIFFS)
+    assert (usual.host, usual.port, usual.max_clients) == ("127.0.0.1", 8686, 1000)
+    assert usual.limits == Retention(max_age_ms=30 * 24 * 3600 * 1000, max_bytes=1024**3)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 import pytest
+from confluent_kafka import KafkaError
 
 from streaming.kafka import topic_reader
+from streaming.kafka.clients import AnotherCluster
 from streaming.kafka.topics import ensure_topics
+from streaming.serve.records import TopicRecord
 from streaming.serve.source import KafkaSource
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
@@ -44,3 +50,136 @@ def test_a_partition_without_a_leader_is_told_until_it_has_one(kafka: MemoryKafk
     kafka.topics["p.rebalance.diffs"].offline.clear()
     eventually(lambda: kind(source) is None)
     source.close()
+
+
+DIFFS, ASSIGNMENTS = SETTINGS.topics.diffs, SETTINGS.topics.assignments
+
+
+@pytest.fixture
+def source(kafka: MemoryKafka) -> Iterator[KafkaSource]:
+    opened = KafkaSource(SETTINGS)
+    yield opened
+    opened.close()
+
+
+def read(source: KafkaSource) -> list[TopicRecord]:
+    """Everything that is in the topics."""
+    found: list[TopicRecord] = []
+    eventually(lambda: found.extend(source.poll(0.01)) or source.caught_up)
+    return found
+
+
+def test_a_record_is_what_stands_in_the_topic(kafka: MemoryKafka, source: KafkaSource) -> None:
+    kafka.append(DIFFS, b"diff", key=b"g", partition=3, headers=[("ce_id", b"g:1"), ("ce_type", b"x")])
+    kafka.append(ASSIGNMENTS, None, key=b"g", partition=1)
+    source.open({}, {})
+    assert sorted(read(source), key=lambda one: one.topic) == [
+        TopicRecord(ASSIGNMENTS, 1, 0, b"g", None, None),
+        TopicRecord(DIFFS, 3, 0, b"g", b"diff", "g:1"),
+    ]
+    assert source.ids == {name: kafka.topics[name].id for name in (DIFFS, ASSIGNMENTS)}
+    assert source.lag == 0
+
+
+def test_it_goes_on_where_the_history_stands(kafka: MemoryKafka, source: KafkaSource) -> None:
+    for value in (b"0", b"1", b"2"):
+        kafka.append(DIFFS, value, key=b"g")
+    ids = {DIFFS: kafka.topics[DIFFS].id}
+    source.open({(DIFFS, 0): 2}, ids)
+    assert [(one.offset, one.value) for one in read(source)] == [(2, b"2")]
+
+
+def test_rounds_that_the_topic_no_longer_holds_are_told_and_compaction_is_not(
+    kafka: MemoryKafka, source: KafkaSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    for topic in (DIFFS, ASSIGNMENTS):
+        kafka.append(topic, b"0", key=b"g")
+        for _ in range(3):
+            kafka.mark(topic)
+        kafka.append(topic, b"4", key=b"g")
+        kafka.append(topic, b"5", key=b"g")
+    source.open({}, {})
+    assert sorted(one.offset for one in read(source)) == [0, 0, 4, 4, 5, 5]
+    assert caplog.messages == [f"{DIFFS} partition 0: offsets 1 to 3 are gone"]
+
+
+def test_offsets_of_a_topic_made_again_are_not_compared_with_those_of_the_one_before(
+    kafka: MemoryKafka, source: KafkaSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.append(DIFFS, b"before", key=b"g")
+    source.open({}, {})
+    read(source)
+    partitions = len(kafka.topics[DIFFS].logs)
+    kafka.delete(DIFFS)
+    made = kafka.create(DIFFS, partitions)
+    for _ in range(9):
+        kafka.mark(DIFFS)
+    kafka.append(DIFFS, b"after", key=b"g")
+    found: list[TopicRecord] = []
+    eventually(lambda: found.extend(source.poll(0.01)) or found)
+    assert [(one.offset, one.value, source.ids[DIFFS]) for one in found] == [(9, b"after", made.id)]
+    assert not any("are gone" in message for message in caplog.messages)
+
+
+def test_a_missing_topic_is_told_until_it_is_there(kafka: MemoryKafka) -> None:
+    kafka.delete(DIFFS)
+    source = KafkaSource(SETTINGS)
+    source.open({}, {})
+    assert kind(source) == "topic-missing"
+    assert source.stale is not None
+    assert source.stale.reason == f"Topic {DIFFS} is missing"
+    noticed = source.stale.since
+    assert abs(noticed / 1000 - time.time()) < 60
+    assert (kind(source), source.stale.since) == ("topic-missing", noticed)
+    kafka.create(DIFFS, 2)
+    eventually(lambda: kind(source) is None and source.caught_up)
+    source.close()
+
+
+def test_silence_is_told_once_and_so_is_its_end(
+    kafka: MemoryKafka, source: KafkaSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.open({}, {})
+    read(source)
+    kafka.away = True
+    kafka.say(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
+    eventually(lambda: kind(source) == "kafka-unreachable")
+    assert source.stale is not None
+    assert source.stale.reason == "No contact with Kafka"
+    assert abs(source.stale.since / 1000 - time.time()) < 60
+    kind(source)
+    kafka.away = False
+    eventually(lambda: kind(source) is None)
+    kind(source)
+    said = [message for message in caplog.messages if message.startswith("cluster")]
+    assert said == ["cluster memory:1: no contact", "cluster memory:1: answers again"]
+
+
+def test_another_cluster_that_answers_after_a_silence_is_refused(
+    kafka: MemoryKafka, source: KafkaSource
+) -> None:
+    source.open({}, {})
+    read(source)
+    kafka.away = True
+    eventually(lambda: kind(source) == "kafka-unreachable")
+    kafka.away, kafka.cluster_id = False, "other"
+    with pytest.raises(AnotherCluster, match=r"another cluster answers now \(other, before memory\)"):
+        eventually(lambda: kind(source) is None)
+
+
+def test_another_cluster_is_refused_before_its_records_are_taken(
+    kafka: MemoryKafka, source: KafkaSource
+) -> None:
+    source.open({}, {})
+    read(source)
+    kafka.cluster_id = "other"  # nobody noticed that one was gone
+    for topic in source.topics:
+        kafka.create(topic)
+        kafka.append(topic, b"v", key=b"k")
+    with pytest.raises(AnotherCluster, match=r"another cluster answers now \(other, before memory\)"):
+        eventually(lambda: source.poll(0.01))
+
+
+def test_before_it_is_opened_there_is_nothing_to_ask(source: KafkaSource) -> None:
+    with pytest.raises(RuntimeError, match="the source is not open"):
+        source.poll(0)

@@ -26,6 +26,12 @@ def refusal(config: Path | None = None, **given: str) -> str:
         ("[collect]\nq = 1", "setting collect.q: unknown; known are group_id, include_groups"),
         ('[topics]\npartitions = "many"', "setting topics.partitions: Input should be a valid integer"),
         ("[topics]\npartitions = 0", "setting topics.partitions: Input should be greater than or equal to 1"),
+        ("[topics]\npartitions = 100001", "topics.partitions: Input should be less than or equal to 100000"),
+        ("[topics]\nreplication_factor = 99999", "Input should be less than or equal to 10000"),
+        *(
+            (f"[collect]\n{name} = 1{'0' * 400}", f"{name}: Input should be less than or equal to 86400000")
+            for name in ("metadata_interval_ms", "poll_interval_ms", "poll_quick_ms")
+        ),
         ('kafka = "x"', "setting kafka: is a table, [kafka]"),
         ('[kafka]\nbootstrap_servers = "kafka"', "'kafka': write host:port"),
         ('[kafka]\nbootstrap_servers = "a:1,b:99999"', "'b:99999': write host:port"),
@@ -181,8 +187,11 @@ def test_a_file_without_an_end_is_not_read_to_it() -> None:
 
 def test_what_is_shown_is_toml() -> None:
     settings = load(topic_prefix="a.")
-    settings.collect = settings.collect.narrowed(include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é"])
+    settings.collect = settings.collect.narrowed(
+        include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"]
+    )
     lines = list(as_toml(settings))
+    assert 'exclude_groups = ["é", "😀"]' in lines
     assert all(line.isprintable() for line in lines)
     assert tomllib.loads("\n".join(lines)) == settings.model_dump(mode="json", exclude_none=True)
 
@@ -196,6 +205,21 @@ def test_groups_are_narrowed_by_the_same_rules() -> None:
         collect.narrowed(include_groups=["("])
 
 
+def test_logs_and_polling_do_not_go_together() -> None:
+    collect = load().collect
+    assert collect.narrowed(coordinator_logs=[Path("a")]).narrowed(
+        coordinator_logs=[Path("b")]
+    ).coordinator_logs == [
+        Path("a"),
+        Path("b"),
+    ]
+    assert collect.narrowed(by="polling").by == "polling"
+    with pytest.raises(
+        InvalidSettings, match=r"setting collect: coordinator_logs: polling sees no generation"
+    ):
+        collect.narrowed(by="polling", coordinator_logs=[Path("a")])
+
+
 def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert str(load().default_history("abc")) == "/state/kafka-rebalance-monitor/history-abc.sqlite"
@@ -206,7 +230,7 @@ def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_prefix_is_as_long_as_kafka_takes_names() -> None:
     """249 characters, the longest of our names included."""
     topics = load(topic_prefix="p" * (249 - len("rebalance.membership-dlt"))).topics
-    names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters, topics.ticks)
+    names = (*topics.made, topics.ticks)
     assert max(map(len, names)) == 249
     with pytest.raises(InvalidSettings, match=r"topics\.prefix"):
         load(topic_prefix="p" * (250 - len("rebalance.membership-dlt")))

@@ -76,6 +76,53 @@ def test_what_does_not_fit_is_named_without_the_secret(
     assert "typo-of-a-secret" not in chain
 
 
+@pytest.mark.parametrize(
+    ("secret", "says"),
+    [
+        *(
+            (secret, "is not UTF-8 text")
+            for secret in (b"\xff\xfe", b"caf\xe9", "UTF-16".encode("utf-16-le"), b"cut\0off")
+        ),
+        *((secret, "is empty") for secret in (b"", b" \n")),
+        *((secret, "holds more than one line") for secret in (b"user\npassword\n", b"a\rb")),
+    ],
+)
+@pytest.mark.parametrize("mechanism", ["password", "oauth"])
+def test_a_file_that_holds_no_secret_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: bytes, says: str, mechanism: str
+) -> None:
+    variables, name = (
+        (SECURE, "sasl_password") if mechanism == "password" else (OAUTH, "sasl_oauthbearer_client_secret")
+    )
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.delenv(f"REBALANCE_MONITOR_KAFKA__{name.upper()}")
+    file = tmp_path / "secret"
+    file.write_bytes(secret)
+    monkeypatch.setenv(f"REBALANCE_MONITOR_KAFKA__{name.upper()}_FILE", str(file))
+    with pytest.raises(InvalidSettings, match=f"{name}_file {file}: {says}$"):
+        load()
+
+
+@pytest.mark.parametrize("name", ["SASL_USERNAME", "SASL_PASSWORD"])
+@pytest.mark.parametrize(("value", "says"), [("a\udcff", "is not UTF-8 text"), ("", "is (missing|empty)")])
+def test_what_no_client_takes_is_named(
+    environment: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    environment.setenv(f"REBALANCE_MONITOR_KAFKA__{name}", value)
+    with pytest.raises(InvalidSettings, match=f"{name.lower()}:? .*{says}") as refused:
+        load()
+    assert "a\udcff" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["sasl_username", "sasl_password", "sasl_password_file", "ssl_ca_file"])
+def test_a_null_is_named_wherever_it_stands(name: str) -> None:
+    secret = {} if name == "sasl_password_file" else {"sasl_password": "p"}
+    values = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "u", **secret}
+    with pytest.raises(ValueError, match=rf"(?s){name}.*(is not UTF-8 text|embedded null byte)"):
+        KafkaSettings.model_validate(values | {name: "a\0b"})
+
+
 OAUTH = {
     "REBALANCE_MONITOR_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
     "REBALANCE_MONITOR_KAFKA__SASL_MECHANISM": "OAUTHBEARER",

@@ -130,6 +130,16 @@ def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
     assert kinds == ["member.joined", "member.fenced", "member.joined"]
 
 
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_a_story_may_go_on_for_days(protocol: str) -> None:
+    """A group must come to rest within a day of the last event, wherever the first was."""
+    days = 24 * 3600 * 1000
+    text = scenario("t: 4", "at: 0, join: a", f"at: {2 * days}, join: b", f"at: {4 * days}, leave: b")
+    last = as_json(forecast(loads(text), protocol))["rounds"][-1]
+    assert last["at"] >= 4 * days
+    assert {name: share for name, share in after(last).items() if share} == {"a": {"t": [0, 1, 2, 3]}}
+
+
 def test_a_duplicate_instance_id_fences_the_one_before() -> None:
     text = scenario(
         "t: 4",
@@ -200,3 +210,9 @@ def test_a_process_that_a_duplicate_instance_id_ended_can_do_no_more(protocol: s
     )
     last = as_json(forecast(loads(text), protocol))["rounds"][-1]
     assert {share for one in after(last).values() for share in one} == set()
+
+
+@pytest.mark.parametrize(("members", "gone"), [(2, 1), (3, 1), (7, 1), (8, 2), (13, 3)])
+def test_a_quarter_of_the_members_goes_when_it_scales_in(members: int, gone: int) -> None:
+    happened = [event for event in load("scale-in", members, 4).events if event.kind == "leave"]
+    assert len({event.member for event in happened}) == len(happened) == gone

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
-from streaming.spark.checkpoint import NAME, Card, CheckpointOfAnotherJob, TopicRecreated, claim, grow
-from streaming.spark.damage import CheckpointDamaged
+from streaming.spark.checkpoint import NAME, Card, CheckpointOfAnotherJob, TopicRecreated, claim, grow, held
+from streaming.spark.damage import CheckpointDamaged, CheckpointUnusable
 
 CARD = Card("cluster", "membership", "id-1", 16)
 
@@ -66,11 +71,16 @@ def test_continue_keeps_the_checkpoint_and_restart_sets_it_aside(tmp_path: Path)
 
 def test_a_foreign_spark_checkpoint_and_a_damaged_card_are_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    with pytest.raises(CheckpointOfAnotherJob, match="not ours"):
+    either = f"without {NAME}. If it is another program's, name another folder; if it is ours, .* Restore the"
+    with pytest.raises(CheckpointOfAnotherJob, match=either):
         claim(str(tmp_path), CARD, "stop")
     (tmp_path / NAME).write_text("{")
     with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged. Restore the folder from a copy"):
         claim(str(tmp_path), CARD, "stop")
+    for impossible in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}):
+        (tmp_path / NAME).write_bytes(msgspec.json.encode(structs.replace(CARD, **impossible)))
+        with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged"):
+            claim(str(tmp_path), CARD, "stop")
 
 
 def test_a_url_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -86,6 +96,32 @@ def test_a_topic_that_grew_is_read_as_before_until_it_is_said_otherwise(tmp_path
     assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop").partitions == 8
 
 
+@pytest.mark.parametrize("write", [partial(claim, on_data_loss="stop"), grow])
+def test_a_file_that_can_not_be_written_is_named(tmp_path: Path, write: Callable[..., object]) -> None:
+    part = tmp_path / f".{NAME}.part"
+    part.mkdir()
+    with pytest.raises(CheckpointUnusable, match=re.escape(f"{part}: Is a directory")):
+        write(str(tmp_path), CARD)
+
+
 def test_a_card_that_does_not_say_how_many_partitions_takes_the_topics(tmp_path: Path) -> None:
     claim(str(tmp_path), CARD, "stop")
     assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop").partitions == 8
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_checkpoint_that_is_held_is_missed_when_it_is_gone_or_another(
+    tmp_path: Path, replaced: bool
+) -> None:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    told = f"--checkpoint {folder}: it was removed or replaced while in use. Restore the folder from a copy"
+    with held(str(folder)) as look:
+        look()
+        folder.rename(tmp_path / "aside")
+        if replaced:
+            shutil.copytree(tmp_path / "aside", folder)
+        with pytest.raises(CheckpointDamaged, match=told):
+            look()
+    with held("s3a://bucket/checkpoint") as look:
+        look()

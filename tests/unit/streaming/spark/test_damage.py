@@ -25,10 +25,13 @@ def folder(tmp_path: Path) -> Path:
         "sources/1",
         "state/0/0",
         "state/0/1",
+        "state/0/0/_metadata",
         "state/0/_metadata",
     ):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "metadata").write_text('{"id":"1"}')
+    (tmp_path / "state/0/_metadata/metadata").write_text('v1\n{"operatorInfo":{}}')
+    (tmp_path / "state/0/0/_metadata/schema").write_bytes(b"\0\2v2\0\0\0\1{}")
     for source in "01":
         (tmp_path / f"sources/{source}/0").write_bytes(b'\0v1\n{"m":{"0":0}}')
     for batch in range(8, 14):
@@ -53,7 +56,11 @@ def test_a_whole_one_passes(folder: Path) -> None:
 def test_what_spark_does_not_read_does_not_matter(folder: Path) -> None:
     (folder / "state/0/0/9.delta").unlink()
     (folder / "state/0/0/14.delta").write_bytes(b"")
-    (folder / "offsets/8").write_text("")
+    for name in ("offsets/8", "offsets/11", "commits/11"):
+        (folder / name).write_text("")
+    look(str(folder))
+    (folder / "state/0/_metadata/metadata").unlink()
+    (folder / "state/0/0/_metadata/schema").unlink()
     look(str(folder))
 
 
@@ -64,6 +71,13 @@ def test_one_without_a_batch_and_one_behind_a_url_pass(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets/0").write_text(OFFSETS)
     look(str(tmp_path))
+
+
+def test_a_first_batch_that_was_only_begun_is_looked_at_too(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets/0").write_text("v1\n{")
+    with pytest.raises(CheckpointDamaged, match=r"offsets/0 is damaged"):
+        look(str(tmp_path))
 
 
 def cut(file: Path) -> None:
@@ -90,6 +104,9 @@ def garble(file: Path) -> None:
         ("commits/12", garble, "commits/12 is damaged"),
         ("commits/12", empty, "commits/12 is damaged"),
         ("commits/12", Path.unlink, "commits lacks files: batch 13 was begun last, batch 11 was done last"),
+        ("state/0/_metadata/metadata", garble, "state/0/_metadata/metadata is damaged"),
+        ("state/0/0/_metadata/schema", garble, "state/0/0/_metadata/schema is damaged"),
+        ("state/0/0/_metadata/schema", empty, "state/0/0/_metadata/schema is damaged"),
         ("state/0/1/12.delta", Path.unlink, "state/0/1/12.delta is missing"),
         ("state/0/1/13.delta", empty, "state/0/1/13.delta is empty"),
         ("state/0/0/10.snapshot", empty, "state/0/0/10.snapshot is empty"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streaming.spark.failures import cluster_is_away, reason
 
 
@@ -22,3 +24,9 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
     jvm = "x\nCaused by: a.B: first\n\tat a.B\nCaused by: c.D: why\n\tat c.D"
     assert reason(RuntimeError(jvm)) == "Caused by: c.D: why"
     assert reason(RuntimeError("")) == "RuntimeError"
+
+
+@pytest.mark.parametrize("kind", ["errors.InvalidTimestampException", "InvalidRecordException"])
+def test_a_time_that_kafka_refuses_is_a_matter_of_clocks(kind: str) -> None:
+    told = f"Caused by: org.apache.kafka.common.{kind}: Timestamp 5 of message with offset 0 is out of range"
+    assert reason(RuntimeError(f"x\n{told}\n")) == f"{told}; is this host's clock right, and the brokers'?"

@@ -24,6 +24,14 @@ def test_the_same_count_is_no_news() -> None:
     assert not growth.seen(4, 101.0)
 
 
+def test_the_offsets_are_those_of_the_last_batch() -> None:
+    growth = Growth("m", 2)
+    assert growth.offsets == {}
+    growth.progress(batch(p0=5, p1=7), 1.0)
+    growth.progress({}, 2.0)
+    assert growth.offsets == {0: 5, 1: 7}
+
+
 def test_producers_get_time_to_notice() -> None:
     growth = grown()
     growth.progress(batch(p0=50, p1=50), 100.0)
@@ -57,3 +65,36 @@ def test_growth_by_a_whole_multiple_keeps_order() -> None:
     odd = Growth("m", 4)
     odd.seen(6, 0.0)
     assert not odd.in_order
+
+
+def test_an_empty_partition_is_read_once_somebody_has_looked() -> None:
+    growth = grown()
+    growth.ends({0: 0, 1: 0}, 140.0)
+    assert not growth.ready()
+    growth.progress(batch(p0=0, p1=0), 139.0)
+    assert growth.ready()
+
+
+def test_a_look_at_the_very_moment_may_have_come_before_the_last_event() -> None:
+    growth = grown()
+    growth.ends({0: 60}, 140.0)
+    growth.progress({"timestamp": "…"}, 140.0)
+    assert not growth.ready()
+    growth.progress(batch(p0=10), 150.0)  # a batch is no look that found nothing
+    assert not growth.ready()
+
+
+def test_ends_are_asked_for_once_and_anew_when_the_topic_grows_again() -> None:
+    growth = grown()
+    assert growth.wants_ends(100.0 + SETTLE_SECONDS)
+    growth.ends({0: 60}, 140.0)
+    assert not growth.wants_ends(500.0)
+    assert growth.seen(8, 600.0)
+    assert (growth.target, growth.ready()) == (8, False)
+    assert [growth.wants_ends(at + SETTLE_SECONDS) for at in (599.0, 600.0)] == [False, True]
+    growth.ends({0: 60}, 650.0)
+    growth.progress(batch(p0=60), 651.0)
+    growth.done()
+    assert not growth.wants_ends(900.0)
+    assert growth.seen(16, 1000.0)
+    assert not growth.ready()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from msgspec import structs
 
 from streaming.spark import checkpoint as cards
+from streaming.spark import resize as resize_module
 from streaming.spark.checkpoint import (
     Card,
     CheckpointInUse,
@@ -20,7 +24,7 @@ from streaming.spark.checkpoint import (
     staged,
     switch,
 )
-from streaming.spark.damage import CheckpointUnusable
+from streaming.spark.damage import RESTORE, CheckpointDamaged, CheckpointUnusable
 from streaming.spark.inspection import NoState
 from streaming.spark.resize import NotResizable, Numbers, Resized, frozen_partitions, outgrown, resize
 
@@ -43,6 +47,8 @@ def begun(folder: Path, partitions: int, batches: int = 1) -> Path:
         ("s3a://bucket/checkpoint", (1, 1), "only a checkpoint in a folder"),
         ("here", (0, None), "--buckets 0: at least 1"),
         ("here", (None, -1), "--shuffle-partitions -1: at least 1"),
+        ("here", (2**31, None), "--buckets 2147483648: at most 1048576"),
+        ("here", (None, 2**31), "--shuffle-partitions 2147483648: at most 100000"),
     ],
 )
 def test_what_can_t_be_done_is_refused(
@@ -67,6 +73,27 @@ def test_what_another_release_wrote_is_refused(tmp_path: Path) -> None:
 
 def test_the_number_of_shuffle_partitions_is_the_one_of_the_newest_batch(tmp_path: Path) -> None:
     assert frozen_partitions(begun(tmp_path, 7, 11)) == 7
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        "{}",
+        '{"conf":{}}',
+        '{"conf":null}',
+        '{"conf":{"spark.sql.shuffle.partitions":"many"}}',
+        '{"conf":{"spark.sql.shuffle.partitions":"0"}}',
+        "[]",
+        "\xff",
+    ],
+)
+def test_a_batch_that_notes_no_number_is_damaged(tmp_path: Path, noted: str) -> None:
+    folder = begun(tmp_path / "checkpoint", 2)
+    file = folder / "offsets" / "0"
+    file.write_bytes(f'v1\n{noted}\n{{"m":{{"0":0}}}}\n-'.encode("latin-1"))
+    with pytest.raises(CheckpointDamaged) as refused:
+        resize(str(folder), 4, None, dry_run=False)
+    assert str(refused.value) == f"--checkpoint {folder}: {file} is damaged. {RESTORE}"
 
 
 def test_a_checkpoint_that_is_worked_with_is_left_alone(tmp_path: Path) -> None:
@@ -97,6 +124,23 @@ def test_before_the_first_batch_is_done_only_the_card_is_new(tmp_path: Path) -> 
     assert frozen_partitions(folder) is None
     assert (read(done.aside), frozen_partitions(done.aside)) == (CARD, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.aside.name]
+
+
+def test_what_an_interrupted_resize_left_is_not_carried_over(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "checkpoint", 2)
+    staged(folder).mkdir()
+    (staged(folder) / "state").write_text("of the one before")
+    resize(str(folder), 256, None, dry_run=False)
+    assert [path.name for path in folder.iterdir()] == [cards.NAME]
+
+
+def test_a_damaged_checkpoint_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "checkpoint", 2)
+    (folder / "metadata").write_text('{"id":')
+    with pytest.raises(CheckpointDamaged, match=f"{folder}/metadata is damaged"):
+        resize(str(folder), 256, None, dry_run=False)
+    assert read(folder) == CARD
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
 def test_the_numbers_that_it_has_change_nothing(tmp_path: Path) -> None:
@@ -174,3 +218,58 @@ def test_large_buckets_are_told_with_the_number_to_ask_for(tmp_path: Path) -> No
     assert "outgrown its 16 buckets (some 200 kB each on disk): stop the job" in advice
     assert advice.endswith(f"stream resize --checkpoint {folder} --buckets 128`")
     assert outgrown(tmp_path) is None
+
+
+def test_the_new_state_is_noted_as_the_last_batch_that_was_done(tmp_path: Path) -> None:
+    """Reading goes on behind it, under the query's own identity; a batch that was begun is begun again."""
+    old = begun(tmp_path / "old", 2, batches=3)
+    (old / "metadata").write_text('{"id":"query"}')
+    (old / "sources" / "0").mkdir(parents=True)
+    (old / "sources" / "0" / "0").write_text("first")
+    new = tmp_path / "new"
+    (new / "offsets").mkdir(parents=True)
+    (new / "sources").mkdir()
+    (new / "sources" / "of this query").touch()
+    (new / "metadata").write_text('{"id":"another"}')
+    resize_module._carry_over(old, new, 1, Numbers(64, 8))
+    version, metadata, *rest = (new / "offsets" / "0").read_text().splitlines()
+    noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "8"}}
+    assert (version, json.loads(metadata), rest) == ("v1", noted, ['{"m":{"0":1}}', "-"])
+    assert (new / "metadata").read_text() == '{"id":"query"}'
+    assert [path.name for path in (new / "sources").rglob("*")] == ["0", "0"]
+    shutil.rmtree(old / "sources")  # none was noted yet
+    resize_module._carry_over(old, new, 0, Numbers(64, 8))
+    assert not (new / "sources").exists()
+
+
+def test_a_bucket_s_row_becomes_its_state_however_a_worker_hands_it_over() -> None:
+    class State:
+        """What pyspark's GroupState is given."""
+
+        given: tuple[bytes, ...] = ()
+
+        def update(self, value: tuple[bytes, ...]) -> None:
+            self.given += value
+
+    state = State()
+    columns = [pa.array([7], pa.int32()), pa.array([b"by columns"], pa.binary())]
+    frame = pd.DataFrame({"bucket": [7], "blob": [b"by frames"]})
+    assert list(resize_module._keep((7,), iter([columns, frame]), state)) == []
+    assert state.given == (b"by columns", b"by frames")
+
+
+@pytest.mark.parametrize(("kilobytes", "told"), [(800, False), (801, True)])
+def test_a_bucket_may_have_100_kilobytes(tmp_path: Path, kilobytes: int, told: bool) -> None:
+    assert (outgrown(with_state(tmp_path, 800, kilobytes)) is not None) is told
+
+
+def test_of_each_task_the_largest_file_counts(tmp_path: Path) -> None:
+    folder = with_state(tmp_path, 700)
+    for task, size in (("0", 800), ("1", 900)):
+        place = folder / "state" / "0" / task
+        place.mkdir(exist_ok=True)
+        (place / "1.snapshot").unlink(missing_ok=True)
+        (place / "1.delta").write_bytes(bytes(size * 1000))
+    advice = outgrown(folder)
+    assert advice is not None
+    assert "(some 106 kB each on disk)" in advice

@@ -10,7 +10,7 @@ from streaming.kafka.identity import Identity
 from streaming.spark.checkpoint import TopicRecreated
 from streaming.spark.growth import SETTLE_SECONDS
 from streaming.spark.options import StreamOptions
-from streaming.spark.progress import Told, report
+from streaming.spark.progress import BatchReport, Told, report
 from streaming.spark.supervisor import HEARD_SECONDS, Do, ListenerSilent, Supervisor, TopicGone
 
 TOPICS = {"m": Identity("id-m", 4), "diffs": Identity("id-d", 4), "ticks": Identity("id-t", 1)}
@@ -154,3 +154,20 @@ def test_the_topic_that_is_read_is_a_choice() -> None:
         TopicGone, match=r"^topics m, diffs were deleted.*needs --on-data-loss restart or continue"
     ):
         made.still_missing()
+
+
+def test_what_is_applied_is_what_was_there_when_a_batch_that_left_nothing_began() -> None:
+    made = supervisor()
+    assert made.applied_up_to is None
+
+    def look(at: float, lag: int | None = None) -> float | None:
+        number = None if lag is None else 7
+        made.batch_ended({}, {}, BatchReport(number=number, at=at, lag=lag))
+        return made.applied_up_to
+
+    assert look(100.0, lag=0) == 100.0
+    assert look(101.0, lag=3) == 100.0  # some are left for the next
+    assert look(102.0) == 102.0  # nothing was there
+    made.batch_ended({}, {}, BatchReport(number=8, at=103.0))  # it does not say
+    made.batch_ended({}, {}, BatchReport())
+    assert made.applied_up_to == 102.0

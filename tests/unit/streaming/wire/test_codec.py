@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from msgspec import structs
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, structs
 
 from streaming.wire.codec import (
     MalformedEvent,
     Record,
+    ce_attributes,
     decode_event,
     encode_event,
     headers,
@@ -69,6 +73,26 @@ def test_so_it_does_inside_a_view_of_a_group() -> None:
 def test_null_where_something_is_needed_is_refused(value: bytes, message: str) -> None:
     with pytest.raises(MalformedEvent, match=message):
         decode_event(b"g", value, CE)
+
+
+@pytest.mark.parametrize("numbers", ["-1", "3,-1", "-1,3"])
+def test_a_connectors_own_instance_is_for_connect_alone(numbers: str) -> None:
+    members = f'"members":[{{"memberId":"c","topics":[],"assigned":{{"t":[{numbers}]}}}}]'
+    ce = {**CE, "type": "group.observed"}
+    value = f'{{"groupId":"g","timestamp":1,"generation":1,{members}'
+    with pytest.raises(MalformedEvent, match="c: partition -1 of t; only Connect's tasks"):
+        decode_event(b"g", f"{value}}}".encode(), ce)
+    seen = decode_event(b"g", f'{value},"kind":"connect"}}'.encode(), ce).data
+    assert isinstance(seen, GroupObserved)
+    assert [member.assigned for member in seen.members] == [{"t": [int(n) for n in numbers.split(",")]}]
+
+
+@pytest.mark.parametrize("generation", [2**31 - 1, -(2**31)])
+def test_every_number_that_kafkas_types_hold_is_taken(generation: int) -> None:
+    data = f'{{"groupId":"g","timestamp":1,"memberId":"c","topics":[],"generation":{generation}}}'.encode()
+    joined = decode_event(b"g", data, CE).data
+    assert isinstance(joined, MemberJoined)
+    assert joined.generation == generation
 
 
 NUMBERS = [2**31, -(2**31) - 1, 2**63, 2**70, -(2**70), 1.5]
@@ -148,6 +172,46 @@ def test_a_heartbeat_that_is_not_plain_is_left_to_the_whole_reading(change: dict
     assert read_heartbeat(Record.of(0, 0, *encode_event(BEAT))._replace(**change)) is None
 
 
+def nested(depth: int, *, text: str = "") -> bytes:
+    """A heartbeat that is so deep, by a field that nobody reads."""
+    inner = "[" * (depth - 1) + text + "]" * (depth - 1)
+    return f'{{"groupId":"g","timestamp":1,"memberId":"c","x":{inner}}}'.encode()
+
+
+def called_from(frames: int, value: bytes) -> object:
+    """What the decoder says of it, on a stack of so many frames more."""
+    if frames:
+        return called_from(frames - 1, value)
+    record = Record.of(0, 0, b"g", value, [("ce_type", b"member.heartbeat"), *HEADERS])
+    try:
+        return read_heartbeat(record) or read(record).data
+    except MalformedEvent as error:
+        return str(error)
+
+
+HEADERS = [("ce_id", b"1"), ("ce_source", b"s")]
+TOO_DEEP = "value of member.heartbeat: nested more than 100 deep, the limit"
+
+
+@pytest.mark.parametrize("frames", [0, 500])
+@pytest.mark.parametrize("depth", [101, 150, 600, 100_000])
+def test_how_deep_a_value_may_be_depends_on_no_stack(frames: int, depth: int) -> None:
+    assert called_from(frames, nested(depth)) == TOO_DEEP
+    assert called_from(frames, nested(100)) == BEAT.data
+
+
+@given(st.lists(st.text('[]{}"\\\né'), max_size=4), st.lists(st.text('[]{}"\\'), max_size=4))
+def test_brackets_within_text_are_no_nesting(texts: list[str], keys: list[str]) -> None:
+    text = json.dumps([*texts, "[" * 200, dict.fromkeys(keys, "]" * 200)], ensure_ascii=False)
+    assert called_from(0, nested(98, text=text)) == BEAT.data
+    assert called_from(0, nested(99, text=text)) == TOO_DEEP
+
+
+def test_many_lists_beside_each_other_are_not_deep() -> None:
+    value = nested(2, text=",".join(["[[]]"] * 500))
+    assert called_from(0, value) == BEAT.data
+
+
 @pytest.mark.parametrize("name", ["type", "id", "source"])
 def test_a_header_that_is_no_text_is_named(name: str) -> None:
     with pytest.raises(MalformedEvent, match=f"header ce_{name}: not UTF-8"):
@@ -168,12 +232,18 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "assignors": [],
         "session_timeout_ms": None,
         "rebalance_timeout_ms": None,
+        "acknowledges": UNSET,
     },
     "member.heartbeat": {"generation": -1},
-    "member.left": {"reason": None, "group_instance_id": None},
-    "member.fenced": {"reason": None, "group_instance_id": None, "last_heard": None},
+    "member.left": {"reason": None, "group_instance_id": None, "acknowledges": UNSET},
+    "member.fenced": {
+        "reason": None,
+        "group_instance_id": None,
+        "last_heard": None,
+        "acknowledges": UNSET,
+    },
     "member.subscription_changed": {"topics": ["t"]},
-    "member.assignment_acknowledged": {"generation": -1, "owned": {}},
+    "member.assignment_acknowledged": {"generation": -1, "owned": {}, "held_ms": UNSET},
 }
 
 
@@ -188,3 +258,9 @@ def test_what_is_left_out_has_the_value_that_the_documentation_says(kind: str) -
 def test_a_time_that_no_calendar_has_is_refused(timestamp: int) -> None:
     with pytest.raises(MalformedEvent, match=f"timestamp: {timestamp} is no time in milliseconds"):
         headers("t", "s", "1", timestamp)
+
+
+def test_attributes_are_those_of_headers_with_the_prefix_and_a_value() -> None:
+    given = [("ce_type", b"t"), ("ab_type", b"another"), ("ce_id", None), ("ce_source", b"\xff"), ("x", b"1")]
+    assert ce_attributes(given) == {"type": "t"}
+    assert ce_attributes(None) == {}

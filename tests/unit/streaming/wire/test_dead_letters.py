@@ -44,7 +44,7 @@ def test_what_fits_stays_byte_for_byte() -> None:
     [
         (b"k", b"v" * 5000, b"h", (1, 1, True)),
         (b"k", b"v" * 5000, b"h" * 5000, (1, 1, False)),
-        (b"k" * 5000, b"v", b"h", (1, 0, False)),
+        (b"k" * 5000, b"v" * 50, b"h", (1, 0, False)),
         (None, b"v" * 5000, b"h", (0, 1, True)),
         (b"k", None, b"h" * 5000, (1, 0, False)),
     ],
@@ -61,3 +61,9 @@ def test_what_does_not_fit_is_cut_to_the_limit_and_says_so(
     assert (cut_value is None) == (value is None)
     assert dict(cut_headers)[TRUNCATED] == str(record_bytes(key, value, headers)).encode()
     assert ("dlt_topic", b"m") in cut_headers
+
+
+def test_where_not_even_the_reason_fits_nothing_else_is_kept() -> None:
+    reason = [("dlt_message", b"x" * 2000)]
+    key, value, headers = fit(b"k", b"v" * 50, reason, 1000)
+    assert (key, value, headers[:1]) == (b"", b"", reason)

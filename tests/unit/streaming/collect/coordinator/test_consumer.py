@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+from streaming.collect.coordinator import parts as any_kind
 from streaming.collect.coordinator.consumer import (
     ConsumerGroup,
     ConsumerGroupPart,
     Current,
-    Part,
     Subscription,
-    apply,
     view,
 )
 
 
-def part(name: Part, value: object, key: str | None = None) -> ConsumerGroupPart:
+def apply(group: ConsumerGroup | None, record: ConsumerGroupPart) -> ConsumerGroup | None:
+    return any_kind.apply(group, record, ConsumerGroup)
+
+
+def part(name: str, value: object, key: str | None = None) -> ConsumerGroupPart:
     return ConsumerGroupPart("g", name, value, key)
 
 
@@ -52,6 +55,21 @@ def test_a_part_is_replaced_where_it_stands_and_removed() -> None:
     assert gone is not None
     assert list(gone.subscriptions) == ["b"]
     assert apply(gone, part("subscriptions", None, "not there")) == gone
+
+
+def test_the_groups_assignor_is_the_first_that_a_member_names() -> None:
+    def protocol(*assignors: str | None) -> str | None:
+        members = (
+            part("subscriptions", said("t", assignor=one), f"m{number}")
+            for number, one in enumerate(assignors)
+        )
+        group = after(part("epoch", 2), *members)
+        seen = None if group is None else view("g", group, 1, str)
+        assert seen is not None
+        return seen.protocol
+
+    assert protocol(None, "range", "uniform") == "range"
+    assert protocol(None, None) is None
 
 
 def test_a_deleted_group_is_not_brought_back_by_what_is_removed_after_it() -> None:

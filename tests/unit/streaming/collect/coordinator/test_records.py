@@ -98,7 +98,7 @@ def test_tombstones() -> None:
 
 
 def test_other_protocols_embed_something_else() -> None:
-    value = group_value(7, {"m": (b"\x01", b"\x02")}).replace(string("consumer"), string("connect"))
+    value = group_value(7, {"m": (b"\x01", b"\x02")}).replace(string("consumer"), string("sr"))
 
     record = decode(group_key("g"), value)
 
@@ -116,7 +116,8 @@ def test_of_groups_that_are_not_wanted_only_the_key_is_read() -> None:
 
 
 def test_types_of_other_groups_are_passed_over() -> None:
-    assert decode(b"\x00\x0b\x00\x01g", b"whatever") == Other(11)
+    for number in (4, 9, 15, 18, 24, -1):
+        assert decode(pack(">h", number) + string("g"), b"whatever") == Other(number)
 
 
 def test_every_truncation_is_refused_and_nothing_else_is_raised() -> None:

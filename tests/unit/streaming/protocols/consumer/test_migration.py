@@ -45,6 +45,13 @@ MOMENTS = {
         ["at: 60000, leave: c2", "at: 60000, join: c3, group_protocol: consumer"],
         [((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[], c3=[2, 3]))],
     ),
+    "a classic member's leave is on its way as the first consumer member comes": (
+        ["at: 60000, join: c3, group_protocol: consumer", "at: 60002, leave: c2"],
+        [
+            ((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[], c3=[])),
+            ((3, 1, "member.left", ["c2"]), owns(c1=[0, 1], c3=[2, 3])),
+        ],
+    ),
     "a classic member is in the middle of its join as the first consumer member comes": (
         ["at: 60000, join: c4, group_protocol: classic", "at: 60000, join: c3, group_protocol: consumer"],
         [
@@ -68,6 +75,10 @@ MOMENTS = {
         ["at: 60000, crash: c2", "at: 60001, join: c3, group_protocol: consumer"],
         [((3, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[], c3=[2, 3]))],
     ),
+    "the topic grows as the first consumer member comes": (
+        ["at: 60000, join: c3, group_protocol: consumer", "at: 60001, partitions: {p: 6}"],
+        [((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[2, 3], c3=[4, 5]))],
+    ),
     "all classic members have left before the first consumer member comes": (
         [
             "at: 60000, leave: c1",
@@ -85,6 +96,37 @@ BACK = {
     "a classic member is in the middle of its join as the last consumer member goes": (
         ["at: 119999, join: c4, group_protocol: classic", "at: 120000, leave: c3"],
         [((3, 1, "member.left", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[], c4=[3]))],
+    ),
+    "a classic member was about to be counted in as the last consumer member goes": (
+        ["at: 119998, join: c4, group_protocol: classic", "at: 120000, leave: c3"],
+        [((4, 1, "member.left", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[], c4=[3]))],
+    ),
+    "a classic member restarts as a consumer member as the last consumer member goes": (
+        ["at: 119998, bounce: c2, down_ms: 2000, group_protocol: consumer", "at: 120000, leave: c3"],
+        [
+            ((4, 1, "member.left", ["c3"]), owns(c1=[0, 1, 2, 3], c2=[], c3=[])),
+            ((5, 1, "member.joined", ["c2"]), owns(c1=[0, 1], c2=[])),
+            ((5, 2, "member.joined", ["c2"]), owns(c1=[0, 1], c2=[2, 3])),
+        ],
+    ),
+    "the group is converted once more after the last consumer member has gone": (
+        ["at: 120000, leave: c3", "at: 180000, join: c4, group_protocol: consumer"],
+        [
+            ((3, 1, "member.left", ["c3"]), owns(c1=[0, 1], c2=[2, 3], c3=[])),
+            ((4, 1, "member.joined", ["c4"]), owns(c1=[0, 1], c2=[2], c4=[])),
+            ((4, 2, "member.joined", ["c4"]), owns(c1=[0, 1], c2=[2], c4=[3])),
+        ],
+    ),
+    "a classic member is paused in the middle of its join as the last consumer member goes": (
+        [
+            "at: 119998, join: c4, group_protocol: classic",
+            "at: 119999, pause: c4, down_ms: 5000",
+            "at: 120000, leave: c3",
+        ],
+        [
+            ((3, 1, "member.left", ["c3"]), owns(c1=[0, 1], c2=[2, 3], c3=[])),
+            ((4, 1, "member.joined", ["c4"]), owns(c1=[0, 1], c2=[2], c4=[3])),
+        ],
     ),
     "a classic member leaves just after the last consumer member": (
         ["at: 120000, leave: c3", "at: 120001, leave: c2"],

@@ -67,7 +67,7 @@ def test_a_name_that_is_gone_leaves_one_shortcut_out(monkeypatch: pytest.MonkeyP
     from pyspark import worker
 
     monkeypatch.delattr(worker, "ApplyInPandasWithStateSerializer", raising=False)
-    fit = survey()
+    fit = survey("4.0.0")
     assert fit.left_out[ARROW_COLUMNS] == "pyspark.worker has no ApplyInPandasWithStateSerializer"
     assert f"without {ARROW_COLUMNS} (pyspark.worker has no ApplyInPandas" in str(fit)
 
@@ -79,7 +79,7 @@ def test_an_import_that_fails_leaves_one_shortcut_out(monkeypatch: pytest.Monkey
         return unit(name)
 
     monkeypatch.setattr(pyspark, "unit", gone)
-    assert survey().left_out[ARROW_COLUMNS] == "no module named pyspark.serializers"
+    assert survey("4.0.0").left_out[ARROW_COLUMNS] == "no module named pyspark.serializers"
 
 
 @pytest.fixture

@@ -1,0 +1,151 @@
+"""What the listener costs: the latency of polls without it, with it, and with the monitor's cluster away.
+
+Three consumers, processes of their own, read the same records by turns; a poll gets one record that the client has
+already fetched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
+
+from benchmarks._document import machine, put, table
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.runtime import free_ports
+from streaming.kafka.topics import ensure_topics
+from streaming.listener import Listener
+from streaming.settings.config import load
+from tests.support.kafka import PROPERTIES
+
+TOPIC = "orders"
+VARIANTS = ("without", "with", "away")
+CLIENTS = ("confluent-kafka", "kafka-python")
+#: Before the measuring: the group settles, the client fetches.
+_WARM_POLLS = 2_000
+_QUANTILES = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999}
+
+
+def fill(servers: str, records: int) -> None:
+    """A topic of one partition with this many small records."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+    producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 2 * records})
+    for _ in range(records):
+        producer.produce(TOPIC, b"x" * 100)
+    producer.flush()
+
+
+def confluent(servers: str, group: str, listener: Listener | None) -> Callable[[], object]:
+    """Polls one record."""
+    wrapped: Any = Consumer if listener is None else listener.wrap(Consumer)
+    config = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
+    consumer = wrapped(config | {"enable.auto.commit": False})
+    consumer.subscribe([TOPIC])
+    return lambda: consumer.poll(10)
+
+
+def kafka_python(servers: str, group: str, listener: Listener | None) -> Callable[[], object]:
+    """Polls one record."""
+    wrapped: Any = KafkaConsumer if listener is None else listener.wrap(KafkaConsumer)
+    consumer = wrapped(
+        TOPIC,
+        bootstrap_servers=servers,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    return lambda: consumer.poll(timeout_ms=10_000, max_records=1)
+
+
+def child(client: str, variant: str, servers: str, monitor: str, polls: int) -> None:
+    """Measure one consumer; prints the latencies' quantiles, in µs."""
+    listener = None if variant == "without" else Listener(monitor)
+    start = confluent if client == CLIENTS[0] else kafka_python
+    poll = start(servers, f"bench-{uuid4().hex[:8]}", listener)
+    for _ in range(_WARM_POLLS):
+        poll()
+    taken: list[int] = []
+    for _ in range(polls):
+        began = time.perf_counter_ns()
+        poll()
+        taken.append(time.perf_counter_ns() - began)
+    taken.sort()
+    print(json.dumps({name: taken[int(share * polls)] / 1000 for name, share in _QUANTILES.items()}))
+    sys.stdout.flush()
+    if listener is not None:
+        listener.close(0)
+
+
+def measure(
+    client: str, servers: str, monitors: dict[str, str], polls: int, turns: int
+) -> list[tuple[str, ...]]:
+    """A row for each quantile: the median over the turns, and what the listener makes of it."""
+    found: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
+    for turn in range(turns):
+        for place in range(len(VARIANTS)):
+            variant = VARIANTS[(turn + place) % len(VARIANTS)]
+            words = ["--child", client, variant, servers, monitors[variant], "--polls", str(polls)]
+            answer = subprocess.run(
+                [sys.executable, "-m", "benchmarks.listener", *words],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            found[variant].append(json.loads(answer.stdout))
+    rows: list[tuple[str, ...]] = []
+    for quantile in _QUANTILES:
+        values = {name: [one[quantile] for one in found[name]] for name in VARIANTS}
+        without, told, away = (statistics.median(values[name]) for name in VARIANTS)
+        spread = f"{min(values['without']):.2f}–{max(values['without']):.2f}"
+        figures = [f"{without:.2f}", spread, f"{told:.2f}", f"{told / without:.2f}"]
+        rows.append((client, quantile, *figures, f"{away:.2f}", f"{away / without:.2f}"))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--polls", type=int, default=50_000, help="of each consumer, in each turn")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--child", nargs=4, metavar=("CLIENT", "VARIANT", "SERVERS", "MONITOR"))
+    parser.add_argument("--no-document", action="store_true", help="print only")
+    options = parser.parse_args()
+    if options.child:
+        child(*options.child, options.polls)
+        return
+    with EmbeddedBroker(properties=PROPERTIES) as broker:
+        servers = broker.bootstrap_servers
+        fill(servers, options.polls + _WARM_POLLS)
+        ensure_topics(load(bootstrap_servers=servers))
+        (nobody,) = free_ports(1)
+        monitors = {"without": servers, "with": servers, "away": f"127.0.0.1:{nobody}"}
+        rows = [
+            row
+            for client in CLIENTS
+            for row in measure(client, servers, monitors, options.polls, options.turns)
+        ]
+    header = ["client", "quantile", "without", "least–most", "with", "ratio", "monitor away", "ratio"]
+    found = table(header, rows)
+    print(found)
+    if not options.no_document:
+        put(
+            "listener",
+            f"## The listener\n\n`make bench-listener`: a poll of one fetched record, µs; {options.polls} polls in "
+            f"each of {options.turns} turns, the median of these; each consumer in a process of its own, by turns. "
+            "*Least–most* is how far the turns without the listener lie apart: a ratio within it is noise. "
+            f"{machine()}.\n\n{found}",
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""A kafka-python consumer that tells the monitor of its rebalances.
+
+python kafka_python_consumer.py kafka:9092 monitor-kafka:9092 payments orders
+"""
+
+import signal
+import sys
+from collections.abc import Iterable
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+
+from streaming.listener import Listener
+
+servers, monitor, group, topic = sys.argv[1:]
+KafkaConsumer = Listener(monitor).wrap(KafkaConsumer)  # the only line for the monitor beside the import
+
+
+class Own(ConsumerRebalanceListener):
+    """The application's own listener is called as ever."""
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Open what belongs to these."""
+        print("mine now:", sorted(assigned), flush=True)
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Close what belongs to these."""
+
+
+consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest")
+consumer.subscribe([topic], listener=Own())
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+try:
+    while True:
+        for messages in consumer.poll(timeout_ms=500).values():
+            for message in messages:
+                print(message.topic, message.partition, message.offset, flush=True)
+except KeyboardInterrupt:
+    pass
+finally:
+    consumer.close()  # told as a leave

@@ -1,0 +1,139 @@
+"""What Connect's workers put into classic group records: connectors in place of topics, tasks of partitions.
+
+The layouts are those of ``ConnectProtocol`` (``connect.protocol`` eager, in records ``default``) and of
+``IncrementalCooperativeConnectProtocol`` (compatible, sessioned). The protocol's name chooses the layout, as in the
+worker; the version in the bytes is looked at only to refuse one below 0. A connector's own instance is its task −1.
+
+An incremental assignment says only what is new. What a worker runs is what it said when it joined (``allocation``),
+less what it is to give up, and what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from assignors.shares import minus, union
+from streaming.collect.coordinator.schema import Field, read_fields
+from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.wire.events import CONNECTOR, Holding
+
+#: ``protocolType`` of Connect's groups.
+CONNECT = "connect"
+#: Protocol name in the records → the first version of its layout.
+LAYOUTS = {"default": 0, "compatible": 1, "sessioned": 1}
+_INCREMENTAL = 1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """What a leader's assignment says to one worker; under the incremental protocols ``assigned`` is what is new.
+
+    ``delay_ms``: how long lost tasks still wait for their worker to come back.
+    """
+
+    assigned: Holding = field(default_factory=dict)
+    revoked: Holding = field(default_factory=dict)
+    delay_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a worker says when it joins: its URL, and what it runs."""
+
+    url: str | None = None
+    owned: Holding = field(default_factory=dict)
+
+
+def read_worker(data: bytes, protocol: str | None) -> Worker:
+    """A worker's subscription; no bytes at all: it says nothing.
+
+    Args:
+        data: the bytes.
+        protocol: the name in the record.
+
+    Raises:
+        MalformedRecord: the bytes are no such subscription, or the protocol is unknown; the message says which.
+    """
+    if not data:
+        return Worker()
+    found = read_fields(_open(data, protocol), "workerState", _STATE)
+    allocation = found.pop("allocation", None)
+    return Worker(**found, owned={} if allocation is None else _assignment(allocation, protocol).assigned)
+
+
+def read_assignment(data: bytes, protocol: str | None) -> Assigned:
+    """What a worker was assigned; no bytes at all: nothing.
+
+    Raises:
+        MalformedRecord: as :func:`read_worker`.
+    """
+    return _assignment(data, protocol) if data else Assigned()
+
+
+def _assignment(data: bytes, protocol: str | None) -> Assigned:
+    return Assigned(**read_fields(_open(data, protocol), "assignment", _ASSIGNMENT))
+
+
+def runs(worker: Worker, given: Assigned, protocol: str | None) -> Holding:
+    """What a worker runs after a generation."""
+    if LAYOUTS.get(protocol or "", 0) < _INCREMENTAL:
+        return given.assigned
+    kept = minus(worker.owned, given.revoked)
+    return {name: list(tasks) for name, tasks in sorted(union(kept, given.assigned).items())}
+
+
+def _open(data: bytes, protocol: str | None) -> Reader:
+    """A reader behind the version; its own version is that of the layout."""
+    if protocol not in LAYOUTS:
+        raise MalformedRecord(f"protocol: {protocol!r} is none of Connect's ({', '.join(LAYOUTS)})")
+    reader = Reader(data)
+    version = reader.int16("version")
+    if version < 0:
+        raise MalformedRecord(f"version: {version} is below 0")
+    reader.version = LAYOUTS[protocol]
+    return reader
+
+
+def _may_end(read: Callable[[Reader, str], T], default: Callable[[], T]) -> Callable[[Reader, str], T]:
+    """A field that the incremental layouts may leave out at the end."""
+
+    def one(reader: Reader, what: str) -> T:
+        return read(reader, what) if reader.left or reader.version < _INCREMENTAL else default()
+
+    return one
+
+
+def _work(reader: Reader, what: str) -> Holding:
+    """Connectors with their tasks, both ascending and once each; the incremental layouts may write null."""
+    merged: dict[str, set[int]] = {}
+
+    def connector() -> None:
+        name = reader.string(f"{what}.connector")
+        tasks = reader.array(f"{what}.tasks", lambda: reader.int32(f"{what}.tasks"))
+        if tasks and min(tasks) < CONNECTOR:
+            raise MalformedRecord(f"{what}.tasks: {min(tasks)} is no task")
+        merged.setdefault(name, set()).update(tasks)
+
+    read: Any = reader.nullable_array if reader.version >= _INCREMENTAL else reader.array
+    read(what, connector)
+    return {name: sorted(tasks) for name, tasks in sorted(merged.items()) if tasks}
+
+
+_STATE = (
+    Field("url", Reader.string, "url"),
+    Field("configOffset", Reader.int64),
+    Field("allocation", _may_end(Reader.nullable_bytes, lambda: None), "allocation", since=_INCREMENTAL),
+)
+_ASSIGNMENT = (
+    Field("error", Reader.int16),
+    Field("leader", Reader.string),
+    Field("leaderUrl", Reader.string),
+    Field("configOffset", Reader.int64),
+    Field("assignment", _may_end(_work, dict), "assigned"),
+    Field("revoked", _may_end(_work, dict), "revoked", since=_INCREMENTAL),
+    Field("delay", _may_end(Reader.int32, lambda: 0), "delay_ms", since=_INCREMENTAL),
+)

@@ -1,0 +1,147 @@
+"""What Kafka Streams puts into the user data of consumers' subscriptions and assignments (classic protocol).
+
+The layouts are those of ``SubscriptionInfo`` and ``AssignmentInfo``, versions 1 to 11. Active tasks stand in the
+assignment itself, by partition; the user data adds the standby tasks, and when to join again. A warm-up task looks
+like any other standby task there. Of a newer version nothing is read: an older release can't either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.wire.events import MAX_TIMESTAMP, Partitions
+
+#: The assignor's name under which Streams joins.
+STREAM = "stream"
+_HIGHEST = 11
+#: First versions of SubscriptionInfo: with the end point, the newest version that is supported, sums of offsets in
+#: place of tasks.
+_WITH_ENDPOINT, _WITH_SUPPORTED, _WITH_SUMS = 2, 3, 7
+#: The first version of AssignmentInfo with the time of the next rebalance; of both with named topologies.
+_WITH_NEXT, _WITH_NAMES = 7, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Which Streams process a member is a thread of, and its ``application.server``."""
+
+    process_id: str
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an assignment adds to the partitions.
+
+    Attributes:
+        standby: standby and warm-up tasks, ``{subtopology: partitions}``.
+        next_rebalance_ms: when the member is to join again by itself, ms since the epoch; 0: at once; None: never.
+    """
+
+    standby: Partitions
+    next_rebalance_ms: int | None = None
+
+
+def read_instance(data: bytes | None) -> Instance | None:
+    """The user data of a subscription; None: there is none, or it is newer than what is known.
+
+    Raises:
+        MalformedRecord: the bytes are no SubscriptionInfo; the message names the field.
+    """
+    opened = _open(data)
+    if opened is None:
+        return None
+    reader, version = opened
+    if version >= _WITH_SUPPORTED:
+        reader.int32("latestSupportedVersion")
+    process_id = str(UUID(bytes=reader.raw(16, "processId")))
+    if version < _WITH_SUMS:
+        reader.array("prevTasks", lambda: _task(reader, version, "prevTasks"))
+        reader.array("standbyTasks", lambda: _task(reader, version, "standbyTasks"))
+    endpoint = reader.nullable_bytes("userEndPoint") if version >= _WITH_ENDPOINT else None
+    try:
+        return Instance(process_id, endpoint.decode() if endpoint else None)
+    except UnicodeDecodeError as error:
+        raise MalformedRecord("userEndPoint: not UTF-8") from error
+
+
+def read_given(data: bytes | None) -> Given | None:
+    """The user data of an assignment; None: there is none, or it is newer than what is known.
+
+    Raises:
+        MalformedRecord: the bytes are no AssignmentInfo; the message names the field.
+    """
+    opened = _open(data)
+    if opened is None:
+        return None
+    reader, version = opened
+    if version >= _WITH_SUPPORTED:
+        reader.int32("commonlySupportedVersion")
+    reader.array("activeTasks", lambda: _task(reader, version, "activeTasks"))
+    standby: dict[str, set[int]] = {}
+
+    def one() -> None:
+        subtopology, number = _task(reader, version, "standbyTasks")
+        if number < 0:
+            raise MalformedRecord(f"standbyTasks: {number} is no partition")
+        standby.setdefault(subtopology, set()).add(number)
+        reader.array("standbyTasks.partitions", lambda: _named_partition(reader, "standbyTasks.partitions"))
+
+    reader.array("standbyTasks", one)
+    next_ms = _next(reader) if version >= _WITH_NEXT else None
+    return Given({name: sorted(numbers) for name, numbers in sorted(standby.items())}, next_ms)
+
+
+def _open(data: bytes | None) -> tuple[Reader, int] | None:
+    """A reader behind the version, and the version; None: there is nothing that is known how to read."""
+    if not data:
+        return None
+    reader = Reader(data)
+    version = reader.int32("version")
+    if version < 1:
+        raise MalformedRecord(f"version: {version} is below 1")
+    return (reader, version) if version <= _HIGHEST else None
+
+
+def _task(reader: Reader, version: int, what: str) -> tuple[str, int]:
+    """A task's subtopology, behind its topology's name where it has one, and its partition."""
+    subtopology, partition = reader.int32(what), reader.int32(what)
+    size = reader.int32(what) if version >= _WITH_NAMES else 0
+    try:
+        name = reader.raw(2 * size, what).decode("utf-16-be") if size > 0 else ""
+    except UnicodeDecodeError as error:
+        raise MalformedRecord(f"{what}: not UTF-16") from error
+    return (f"{name}__{subtopology}" if name else str(subtopology)), partition
+
+
+def _text(reader: Reader, what: str) -> None:
+    """Text as DataOutputStream.writeUTF writes it, passed over."""
+    reader.raw(reader.int16(what) & 0xFFFF, what)
+
+
+def _named_partition(reader: Reader, what: str) -> None:
+    _text(reader, what)
+    reader.int32(what)
+
+
+def _next(reader: Reader) -> int | None:
+    """The time of the next rebalance: what stands behind the hosts."""
+    reader.array("topics", lambda: _topic(reader, "topics"))
+    reader.array("partitionsByHost", lambda: _host(reader, "partitionsByHost"))
+    reader.array("standbyPartitionsByHost", lambda: _host(reader, "standbyPartitionsByHost"))
+    reader.int32("errorCode")
+    time = reader.int64("nextRebalanceMs")
+    return time if 0 <= time <= MAX_TIMESTAMP else None
+
+
+def _topic(reader: Reader, what: str) -> None:
+    reader.int32(what)
+    _text(reader, what)
+
+
+def _host(reader: Reader, what: str) -> None:
+    _text(reader, what)
+    reader.int32(what)
+    reader.array(what, lambda: (reader.int32(what), reader.int32(what)))

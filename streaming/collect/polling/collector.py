@@ -1,0 +1,305 @@
+"""The collector by polling: asks, learns from the answers, publishes, and decides when to ask again.
+
+What is published is the place to go on from: nothing else is kept anywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from streaming.collect.cluster import ClusterTopics
+from streaming.collect.counts import PartitionCounts, subscribed
+from streaming.collect.metrics import PollMetrics
+from streaming.collect.polling.asking import Asking, Listed, Listing, Reply, Unanswered
+from streaming.collect.polling.group import (
+    DEAD,
+    OTHER_SECONDS,
+    RESTS,
+    UNKNOWN,
+    Answer,
+    in_flux,
+    is_news,
+    poll,
+)
+from streaming.collect.polling.others import Others
+from streaming.collect.polling.pace import Pace, Schedule
+from streaming.collect.polling.resume import known_by, published
+from streaming.collect.publisher import Publisher, written
+from streaming.collect.remade import Remade
+from streaming.collect.running import run_until
+from streaming.collect.selection import selection
+from streaming.collect.telling import Telling
+from streaming.kafka.access import NotAllowed, Permission, denied, require
+from streaming.kafka.identity import Contact
+from streaming.kafka.renewal import Renewal
+from streaming.kafka.signs import SignWriter
+from streaming.kafka.topics import ensure_topics
+from streaming.wire.events import Event
+
+if TYPE_CHECKING:
+    from streaming.settings.config import Settings
+
+_log = logging.getLogger(__name__)
+#: The longest that a signal waits to be heard.
+_LOOK_SECONDS: Final = 0.2
+#: The shortest wait for answers: what is asked meanwhile is asked together.
+_PAUSE_SECONDS: Final = 0.05
+#: Until a list is asked for again after there was none.
+_AGAIN_SECONDS: Final = 2.0
+#: Between two lists, in pauses between two questions about a group in flux.
+_LIST_EVERY: Final = 2
+#: The part of the budget that lists may take.
+_LISTS: Final = 0.5
+_DENIED: Final = "_AUTHORIZATION_FAILED"
+
+
+class PollingCollector:
+    """Collects from one cluster through the Admin API.
+
+    Args:
+        settings: the cluster, the topics, which groups, and how often to ask (``[collect]``).
+        stop: set to end.
+        metrics: told how it goes.
+    """
+
+    def __init__(self, settings: Settings, stop: threading.Event, metrics: PollMetrics | None = None) -> None:
+        self._metrics = metrics or PollMetrics()
+        self._settings = settings
+        self._stop = stop
+        self._renewal = Renewal(settings.kafka)
+        self._wanted = selection(settings.collect.include_groups, settings.collect.exclude_groups)
+        self._pace = Pace(
+            quick=settings.collect.poll_quick_ms / 1000,
+            slow=settings.collect.poll_interval_ms / 1000,
+            requests=settings.collect.poll_requests_per_second,
+        )
+
+    def run(self) -> None:
+        """Collect until ``stop`` is set.
+
+        Raises:
+            ClusterUnavailable: no broker answers at the start.
+            NotAllowed: an ACL is missing, or was taken away.
+            Superseded: another collector has taken over.
+            TopicMisconfigured, TopicsNotCreated, NotPublished: as named.
+        """
+        run_until(self._stop, self._settings, self._run)
+
+    def _run(self) -> None:
+        """Collect until ``stop`` is set, or there are new secrets or certificates, or the membership topic was made
+        again: these begin as a restart does.
+        """
+        settings = self._settings
+        cluster = require(settings, "collect")
+        ensure_topics(settings, written(settings.topics))
+        self._source = f"kafka://{cluster}/groups"
+        self._publisher = Publisher(settings, settings.collector_id, self._stop.is_set)
+        remade = Remade(settings)
+        with Others(
+            settings, self._source, self._wanted
+        ) as others:  # from now on: what was before is read next
+            self._follow(cluster, remade, others)
+
+    def _follow(self, cluster: str, remade: Remade, others: Others) -> None:
+        settings = self._settings
+        signs = SignWriter(settings, "collector", settings.collector_id, by="polling")
+        counts_source = f"kafka://{cluster}/metadata"
+        counts, self._known = published(settings, counts_source, self._wanted)
+        topics = ClusterTopics(settings.kafka, self._stop)
+        every = settings.collect.metadata_interval_ms / 1000
+        self._telling = Telling(topics, PartitionCounts(counts_source, counts), every)
+        self._asking = Asking(settings.kafka)
+        self._brokers = self._asking.brokers(settings.topics.membership)
+        self._schedule = Schedule(self._pace, time.monotonic())
+        self._list_due = time.monotonic()
+        self._there: dict[str, Listed] = {}
+        self._listed_at = 0
+        self._contact, self._unanswered = Contact(), set[str]()
+        self._held: dict[str, float] = {}
+        self._away = self._complete = False
+        _log.info("asking about groups, %g requests a second at most", self._pace.requests)
+        while not (
+            self._stop.is_set() or self._renewal.renewed(time.monotonic()) or remade.seen(time.monotonic())
+        ):
+            for event in others.heard():
+                self._told(event)
+            self._ask()
+            replies = self._asking.replies(self._wait())
+            self._publish([event for reply in replies for event in self._take(reply)])
+            signs.tell(up_to=time.time() if self._complete and not self._away else None)
+        if self._stop.is_set():
+            signs.stopped()
+
+    def _ask(self) -> None:
+        now = time.monotonic()
+        if now >= self._list_due and not self._asking.listing:
+            self._schedule.spend(self._brokers, now)
+            pause = self._brokers / (_LISTS * self._pace.requests)
+            self._list_due = now + max(_LIST_EVERY * self._pace.quick, pause)
+            self._asking.list()
+        self._asking.describe(self._schedule.take(now))
+
+    def _wait(self) -> float:
+        """Seconds to wait for answers: until something is asked, and no longer than a signal may wait."""
+        now = time.monotonic()
+        return min(max(min(self._list_due - now, self._schedule.pause(now)), _PAUSE_SECONDS), _LOOK_SECONDS)
+
+    def _take(self, reply: Reply) -> Iterable[Event]:
+        match reply:
+            case Answer():
+                return self._answered(reply)
+            case Listing():
+                self._listed(reply)
+            case Unanswered():
+                self._failed(reply)
+        return ()
+
+    def _answered(self, answer: Answer) -> Iterable[Event]:
+        group_id, now = answer.group_id, time.monotonic()
+        self._answers_again(group_id)
+        before = self._known.get(group_id, UNKNOWN)
+        known, event = poll(before, answer, int(time.time() * 1000), self._source)
+        self._metrics.answered()
+        if event is None:
+            self._held.pop(group_id, None)
+        elif before.told_by_other and self._is_held(group_id, now):
+            self._schedule.answered(group_id, "flux", now)
+            return ()
+        if known is UNKNOWN:
+            self._known.pop(group_id, None)
+            self._schedule.remove(group_id)
+        else:
+            self._known[group_id] = known
+            calm = answer.state in RESTS and (event is None or before.view is None)
+            self._schedule.answered(group_id, "rest" if calm else "flux", now)
+        return () if event is None else (event,)
+
+    def _told(self, event: Event) -> None:
+        """Another collector has told this of a group: what comes next is compared with it."""
+        group_id, known = event.data.group_id, known_by(event)
+        self._held.pop(group_id, None)
+        if known is None or known is UNKNOWN:
+            self._known.pop(group_id, None)
+        else:
+            self._known[group_id] = known
+
+    def _is_held(self, group_id: str, now: float) -> bool:
+        """Whether what is new is left to the collector that told of the group before."""
+        if now - self._held.setdefault(group_id, now) < OTHER_SECONDS:
+            return True
+        del self._held[group_id]
+        _log.info("group %s: nobody else tells of its changes any more: told from here", group_id)
+        return False
+
+    def _listed(self, listing: Listing) -> None:
+        """Which groups there are, and which are in flux; those that are no longer listed are asked about."""
+        now, moment = time.monotonic(), int(time.time() * 1000)
+        self._tell_contact(listing.trouble[0].str() if listing.trouble else None)
+        there = {
+            one.group_id: one for one in listing.groups if one.state != DEAD and self._wanted(one.group_id)
+        }
+        for group_id, one in there.items():
+            self._schedule.add(group_id, one.cost, now)
+            if one.state is None:
+                continue
+            known = self._known.get(group_id, UNKNOWN)
+            if one.state not in RESTS:
+                before = self._listed_at if group_id in self._there else None
+                known = self._known[group_id] = in_flux(known, one.state, moment, before)
+            if is_news(known, one.state):
+                self._schedule.hurry(group_id, now)
+        if not listing.trouble:
+            self._look_for((self._known.keys() | self._there.keys()) - there.keys(), now)
+            self._say_what_is_seen(len(there))
+        self._there, self._listed_at = there, moment
+        self._metrics.listed(len(self._schedule), overdue=self._schedule.overdue(now))
+
+    def _look_for(self, groups: Iterable[str], now: float) -> None:
+        """Groups that no broker lists: whether one is gone, only its coordinator knows."""
+        for group_id in groups:
+            known = self._known.get(group_id, UNKNOWN)
+            if known.id:
+                self._schedule.add(group_id, 2, now)
+                self._schedule.hurry(group_id, now)
+            else:  # never published from here; the number of one that the stream knows is kept
+                self._schedule.remove(group_id)
+                if known.view is None:
+                    self._known.pop(group_id, None)
+
+    def _failed(self, reply: Unanswered) -> None:
+        if reply.error.name().endswith(_DENIED):
+            raise self._denied(reply)
+        now = time.monotonic()
+        if reply.group_id is None:
+            self._tell_contact(reply.error.str())
+            self._list_due = now + _AGAIN_SECONDS
+            return
+        self._schedule.answered(reply.group_id, "nothing", now)
+        if not self._unanswered and not self._away:
+            _log.warning(
+                "group %s: its coordinator gives no answer of use (%s): waiting for one",
+                *(reply.group_id, reply.error.str()),
+            )
+        self._unanswered.add(reply.group_id)
+        self._metrics.unanswered(len(self._unanswered))
+
+    def _answers_again(self, group_id: str) -> None:
+        if group_id not in self._unanswered:
+            return
+        self._unanswered.discard(group_id)
+        self._metrics.unanswered(len(self._unanswered))
+        if not self._unanswered:
+            _log.info("all coordinators answer again")
+
+    def _tell_contact(self, trouble: str | None) -> None:
+        if self._away and trouble is None:
+            self._schedule.retry(time.monotonic())
+        self._away = trouble is not None
+        news = self._contact.news(trouble)
+        if news is not None:
+            _log.warning("%s", news)
+
+    def _denied(self, reply: Unanswered) -> NotAllowed:
+        group_id = reply.group_id or "*"
+        topics = reply.error.name().startswith("TOPIC")
+        permission = (
+            Permission("Describe", "*", "topic") if topics else Permission("Describe", group_id, "group")
+        )
+        why = f"which collect --by polling must for group {group_id}; or leave it out with --exclude-group"
+        return NotAllowed(denied(self._settings.kafka, permission, why))
+
+    def _say_what_is_seen(self, groups: int) -> None:
+        """Once, after the first whole list: that there is nothing to see, or more than the budget is for."""
+        if self._complete:
+            return
+        self._complete = True
+        if not groups:
+            _log.warning(
+                "no group can be seen: there is none that --include-group and --exclude-group leave, or %s",
+                denied(self._settings.kafka, Permission("Describe", "*", "group"), "which hides groups"),
+            )
+        seconds = self._schedule.cost / self._pace.requests
+        if seconds > self._pace.slow:
+            _log.warning(
+                "%d groups: to ask about each takes %.0f s at %g requests a second, which "
+                "collect.poll_requests_per_second allows; a rebalance that no list shows is seen that late",
+                *(groups, seconds, self._pace.requests),
+            )
+
+    def _publish(self, events: list[Event]) -> None:
+        items = self._telling.with_counts(
+            events, self._subscriptions if self._complete else None, away=self._away
+        )
+        if items:
+            self._metrics.published(self._publisher.publish(items, None))
+
+    def _subscriptions(self) -> Mapping[str, frozenset[str]]:
+        return {
+            group_id: subscribed(known.view)
+            for group_id, known in self._known.items()
+            if known.view is not None
+        }

@@ -1,0 +1,179 @@
+"""When each group is asked about: often while it is in flux, seldom while it rests, within a budget of requests.
+
+Times are seconds on a clock that the caller reads. Groups in flux and groups at rest take turns, each longest
+overdue first, so that neither starves the other where the budget is short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Literal
+
+#: What an answer showed: something under way or new, nothing new, or there was none.
+Shown = Literal["flux", "rest", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often groups are asked about, in seconds, and how many requests a second that may take."""
+
+    quick: float
+    slow: float
+    requests: float
+
+    def pause(self, calm: int) -> float:
+        """Until the next question, after so many answers in a row that showed nothing new: each doubles it."""
+        return min(self.slow, self.quick * 2.0 ** min(calm, 32))
+
+
+class Budget:
+    """Requests that may be sent: they come back evenly, and at most a second's worth is kept.
+
+    What must be sent may overdraw it; others wait until that is made up for.
+    """
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate = rate
+        self._left = rate
+        self._at = now
+
+    def left(self, now: float) -> float:
+        """Requests that may be sent at once."""
+        self._left = min(self._rate, self._left + (now - self._at) * self._rate)
+        self._at = now
+        return self._left
+
+    def pause(self, now: float) -> float:
+        """Seconds until one may be sent."""
+        return max(0.0, -self.left(now) / self._rate)
+
+    def spend(self, requests: int) -> None:
+        """They are sent."""
+        self._left -= requests
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A group: when it is due, what a question costs, and after how many answers that showed nothing new.
+
+    A group that was never asked about counts as calm: it comes before all that have been.
+    """
+
+    due: float
+    cost: int
+    calm: int = 1
+    asked: bool = False
+    failed: int = 0
+
+
+class Schedule:
+    """Which groups are asked about next."""
+
+    def __init__(self, pace: Pace, now: float) -> None:
+        self._pace = pace
+        self._budget = Budget(pace.requests, now)
+        self._slots: dict[str, _Slot] = {}
+        #: In flux, at rest: (due, group); what no longer holds is dropped when it is met.
+        self._queues: tuple[list[tuple[float, str]], list[tuple[float, str]]] = ([], [])
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._slots
+
+    def spend(self, requests: int, now: float) -> None:
+        """Requests that were sent besides."""
+        self._budget.left(now)
+        self._budget.spend(requests)
+
+    def add(self, group_id: str, cost: int, now: float) -> None:
+        """Ask about a group from now on, at ``cost`` requests a question; of one that is there the cost changes."""
+        slot = self._slots.get(group_id)
+        if slot is None:
+            slot = self._slots[group_id] = _Slot(now, cost)
+            self._enqueue(group_id, slot)
+        slot.cost = cost
+
+    def remove(self, group_id: str) -> None:
+        """Ask about it no more."""
+        self._slots.pop(group_id, None)
+
+    def hurry(self, group_id: str, now: float) -> None:
+        """Something happens in this group: it is due now, unless it is already asked about quickly."""
+        slot = self._slots[group_id]
+        if slot.calm and not slot.failed:
+            slot.calm = 0
+            if not slot.asked:
+                slot.due = min(slot.due, now)
+                self._enqueue(group_id, slot)
+
+    def retry(self, now: float) -> None:
+        """The cluster is back: groups that had no answer are due now."""
+        for group_id, slot in self._slots.items():
+            if slot.failed and not slot.asked:
+                slot.due = min(slot.due, now)
+                self._enqueue(group_id, slot)
+
+    def take(self, now: float) -> list[str]:
+        """The groups to ask about now, as many as the budget allows."""
+        found: list[str] = []
+        left = self._budget.left(now)
+        while left > 0 and (group_id := self._next(now)) is not None:
+            slot = self._slots[group_id]
+            slot.asked = True
+            self._budget.spend(slot.cost)
+            left -= slot.cost
+            found.append(group_id)
+        return found
+
+    def answered(self, group_id: str, shown: Shown, now: float) -> None:
+        """There is an answer, or (``nothing``) none to wait for any longer."""
+        slot = self._slots.get(group_id)
+        if slot is None:
+            return
+        slot.asked = False
+        slot.failed = slot.failed + 1 if shown == "nothing" else 0
+        slot.calm = slot.calm + 1 if shown == "rest" else 0
+        slot.due = now + self._pace.pause(slot.failed or slot.calm)
+        self._enqueue(group_id, slot)
+
+    @property
+    def cost(self) -> int:
+        """Requests that it takes to ask about every group once."""
+        return sum(slot.cost for slot in self._slots.values())
+
+    def pause(self, now: float) -> float:
+        """Seconds until something may be asked: it is due, and the budget allows it."""
+        due = min((queue[0][0] for queue in self._queues if queue), default=inf)
+        return max(due - now, self._budget.pause(now))
+
+    def overdue(self, now: float) -> float:
+        """For how many seconds the group that waits the longest should have been asked about."""
+        waiting = (slot.due for slot in self._slots.values() if not slot.asked)
+        return max(0.0, now - min(waiting, default=now))
+
+    def _enqueue(self, group_id: str, slot: _Slot) -> None:
+        queue = self._queues[slot.calm > 0]
+        heappush(queue, (slot.due, group_id))
+        if len(queue) > 2 * len(self._slots) + 16:
+            queue[:] = {entry for entry in queue if self._holds(*entry)}
+            heapify(queue)
+
+    def _holds(self, due: float, group_id: str) -> bool:
+        slot = self._slots.get(group_id)
+        return slot is not None and slot.due == due and not slot.asked
+
+    def _next(self, now: float) -> str | None:
+        """The group that is asked about next, the queues in turn; None: none is due."""
+        for _ in self._queues:
+            self._turn = 1 - self._turn
+            queue = self._queues[self._turn]
+            while queue and queue[0][0] <= now:
+                entry = heappop(queue)
+                if self._holds(*entry):
+                    return entry[1]
+        return None

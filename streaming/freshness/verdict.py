@@ -1,0 +1,152 @@
+"""What follows from the signs of life: which part is behind or silent, since when, and what to say of it.
+
+No two hosts' clocks are compared: how long a part has been silent is counted by the reader's own clock, how far it
+is behind by the part's own. Only of a sign that was there before the reader came is the age taken from its record,
+and it is believed only once the reader has listened for as long as a part may be silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple, get_args
+
+from msgspec import Struct
+
+from streaming.freshness.sign import PartName, Sign
+
+State = Literal["alive", "behind", "silent", "stopped"]
+#: Why what is shown may no longer be true, as far as one part's signs tell.
+LateKind = Literal[
+    "kafka-unreachable",
+    "collector-silent",
+    "collector-stopped",
+    "collector-behind",
+    "stream-silent",
+    "stream-stopped",
+    "stream-behind",
+]
+#: By part and state.
+_KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)}
+#: Signs that may be lost before a part counts as silent.
+_LOST: Final = 3
+
+
+class Limits(NamedTuple):
+    """Seconds.
+
+    Attributes:
+        silent: without a sign; longer for a part that leaves its signs further apart.
+        behind: between what happens and what has gone through a part.
+        forget: until a part that is gone is forgotten, where another of its kind is alive.
+    """
+
+    silent: float = 20.0
+    behind: float = 60.0
+    forget: float = 86_400.0
+
+
+class Heard(NamedTuple):
+    """A part's newest sign, and when it was heard.
+
+    Attributes:
+        at: seconds of the reader's clock that only goes forward.
+        ms: the same moment, since the epoch.
+    """
+
+    sign: Sign
+    at: float
+    ms: int
+
+
+class Part(Struct, frozen=True, rename="camel"):
+    """What is known of a part from its signs of life; times in ms."""
+
+    part: PartName
+    id: str
+    by: Literal["offsets", "polling"] | None
+    state: State
+    last_heard: int
+    up_to: int
+
+
+class Late(NamedTuple):
+    """What is shown was true at ``since`` (ms). ``reason`` is a clause that "since …" can follow."""
+
+    kind: LateKind
+    reason: str
+    since: int
+
+
+class Freshness(NamedTuple):
+    """What the signs tell.
+
+    Attributes:
+        known: whether that can be told by now; a reader has to listen first.
+        parts: by kind and id. Without one, nothing is claimed.
+        late: the part that is furthest behind; None while all of them are alive.
+    """
+
+    known: bool = True
+    parts: tuple[Part, ...] = ()
+    late: Late | None = None
+
+
+def judge(heard: Iterable[Heard], now: float, contact: float, limits: Limits) -> Freshness:
+    """What is true at ``now``.
+
+    Args:
+        heard: each part's newest sign.
+        now: seconds of the reader's clock.
+        contact: since when the reader has heard all there is to hear, by the same clock.
+        limits: what is too long.
+    """
+    known = True
+    found: list[tuple[Part, float]] = []
+    for one in heard:
+        state = _state(one, now, contact, limits)
+        if state is None:
+            known = False
+            continue
+        sign = one.sign
+        found.append((Part(sign.part, sign.id, sign.by, state, one.ms, sign.up_to), now - one.at))
+    alive = {part.part for part, _ in found if part.state in ("alive", "behind")}
+    parts = sorted(
+        (
+            part
+            for part, age in found
+            if part.state in ("alive", "behind") or part.part not in alive or age <= limits.forget
+        ),
+        key=lambda part: (part.part, part.id),
+    )
+    late = min((_late(part) for part in parts if part.state != "alive"), key=_since, default=None)
+    return Freshness(known, tuple(parts), late)
+
+
+def _state(one: Heard, now: float, contact: float, limits: Limits) -> State | None:
+    """None while the reader has not listened for long enough to know."""
+    sign = one.sign
+    if sign.state == "stopped":
+        return "stopped"
+    patience = max(limits.silent, _LOST * sign.every_ms / 1000)
+    if now - one.at > patience:
+        return "silent" if now - contact > patience else None
+    return "behind" if sign.timestamp - sign.up_to > limits.behind * 1000 else "alive"
+
+
+def _since(late: Late) -> int:
+    return late.since
+
+
+def _late(part: Part) -> Late:
+    who = f"collector {part.id}" if part.part == "collector" else "the stream"
+    if part.state == "silent":
+        reason = f"No sign of life from {who}"
+    else:
+        reason = f"{who[0].upper()}{who[1:]} has been {part.state}"
+    since = part.up_to if part.state == "behind" else part.last_heard
+    return Late(_KINDS[part.part, part.state], reason, since)
+
+
+def unreachable(freshness: Freshness, since: int) -> Freshness:
+    """The same while the cluster does not answer: what the parts do is not known."""
+    return Freshness(False, freshness.parts, Late("kafka-unreachable", "No contact with Kafka", since))

@@ -1,0 +1,173 @@
+"""Listens to the parts' signs of life, on a thread of its own: what they tell is there for whoever shows data."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from streaming.freshness.sign import MalformedSign, decoded
+from streaming.freshness.verdict import Freshness, Heard, Limits, judge, unreachable
+from streaming.kafka.access import NotAllowed
+from streaming.kafka.topic_reader import TopicReader
+from streaming.process.plain import printable
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+    from streaming.settings.config import Settings
+
+_log = logging.getLogger(__name__)
+
+
+class _View(NamedTuple):
+    """What the thread knows, handed over as one.
+
+    Attributes:
+        heard: the newest sign of each part.
+        contact: since when everything is heard, on the clock that only goes forward; None while that is not so.
+        silent_since: when the cluster was last heard (s since the epoch), while it does not answer.
+        deaf: whether the topic can't be read: nothing is claimed.
+    """
+
+    heard: Mapping[str, Heard] = {}
+    contact: float | None = None
+    silent_since: float | None = None
+    deaf: bool = False
+
+
+_POLL_SECONDS: Final = 0.5
+_BATCH: Final = 1000
+#: Until it is tried again after the topic could not be read.
+_AGAIN_SECONDS: Final = 10.0
+#: The longest that nothing can be said, at a start and while reading fails.
+_OPEN_SECONDS: Final = 15.0
+#: For the thread to end; it is no reason to stay.
+_END_SECONDS: Final = 5.0
+#: What arrives so soon after the cluster answers may be older than that.
+_SETTLE_SECONDS: Final = 3.0
+#: Parts that are told apart: others' records can't fill the memory.
+MOST_PARTS: Final = 1000
+
+
+class Hearing:
+    """Hears the signs while its ``with`` block lasts.
+
+    Args:
+        settings: the cluster, the topic, and how long a part may be silent.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._topic = settings.topics.signs
+        given = settings.signs
+        self._limits = Limits(
+            given.silent_after_ms / 1000, given.behind_after_ms / 1000, given.forget_after_ms / 1000
+        )
+        self._view = _View()
+        self._began = time.monotonic()
+        self._said: str | None = None
+        self._odd = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="signs", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join(_END_SECONDS)
+
+    def freshness(self, now: float) -> Freshness:
+        """What the signs tell at ``now``, in seconds of the monotonic clock; may be called from any thread."""
+        view = self._view
+        if view.deaf:
+            return Freshness()
+        if view.contact is None and view.silent_since is None:
+            return Freshness(known=now - self._began > _OPEN_SECONDS)
+        found = judge(view.heard.values(), now, now if view.contact is None else view.contact, self._limits)
+        return found if view.silent_since is None else unreachable(found, int(view.silent_since * 1000))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._listen()
+            except Exception as error:  # noqa: BLE001 - a thread that ended unseen would leave parts that seem alive
+                self._view = _View(deaf=True)
+                self._say(str(error) if isinstance(error, NotAllowed) else f"{type(error).__name__}: {error}")
+                self._stopping.wait(_AGAIN_SECONDS)
+
+    def _listen(self) -> None:
+        with TopicReader(
+            self._settings.kafka,
+            [self._topic],
+            wait=True,
+            follow=True,
+            properties={"fetch.wait.max.ms": 500},
+        ) as reader:
+            ids = reader.ids
+            while not self._stopping.is_set():
+                behind = not reader.at_end
+                messages = reader.poll(_POLL_SECONDS, _BATCH)
+                if reader.ids != ids:  # made again: the parts leave new signs
+                    ids = reader.ids
+                    self._view = self._view._replace(heard={})
+                self._take(messages, behind=behind)
+                self._stand(reader)
+
+    def _stand(self, reader: TopicReader) -> None:
+        """Note whether all there is to hear is heard."""
+        if reader.missing or reader.leaderless:
+            self._view = self._view._replace(contact=None, silent_since=None, deaf=True)
+            return
+        if reader.silent_since is not None:
+            self._view = self._view._replace(contact=None, silent_since=reader.silent_since, deaf=False)
+            return
+        contact = self._view.contact
+        if contact is None and reader.at_end:
+            contact = time.monotonic()
+            if not self._view.heard:
+                _log.info("topic %s: no sign of life yet, of no part", self._topic)
+        self._view = self._view._replace(contact=contact, silent_since=None, deaf=False)
+        self._say(None)
+
+    def _take(self, messages: list[Message], *, behind: bool) -> None:
+        now, ms = time.monotonic(), time.time_ns() // 1_000_000
+        contact = self._view.contact
+        old = behind or contact is None or now - contact < _SETTLE_SECONDS
+        heard = dict(self._view.heard)
+        for message in messages:
+            key, value = message.key(), message.value()
+            if value is None:
+                heard.pop((key or b"").decode(errors="replace"), None)
+                continue
+            try:
+                sign = decoded(key, value)
+            except MalformedSign as problem:
+                self._say_odd(f"partition {message.partition()} offset {message.offset()}: {problem}")
+                continue
+            if sign.key not in heard and len(heard) >= MOST_PARTS:
+                self._say_odd(f"more than {MOST_PARTS} parts; the others are not heard")
+                continue
+            age = max(0, ms - message.timestamp()[1]) if old else 0
+            heard[sign.key] = Heard(sign, now - age / 1000, ms - age)
+        if messages:
+            self._view = self._view._replace(heard=heard)
+
+    def _say(self, trouble: str | None) -> None:
+        if trouble == self._said:
+            return
+        if trouble is None:
+            _log.info("topic %s: signs of life are heard", self._topic)
+        else:
+            _log.warning("signs of life are not heard, nobody can tell whether all parts live: %s", trouble)
+        self._said = trouble
+
+    def _say_odd(self, text: str) -> None:
+        """Tell the first of them: there may be many."""
+        if not self._odd:
+            self._odd = True
+            _log.warning("topic %s: %s", self._topic, printable(text))

@@ -1,0 +1,117 @@
+"""Consumers of confluent-kafka: their rebalance callbacks, and what librdkafka says of the group they are in."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from streaming.listener.membership import About
+from streaming.listener.outbox import Outbox
+from streaming.listener.reporter import leaving, reporter
+
+_Callback = Callable[[Any, list[Any]], object]
+_COOPERATIVE = "cooperative-sticky"
+
+
+def wrapped(consumer: type[Any], outbox: Outbox) -> type[Any]:
+    """The class, telling of its consumers."""
+    return type(consumer.__name__, (_Reporting, consumer), {"_outbox": outbox, "__doc__": consumer.__doc__})
+
+
+class _Reporting:
+    """What goes before the wrapped class: it looks only at what begins and ends a membership."""
+
+    _outbox: Outbox
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._reporter = reporter(
+            self._outbox, lambda: about({**(args[0] if args else {}), **kwargs}), self._where
+        )
+
+    def subscribe(
+        self,
+        topics: list[str],
+        on_assign: _Callback | None = None,
+        on_revoke: _Callback | None = None,
+        on_lost: _Callback | None = None,
+    ) -> None:
+        callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        if self._reporter is not None:
+            callbacks = {
+                "on_assign": _telling(on_assign, self._reporter.assigned),
+                "on_revoke": _telling(on_revoke, self._reporter.revoked),
+                # The client calls on_revoke where there is no on_lost.
+                "on_lost": _telling(on_lost or on_revoke, self._reporter.lost),
+            }
+        given = {name: callback for name, callback in callbacks.items() if callback is not None}
+        super().subscribe(topics, **given)  # type: ignore[misc] # of the class that comes after this one
+        if self._reporter is not None:
+            self._reporter.subscribed(_named(topics))
+
+    def unsubscribe(self) -> None:
+        with leaving(self._reporter, "the consumer unsubscribed"):
+            super().unsubscribe()  # type: ignore[misc] # as above
+
+    def close(self, *args: Any, **kwargs: Any) -> Any:
+        with leaving(self._reporter, "the consumer was closed"):
+            return super().close(*args, **kwargs)  # type: ignore[misc] # as above
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _where(self) -> tuple[str, int]:
+        client: Any = self
+        return client.memberid() or "", librdkafka_generation(client.consumer_group_metadata() or b"")
+
+
+def _telling(own: _Callback | None, tell: Callable[[list[Any]], None]) -> _Callback:
+    """The application's callback, if it has one, and then ours, whatever comes of the first."""
+
+    def both(consumer: Any, partitions: list[Any]) -> None:
+        try:
+            if own is not None:
+                own(consumer, partitions)
+        finally:
+            tell(partitions)
+
+    return both
+
+
+def about(config: Mapping[str, Any]) -> About | None:
+    """What a consumer's configuration says, with librdkafka's defaults; None: it is in no group."""
+    if not config.get("group.id"):
+        return None
+    modern = config.get("group.protocol") == "consumer"
+    assignors = str(config.get("partition.assignment.strategy") or "range,roundrobin").split(",")
+    if modern:
+        assignors = [str(config["group.remote.assignor"])] if config.get("group.remote.assignor") else []
+    return About(
+        group_id=str(config["group.id"]),
+        client_id=str(config.get("client.id", "rdkafka")),
+        client_host=socket.gethostname(),
+        instance_id=config.get("group.instance.id") or None,
+        rack_id=config.get("client.rack") or None,
+        protocol="consumer" if modern else "classic",
+        assignors=tuple(name.strip() for name in assignors),
+        session_timeout_ms=int(config.get("session.timeout.ms", 45_000)),
+        rebalance_timeout_ms=int(config.get("max.poll.interval.ms", 300_000)),
+        incremental=modern or _COOPERATIVE in assignors,
+    )
+
+
+def _named(topics: Iterable[str]) -> list[str]:
+    """The topics; none where one is a pattern, as it is not known which they are."""
+    names = list(topics)
+    return [] if any(name.startswith("^") for name in names) else names
+
+
+def librdkafka_generation(metadata: bytes) -> int:
+    """The generation inside librdkafka's serialised group metadata (magic ``CGMDv2:``, then int32, host order)."""
+    magic = b"CGMDv2:"
+    if not metadata.startswith(magic):
+        return -1
+    (generation,) = struct.unpack_from("=i", metadata, len(magic))
+    return int(generation)

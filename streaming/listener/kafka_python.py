@@ -1,0 +1,133 @@
+"""Consumers of kafka-python: their rebalance listeners, and what the client says of the group it is in."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
+from kafka.coordinator.base import MemberState
+
+from streaming.listener.membership import About
+from streaming.listener.outbox import Outbox
+from streaming.listener.reporter import Reporter, leaving, reporter
+
+_COOPERATIVE = "cooperative-sticky"
+
+
+def wrapped(consumer: type[Any], outbox: Outbox) -> type[Any]:
+    """The class, telling of its consumers."""
+    return type(consumer.__name__, (_Reporting, consumer), {"_outbox": outbox, "__doc__": consumer.__doc__})
+
+
+class _Reporting:
+    """What goes before the wrapped class: it looks only at what begins and ends a membership."""
+
+    _outbox: Outbox
+    config: dict[str, Any]
+
+    def __init__(self, *topics: str, **configs: Any) -> None:
+        super().__init__(**configs)
+        self._reporter = reporter(self._outbox, lambda: about(self.config), self._where, self._look)
+        if topics:
+            self.subscribe(topics)
+
+    def subscribe(self, topics: Sequence[str] = (), pattern: str | None = None, listener: Any = None) -> None:
+        ours = listener
+        # What is no listener at all, the client refuses.
+        if self._reporter is not None and isinstance(listener, _LISTENERS | None):
+            telling = _Waiting if isinstance(listener, AsyncConsumerRebalanceListener) else _Telling
+            ours = telling(listener, self._reporter)
+        super().subscribe(topics, pattern, ours)  # type: ignore[misc] # of the class that comes after this one
+        if self._reporter is not None:
+            self._reporter.subscribed(topics if pattern is None else ())
+
+    def unsubscribe(self) -> None:
+        with leaving(self._reporter, "the consumer unsubscribed"):
+            super().unsubscribe()  # type: ignore[misc] # as above
+
+    def close(self, *args: Any, **kwargs: Any) -> None:
+        with leaving(self._reporter, "the consumer was closed"):
+            super().close(*args, **kwargs)  # type: ignore[misc] # as above
+
+    def _where(self) -> tuple[str, int]:
+        known = self._group_metadata()
+        return known.member_id, known.generation_id
+
+    def _look(self) -> tuple[str, int] | None:
+        known = self._group_metadata()
+        stable = known.state is MemberState.STABLE and known.generation_id > 0
+        return (known.member_id, known.generation_id) if stable and known.member_id else None
+
+    def _group_metadata(self) -> Any:
+        return super().group_metadata()  # type: ignore[misc] # as above
+
+
+_LISTENERS = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
+
+
+class _Telling(ConsumerRebalanceListener):
+    """Calls the application's own listener, if it has one, then tells."""
+
+    def __init__(self, own: Any, reporter: Reporter) -> None:
+        self._own = own
+        self._reporter = reporter
+
+    def _call(self, what: str, partitions: Iterable[Any]) -> None:
+        try:
+            if self._own is not None:
+                getattr(self._own, f"on_partitions_{what}")(partitions)
+        finally:
+            getattr(self._reporter, what)(partitions)
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        self._call("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        self._call("revoked", revoked)
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        self._call("lost", lost)
+
+
+class _Waiting(AsyncConsumerRebalanceListener):
+    """The same of a listener that is waited for."""
+
+    def __init__(self, own: Any, reporter: Reporter) -> None:
+        self._own = own
+        self._reporter = reporter
+
+    async def _call(self, what: str, partitions: Iterable[Any]) -> None:
+        try:
+            await getattr(self._own, f"on_partitions_{what}")(partitions)
+        finally:
+            getattr(self._reporter, what)(partitions)
+
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        await self._call("assigned", assigned)
+
+    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        await self._call("revoked", revoked)
+
+    async def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        await self._call("lost", lost)
+
+
+def about(config: Mapping[str, Any]) -> About | None:
+    """What a consumer's configuration says, the client's defaults included; None: it is in no group."""
+    if config["group_id"] is None:
+        return None
+    assignors = tuple(assignor.name for assignor in config["partition_assignment_strategy"])
+    return About(
+        group_id=config["group_id"],
+        client_id=config["client_id"],
+        client_host=socket.gethostname(),
+        instance_id=config.get("group_instance_id"),
+        rack_id=config.get("client_rack") or None,
+        assignors=assignors,
+        session_timeout_ms=config["session_timeout_ms"],
+        rebalance_timeout_ms=config["max_poll_interval_ms"],
+        # Where some member may be eager, all are.
+        incremental=set(assignors) == {_COOPERATIVE},
+    )

@@ -1,0 +1,75 @@
+"""One fault: struck, told, healed, and what is there afterwards."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tests.faults.site import Site, Told
+
+#: Strikes on entering, gives what will be told, heals on leaving.
+Strike = Callable[[Site], AbstractContextManager[list[Told]]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault of one part.
+
+    Attributes:
+        where: the part that it befalls.
+        fault: its name in the table.
+        strike: does it.
+        during: whether groups can change while it lasts.
+    """
+
+    where: str
+    fault: str
+    strike: Strike
+    during: bool = True
+
+    def fault_of(self, told: Told) -> str:
+        """Its name in the table, in the row of who tells of it."""
+        if told.fault:
+            return told.fault
+        return self.fault if told.component == self.where else f"the {self.where}: {self.fault}"
+
+    def __str__(self) -> str:
+        words = re.findall(r"\w+", self.fault)
+        return "-".join((self.where, *words))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row of the table; seconds, and None where nothing was waited for."""
+
+    component: str
+    fault: str
+    told: str
+    within: float
+    took: float | None
+    back: float
+    lost: int
+    doubled: int
+
+
+def run(site: Site, case: Case) -> list[Outcome]:
+    """Strike, wait for what is told, heal, and wait until all diffs are there."""
+    site.stand()
+    site.settle()
+    with case.strike(site) as tellers:
+        took = site.await_all(tellers)
+        if case.during:
+            site.change()
+    healed = time.monotonic()
+    site.settle()
+    back = time.monotonic() - healed
+    for part in site.parts.values():
+        part.check()
+    lost, doubled = site.account()
+    return [
+        Outcome(told.component, case.fault_of(told), told.words, told.within, seconds, back, lost, doubled)
+        for told, seconds in zip(tellers, took, strict=True)
+    ]

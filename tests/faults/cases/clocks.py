@@ -1,0 +1,38 @@
+"""Clocks of hosts that are set while programs run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.faults.site import SPARK_SECONDS, Site, Told
+
+_HOUR, _DAY = 3600, 24 * 3600
+
+
+@contextmanager
+def stepped(site: Site, name: str) -> Iterator[list[Told]]:
+    """An hour on and, later, an hour back."""
+    host = site.host(name)
+    for seconds in (_HOUR, 0):
+        host.set_clock(seconds)
+        site.settle()
+    yield [site.nothing(name)]
+
+
+@contextmanager
+def a_day_on(site: Site, name: str) -> Iterator[list[Told]]:
+    """Kafka refuses records that are more than an hour ahead of its own clock, and takes them once it is right."""
+    host = site.host(name)
+    host.set_clock(_DAY)
+    if name == "collect":
+        told = site.log_says(name, "is this host's clock right", within=30.0)
+    else:
+        told = site.ends(name, "is this host's clock right", within=SPARK_SECONDS)
+    try:
+        site.change()
+        yield [told]
+    finally:
+        host.set_clock(0)
+    if name == "stream":
+        site.begin(name)

@@ -1,0 +1,84 @@
+"""What befalls whom: every case of the table, in an order that leaves each what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from tests.faults.case import Case
+from tests.faults.cases import checkpoint, clocks, disks, processes, topics
+from tests.support.disks import full, read_only
+
+_ALL = ("collect", "stream", "serve", "broker")
+_PARTS = _ALL[:3]
+_LOST, _GARBLED = partial(Path.unlink), disks.garble
+
+
+def _processes() -> Iterable[Case]:
+    for name in _PARTS:
+        yield Case(name, "SIGKILL", partial(processes.killed, name=name))
+    yield Case("stream", "SIGKILL of the JVM", processes.jvm_killed)
+    for name in _PARTS:
+        yield Case(name, "SIGSTOP, SIGCONT", partial(processes.stopped, name=name))
+    yield Case("broker", "gone", processes.broker_killed, during=False)
+    yield Case("broker", "restarted", processes.broker_restarted)
+    yield Case("broker", "SIGSTOP, SIGCONT", partial(processes.stopped, name="broker"), during=False)
+
+
+def _disks_and_files() -> Iterable[Case]:
+    yield Case("collect", "full, read-only, lost or damaged files", disks.no_files)
+    yield Case("collect", "lost place", disks.place_lost)
+    yield Case("serve", "full disk", disks.serve_full, during=False)
+    refused = partial(disks.disk, name="serve", spoil=read_only, words="the disk is read-only")
+    yield Case("serve", "read-only disk", refused)
+    yield Case("serve", "lost files", disks.history_lost)
+    yield Case("serve", "damaged files", disks.history_damaged)
+    yield Case("stream", "full disk", partial(disks.disk, name="stream", spoil=full, words="No space left"))
+    refused = partial(disks.disk, name="stream", spoil=read_only, words="Read-only file system")
+    yield Case("stream", "read-only disk", refused)
+    for name in _ALL:
+        yield Case(name, "slow disk", partial(disks.slow, name=name))
+
+
+def _checkpoint() -> Iterable[Case]:
+    lost = partial(checkpoint.files, fault="lost file", spoil=_LOST, told=checkpoint.LOST)
+    yield Case("stream", "lost files", lost)
+    damaged = partial(checkpoint.files, fault="damaged file", spoil=_GARBLED, told=checkpoint.DAMAGED)
+    yield Case("stream", "damaged files", damaged)
+    yield Case("stream", "lost files that Spark makes again", checkpoint.not_needed)
+    yield Case("stream", "checkpoint lost at work", checkpoint.lost_at_work)
+    yield Case("stream", "checkpoint lost at rest", checkpoint.lost_at_rest)
+    yield Case("stream", "checkpoint damaged", checkpoint.all_damaged)
+
+
+def _clocks() -> Iterable[Case]:
+    for name in _ALL:
+        yield Case(name, "clock set an hour on, and back", partial(clocks.stepped, name=name))
+    for name in ("collect", "stream"):
+        yield Case(name, "clock set a day on", partial(clocks.a_day_on, name=name))
+
+
+def _broker() -> Iterable[Case]:
+    yield Case("broker", "full disk", partial(disks.broker_disk, spoil=full), during=False)
+    yield Case("broker", "read-only disk", partial(disks.broker_disk, spoil=read_only), during=False)
+    yield Case("broker", "diff topic's files lost", partial(disks.diffs_spoiled, spoil=_LOST))
+    yield Case("broker", "diff topic's files damaged", partial(disks.diffs_spoiled, spoil=_GARBLED))
+    yield Case(
+        "broker",
+        "membership topic's files lost",
+        partial(disks.membership_spoiled, spoil=_LOST),
+        during=False,
+    )
+    yield Case(
+        "broker",
+        "membership topic's files damaged",
+        partial(disks.membership_spoiled, spoil=_GARBLED),
+        during=False,
+    )
+    yield Case("broker", "diff topic deleted", topics.diffs_deleted)
+    yield Case("broker", "diff topic deleted and made again", topics.diffs_made_again)
+    yield Case("broker", "membership topic deleted, and made again", topics.membership_deleted)
+
+
+CASES = (*_processes(), *_disks_and_files(), *_checkpoint(), *_clocks(), *_broker())

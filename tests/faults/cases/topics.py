@@ -1,0 +1,67 @@
+"""Topics that are deleted, and made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka.admin import AdminClient
+
+from streaming.kafka.identity import identify
+from streaming.kafka.topics import ensure_topics
+from tests.faults.site import Site, Told
+from tests.support.kafka import eventually
+
+#: What a busy machine may take to end a job that has noticed.
+_GONE_SECONDS = 30.0
+
+
+def _delete(site: Site, topic: str) -> None:
+    """Returns once the cluster has no such topic."""
+    admin = AdminClient({"bootstrap.servers": site.servers})  # held: answers come only while it lives
+    admin.delete_topics([topic])[topic].result(30)
+    eventually(lambda: identify(site.serve.settings.kafka, [topic])[topic] is None)
+
+
+@contextmanager
+def diffs_deleted(site: Site) -> Iterator[list[Told]]:
+    """After a restart of the broker, which raises the leader epochs that a new topic begins without."""
+    site.broker.restart()
+    site.settle()
+    site.written |= {*site.topic_ids()}
+    told = [
+        site.ends("stream", f"topic {site.diffs} was deleted", within=_GONE_SECONDS),
+        site.faces_say("topic-missing"),
+    ]
+    _delete(site, site.diffs)
+    yield told
+    site.begin("stream")
+
+
+@contextmanager
+def diffs_made_again(site: Site) -> Iterator[list[Told]]:
+    """At once, by the command that makes topics."""
+    site.written |= {*site.topic_ids()}
+    told = [
+        site.ends("stream", f"topic {site.diffs} was deleted", within=_GONE_SECONDS),
+        site.log_says("serve", f"topic {site.diffs} was deleted", "read from its beginning"),
+    ]
+    _delete(site, site.diffs)
+    ensure_topics(site.serve.settings)
+    yield told
+    site.begin("stream")
+
+
+@contextmanager
+def membership_deleted(site: Site) -> Iterator[list[Told]]:
+    """Groups change meanwhile. It is made again, and `stream` started with the choice that the message names."""
+    site.past.append(site.log())
+    told = [
+        site.ends("stream", f"topic {site.membership} was deleted", within=_GONE_SECONDS),
+        site.log_says("collect", f"no topic {site.membership}: waiting", within=60.0),
+    ]
+    _delete(site, site.membership)
+    site.change()
+    yield told
+    ensure_topics(site.serve.settings)
+    site.begin_once("stream", "--on-data-loss", "restart")

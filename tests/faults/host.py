@@ -1,0 +1,55 @@
+"""The host of one part, whose clock can be set and whose disk can be slowed down while the part runs (`host.c`)."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("host.c")
+
+
+def library(folder: Path) -> Path | None:
+    """The library, compiled into a folder; None where there is no C compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    built = folder / "host.so"
+    options = ("-shared", "-fPIC", "-O1", "-Wall", "-Werror")
+    subprocess.run([compiler, *options, "-o", str(built), str(_SOURCE), "-ldl"], check=True)
+    return built
+
+
+class Host:
+    """What a part's environment says of its host, and what is done to it.
+
+    Args:
+        built: of :func:`library`.
+        control: a new file that the part reads its host's state from.
+    """
+
+    def __init__(self, built: Path, control: Path) -> None:
+        self.environment = {"LD_PRELOAD": str(built), "FAULTY_HOST": str(control)}
+        self._control = control
+        self._control.write_bytes(bytes(16))
+
+    def set_clock(self, seconds: int) -> None:
+        """Let the clock be off by so much."""
+        self._put(0, seconds)
+
+    @contextmanager
+    def slow_disk(self, milliseconds: int) -> Iterator[None]:
+        """Let each write to a file and each flush take so much longer."""
+        self._put(8, milliseconds)
+        try:
+            yield
+        finally:
+            self._put(8, 0)
+
+    def _put(self, place: int, number: int) -> None:
+        with self._control.open("r+b", buffering=0) as file:  # it is mapped: never made shorter
+            file.seek(place)
+            file.write(struct.pack("=q", number))

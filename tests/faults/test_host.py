@@ -1,0 +1,103 @@
+"""The host that the faults use does what it says: otherwise their rows would show nothing."""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import environ
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.faults.host import Host, library
+
+PATIENCE = 60.0
+#: Answers each line with its clock and how long it took to wait, as threads and librdkafka do, and to write.
+PROGRAM = """
+import json, os, sys, threading, time
+from confluent_kafka import Consumer
+def seconds(act):
+    begin = time.monotonic()
+    act()
+    return time.monotonic() - begin
+file, (_, pipe) = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), os.pipe()
+consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "none", "log_level": 0})
+consumer.poll(0)
+for _ in sys.stdin:
+    waits = [lambda: threading.Event().wait(0.2), lambda: consumer.consume(1, 0.2)]
+    writes = [lambda: os.write(file, b"x"), lambda: os.writev(file, [b"x"]), lambda: os.pwrite(file, b"x", 0)]
+    writes += [lambda: os.fsync(file), lambda: os.fdatasync(file)]
+    pipes = [lambda: os.write(pipe, b"x")]
+    print(json.dumps([time.time(), *(list(map(seconds, acts)) for acts in (waits, writes, pipes))]), flush=True)
+"""
+
+
+class Answer(NamedTuple):
+    """All in seconds."""
+
+    clock: float
+    waits: list[float]
+    writes: list[float]
+    pipes: list[float]
+
+
+class Program:
+    """A program on a host of its own."""
+
+    def __init__(self, host: Host, process: subprocess.Popen[str]) -> None:
+        self.host = host
+        self._process = process
+
+    def ask(self) -> Answer:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        assert select.select([self._process.stdout], [], [], PATIENCE)[0], "it waits for ever"
+        return Answer(*json.loads(self._process.stdout.readline()))
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Program]:
+    built = library(folder)
+    if built is None:
+        pytest.skip("there is no C compiler: apt-get install gcc libc6-dev")
+    host = Host(built, folder / "control")
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder / "file")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**environ, **host.environment},
+    ) as process:
+        try:
+            yield Program(host, process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("hours", [0, 1, -1])
+def test_a_clock_that_is_set_moves_no_wait(tmp_path: Path, hours: int) -> None:
+    with running(tmp_path) as program:
+        program.ask()
+        program.host.set_clock(hours * 3600)
+        answer = program.ask()
+        assert abs(answer.clock - time.time() - hours * 3600) < 60
+        assert all(0.15 < one < 60 for one in answer.waits), answer
+        program.host.set_clock(0)
+        assert abs(program.ask().clock - time.time()) < 60
+
+
+def test_a_slow_disk_slows_files_and_nothing_else(tmp_path: Path) -> None:
+    with running(tmp_path) as program:
+        with program.host.slow_disk(1500):
+            answer = program.ask()
+            assert min(answer.writes) >= 1.5
+            assert max(answer.pipes) < 1.5
+        assert max(program.ask().writes) < 1.5

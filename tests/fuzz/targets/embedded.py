@@ -1,0 +1,178 @@
+"""What clients embed in records of classic groups: consumers, Connect's workers and Kafka Streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from struct import error, pack
+from typing import TypeVar
+from uuid import UUID
+
+from hypothesis import strategies as st
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
+from assignors.shares import minus, union
+from streaming.collect.coordinator import connect, streams_data
+from streaming.collect.coordinator.classic import GENERATION
+from streaming.collect.coordinator.embedded import read_assignment, read_given, read_subscription
+from streaming.collect.encoding import MalformedRecord
+from streaming.wire.events import MAX_TIMESTAMP
+from tests.fuzz.case import Case, Target
+from tests.fuzz.mutate import EDGES
+from tests.support import offsets_topic
+from tests.support.offsets_topic import sized, string
+
+T = TypeVar("T")
+
+numbers = st.sampled_from([edge for edge in EDGES if -(2**31) <= edge < 2**31])
+_shares = st.dictionaries(st.sampled_from(["t", "u", "é", ""]), st.lists(numbers, max_size=4), max_size=3)
+subscriptions = st.builds(
+    offsets_topic.subscription,
+    st.lists(st.sampled_from(["t", "u", ""]), max_size=3),
+    _shares,
+    generation=numbers,
+    user_data=st.none() | st.binary(max_size=30),
+    rack=st.none() | st.sampled_from(["", "r1"]),
+)
+assignments = st.builds(offsets_topic.assignment, _shares)
+
+
+def _embedded(case: Case) -> None:
+    """Whatever a member says and is given, for whichever reader."""
+    said, given = ((part or b"") for part in [*case, None, None][:2])
+    _consumer(said, given)
+    _connect(said, given)
+    _streams(said, given)
+
+
+def _consumer(subscription: bytes, given: bytes) -> None:
+    """What a client embeds is refused, or read as another implementation reads it."""
+    for protocol in ("range", "sticky", None):
+        try:
+            said = read_subscription(subscription, protocol)
+        except MalformedRecord:
+            continue
+        again = offsets_topic.subscription(
+            list(said.topics), said.owned, generation=said.owned_generation, rack=said.rack_id
+        )
+        assert read_subscription(again, None) == said
+        assert _theirs(subscription) in (None, said.topics)
+    try:
+        assigned = read_assignment(given)
+    except MalformedRecord:
+        return
+    assert read_assignment(offsets_topic.assignment(assigned)) == assigned
+
+
+def _theirs(subscription: bytes) -> tuple[str, ...] | None:
+    """The topics that kafka-python reads; None: it needs fields that Kafka's own reader does without."""
+    try:
+        return tuple(ConsumerProtocolSubscription.decode(subscription).topics)
+    except (ValueError, TypeError, error):
+        return None
+
+
+def _consumer_seeds() -> Iterator[Case]:
+    given = offsets_topic.assignment({"t": [0, 1], "u": [3]})
+    for rack in (None, "r1"):
+        yield [offsets_topic.subscription(["t", "u"], {"t": [0]}, generation=4, rack=rack), given]
+    user_data = pack(">i", 1) + offsets_topic.string("t") + pack(">iii", 1, 0, 7)
+    yield [offsets_topic.subscription(["t"], {}, user_data=user_data), given]
+
+
+def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
+    """Protocol, subscription and assignment of every member in the captured generations of a kind."""
+    generation = replace(GENERATION, make=dict)
+    for row in offsets_topic.captured_kind(kind):
+        if row.value is None or row.key is None or row.key[:2] != pack(">h", 2):
+            continue
+        found = generation.read(row.value)
+        for member in found["members"]:
+            yield found["protocol"], member["subscription"], member["assignment"]
+
+
+def _connect(said: bytes, given: bytes) -> None:
+    """What a worker says and is given is refused, or reads the same when it is written again."""
+    for protocol, version in connect.LAYOUTS.items():
+        try:
+            worker = connect.read_worker(said, protocol)
+            found = connect.read_assignment(given, protocol)
+        except MalformedRecord:
+            continue
+        if version:
+            again = offsets_topic.worker(worker.owned, worker.url or "")
+            assert connect.read_worker(again, protocol) == replace(worker, url=worker.url or "")
+        again = offsets_topic.work(found.assigned, found.revoked, found.delay_ms)
+        assert connect.read_assignment(again, protocol) == found
+        runs = connect.runs(worker, found, protocol)
+        assert not minus(minus(runs, found.assigned), worker.owned)
+        assert not minus(found.assigned, runs)
+        assert union(runs, runs) == runs
+
+
+def _connect_seeds() -> Iterator[Case]:
+    for _, said, given in _members("connect"):
+        yield [said, given]
+    yield [offsets_topic.worker(None), offsets_topic.work({"a": [-1, 0, 1], "b": [0]}, {"a": [2]}, 60_000)]
+    yield [offsets_topic.worker({"a": [2, 3], "b": [-1]}), offsets_topic.work({"b": [0]}, {"a": [2]})]
+
+
+def _streams(said: bytes, given: bytes) -> None:
+    """What Streams embeds is refused, not read, or reads the same when it is written again."""
+    instance = _read(streams_data.read_instance, said)
+    if instance is not None:
+        endpoint = (instance.endpoint or "").encode()
+        again = pack(">ii", 11, 11) + UUID(instance.process_id).bytes + sized(endpoint)
+        assert streams_data.read_instance(again) == instance
+    found = _read(streams_data.read_given, given)
+    if found is None:
+        return
+    tasks = [_task(name, number) for name, numbers in found.standby.items() for number in numbers]
+    at = MAX_TIMESTAMP + 1 if found.next_rebalance_ms is None else found.next_rebalance_ms
+    again = pack(">iiii", 11, 11, 0, len(tasks)) + b"".join(tasks) + pack(">iiiiq", 0, 0, 0, 0, at)
+    assert streams_data.read_given(again) == found
+
+
+def _read(read: Callable[[bytes], T | None], data: bytes) -> T | None:
+    try:
+        return read(data)
+    except MalformedRecord:
+        return None
+
+
+def _task(name: str, number: int) -> bytes:
+    """A standby task as version 11 writes it, without partitions."""
+    topology, _, subtopology = name.rpartition("__")
+    text = topology.encode("utf-16-be")
+    return pack(">iii", int(subtopology), number, len(text) // 2) + text + pack(">i", 0)
+
+
+def _streams_seeds() -> Iterator[Case]:
+    for protocol, said, given in _members("streams-classic"):
+        user_data = read_subscription(said, protocol).user_data
+        yield [user_data, read_given(given)[1]]
+    process, tasks = bytes(range(16)), pack(">iii", 1, 0, 3)
+    standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
+    yield [pack(">i", 1) + process + tasks + pack(">i", 0), pack(">i", 1) + tasks + standby]
+    yield [
+        pack(">ii", 6, 6) + process + tasks + pack(">i", 0) + sized(b"h:1"),
+        pack(">ii", 6, 6) + tasks + standby,
+    ]
+    named = pack(">iii", 2, 1, 1) + "ä".encode("utf-16-be") + pack(">i", 0)
+    yield [b"", pack(">iii", 10, 10, 0) + pack(">i", 1) + named + pack(">iiii", 0, 0, 0, 0) + pack(">q", 0)]
+
+
+def _seeds() -> Iterator[Case]:
+    yield from _consumer_seeds()
+    yield from _connect_seeds()
+    yield from _streams_seeds()
+
+
+_WORDS = (
+    *(pack(">h", number) for number in range(-1, 27)),
+    *(pack(">i", number) for number in (-1, 0, 1, 2, 7, 10, 11, 12, 2**31 - 1)),
+    string("a"),
+    string(None),
+    b"\xd8\x00",
+)
+TARGETS = (Target("embedded", _embedded, _seeds, 2, st.tuples(subscriptions, assignments).map(list), _WORDS),)

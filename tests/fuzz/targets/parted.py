@@ -1,0 +1,97 @@
+"""Well-typed records of groups whose state is many small records: consumers (KIP-848), share, streams."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from hypothesis import strategies as st
+
+from tests.fuzz.case import Case
+from tests.fuzz.mutate import EDGES
+from tests.support.offsets_topic import compact, elements, string
+
+#: Far more than a JVM writes, and few enough for small cases.
+_MOST_RECORDS = 20
+
+_int32 = st.sampled_from([edge for edge in EDGES if -(2**31) <= edge < 2**31] + [1, 2, 3, 3, 3])
+_partition = st.sampled_from([0, 1, 2, 3, 2**31 - 1])
+_name = st.sampled_from(["t", "u", "0", "é", ""])
+_text = st.one_of(st.none(), _name).map(compact)
+
+
+def _joined(*parts: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    return st.tuples(*parts).map(b"".join)
+
+
+def _numbers(numbers: list[int]) -> bytes:
+    return elements(*(pack(">i", number) for number in numbers))
+
+
+def _shares(name: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    """An array of structs, each a name and its partitions."""
+    share = _joined(name, st.lists(_partition, max_size=4).map(_numbers), st.just(b"\0"))
+    return st.lists(share, max_size=3).map(lambda found: elements(*found))
+
+
+_number = _int32.map(lambda number: pack(">i", number))
+_texts = st.lists(_name.map(compact), max_size=3).map(lambda found: elements(*found))
+_by_topic = _shares(st.sampled_from([b"A" * 16, b"B" * 16, bytes(16)]))
+_tasks = _shares(_name.map(compact))
+_progress = _joined(_number, _number, st.integers(-1, 4).map(lambda state: pack(">b", state)))
+_client = _joined(_name.map(compact), _name.map(compact))
+_topic_info = _joined(_name.map(compact), _number, st.just(pack(">h", 1) + elements() + b"\0"))
+_topic_infos = st.lists(_topic_info, max_size=2).map(lambda found: elements(*found))
+_subtopology = _joined(
+    *(_name.map(compact), _texts, _texts, _topic_infos, _texts, _topic_infos),
+    st.just(elements() + b"\0"),
+)
+_endpoint = st.sampled_from([b"\xff", b"\x01" + compact("h") + pack(">h", -1) + b"\0"])
+#: What follows a value's fields: no tagged fields, one that is known, one that is not.
+_tags = st.sampled_from(
+    [b"\0", b"\x01\x00\x04" + pack(">i", 3), b"\x01\x00\x05\x01" + pack(">i", 9), b"\x01\x07\x00"]
+)
+
+#: Record type → its value's fields; whether the key names a member (or a pattern) stands in ``_KEYED``.
+_VALUES: dict[str, dict[int, st.SearchStrategy[bytes]]] = {
+    "consumer": {
+        3: _number,
+        5: _joined(_text, _text, _client, _texts, _text, _number, _text),
+        6: _number,
+        7: _by_topic,
+        8: _joined(_progress, _by_topic, _by_topic),
+        16: _texts,
+    },
+    "share": {
+        10: _joined(_text, _client, _texts),
+        11: _number,
+        12: _number,
+        13: _by_topic,
+        14: _joined(_progress, _by_topic),
+    },
+    "streams": {
+        17: _joined(_number, st.just(pack(">q", 1))),
+        19: _joined(_text, _text, _client, _number, _number, _name.map(compact), _endpoint),
+        20: _number,
+        21: _joined(_tasks, _tasks, _tasks),
+        22: _joined(_progress, _tasks, _tasks, _tasks, _tasks),
+        23: _joined(_number, st.lists(_subtopology, max_size=2).map(lambda found: elements(*found))),
+    },
+}
+_KEYED = {5, 7, 8, 10, 13, 14, 16, 19, 21, 22}
+
+
+@st.composite
+def parted(draw: st.DrawFn) -> Case:
+    """Records of one group whose state is many of them, in runs of one timestamp."""
+    values = _VALUES[draw(st.sampled_from(sorted(_VALUES)))]
+    case: Case = []
+    at = 1_700_000_000_000
+    for _ in range(draw(st.integers(1, _MOST_RECORDS))):
+        at += draw(st.sampled_from([0, 0, 0, 1, 10_000]))
+        number = draw(st.sampled_from(sorted(values)))
+        key = pack(">h", number) + string("g")
+        if number in _KEYED:
+            key += string(draw(st.sampled_from(["a", "b", "t"])))
+        value = pack(">h", 0) + draw(values[number]) + draw(_tags)
+        case += [pack(">q", at), key, draw(st.sampled_from([value, value, value, None]))]
+    return case

@@ -1,0 +1,222 @@
+"""What the collector by polling is answered, and what collectors and ``replay`` read back from the topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, TopicPartition, admin
+from hypothesis import strategies as st
+
+from streaming.checks.replay import differences, replay
+from streaming.collect.encoding import MalformedRecord
+from streaming.collect.polling.asking import answer
+from streaming.collect.polling.group import UNKNOWN, Known, in_flux, is_news, poll, resumed
+from streaming.collect.polling.resume import published
+from streaming.collect.published import published_counts
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.process.plain import printable
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire import codec
+from streaming.wire.codec import Record
+from streaming.wire.events import Event
+from tests.fuzz.case import Case, Target
+from tests.fuzz.shapes import of
+from tests.fuzz.targets.topics import SINKS, check_written, membership_shape
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.recorded import SORTS
+from tests.support.recorded import records as recorded
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+_SOURCE = "kafka://memory/groups"
+
+#: A partition as a member's leader may have written it.
+_Place = tuple[str, Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]]
+
+
+class _Member(msgspec.Struct):
+    """What the client's ``MemberDescription`` holds."""
+
+    member_id: str
+    assigned: list[_Place]
+    target: list[_Place] | None = None
+    instance: str | None = None
+    client_id: str = "c"
+    host: str = "/127.0.0.1"
+
+
+class _Described(msgspec.Struct):
+    """What the client's ``ConsumerGroupDescription`` holds; the members of a group have names of their own."""
+
+    type: Literal["CLASSIC", "CONSUMER", "UNKNOWN"]
+    state: Literal[
+        "STABLE",
+        "EMPTY",
+        "DEAD",
+        "UNKNOWN",
+        "PREPARING_REBALANCING",
+        "COMPLETING_REBALANCING",
+    ]
+    assignor: str = ""
+    members: list[_Member] = []
+    simple: bool = False
+
+    def as_the_client_has_it(self) -> admin.ConsumerGroupDescription:
+        members = [
+            admin.MemberDescription(
+                one.member_id,
+                one.client_id,
+                one.host,
+                _assignment(one.assigned),
+                one.instance,
+                None if one.target is None else _assignment(one.target),
+            )
+            for one in {member.member_id: member for member in self.members}.values()
+        ]
+        state, kind = ConsumerGroupState[self.state], ConsumerGroupType[self.type]
+        return admin.ConsumerGroupDescription(
+            "g", self.simple, members, self.assignor, state, None, type=kind
+        )
+
+
+def _assignment(places: Sequence[_Place]) -> admin.MemberAssignment:
+    return admin.MemberAssignment([TopicPartition(*place) for place in places])
+
+
+_described = msgspec.json.Decoder(_Described)
+
+
+def _polling(case: Case) -> None:
+    """Every answer gives at most an event that the stream takes, by which another collector could go on."""
+    known, bucket, ids = UNKNOWN, Bucket(), set[str]()
+    for number, part in enumerate(case):
+        try:
+            found = answer(_described.decode(part or b"").as_the_client_has_it())
+        except (*codec.UNREADABLE, ValueError, MalformedRecord):  # there is none of use
+            continue
+        now = 1_700_000_000_000 + 1_000 * number
+        if number % 3 == 2:  # the list has told its state before
+            is_news(known, found.state)
+            known = in_flux(known, found.state, now)
+        before = known.number
+        known, event = poll(known, found, now, _SOURCE)
+        if event is None:
+            continue
+        assert event.id not in ids
+        ids.add(event.id)
+        assert known is UNKNOWN or known.number >= before
+        _taken(bucket, number, event)
+        again = resumed(event)
+        assert (again.view, again.id, again.number) == (known.view, known.id, known.number)
+
+
+def _taken(bucket: Bucket, offset: int, event: Event) -> None:
+    """The stream takes it, and so does everyone who reads what follows."""
+    key, value, headers = codec.encode_event(event)
+    assert codec.decode_event(key, value, codec.ce_attributes(headers)) == event
+    for write in process(bucket, [Record.of(0, offset, key, value, headers)], 0, SINKS):
+        assert write.topic != SINKS.dead_letters, write
+        check_written(write)
+
+
+def _polling_seeds() -> Iterator[Case]:
+    def one(kind: str, state: str, assignor: str, *members: _Member) -> bytes:
+        return msgspec.json.encode(_Described(kind, state, assignor, list(members)))  # type: ignore[arg-type]
+
+    a, b = _Member("a", [("t", 0), ("t", 1)], None, "i"), _Member("b", [("t", 2), ("u", 0)])
+    yield [
+        one("CLASSIC", "EMPTY", ""),
+        one("CLASSIC", "PREPARING_REBALANCING", "", a),
+        one("CLASSIC", "STABLE", "range", a),
+        one("CLASSIC", "STABLE", "stream", a, b),
+        one("CLASSIC", "EMPTY", ""),
+        one("CLASSIC", "DEAD", ""),
+    ]
+    going, gone = _Member("a", [("t", 0)], [("t", 1)]), _Member("a", [("t", 1)], [("t", 1)])
+    yield [
+        one("CONSUMER", "STABLE", "uniform", _Member("a", [("t", 0)], [("t", 0)])),
+        one("CONSUMER", "UNKNOWN", "uniform", going, _Member("b", [], [("t", 0)])),
+        one("CONSUMER", "STABLE", "uniform", gone, _Member("b", [("t", 0)], [("t", 0)])),
+        one("CLASSIC", "STABLE", "range", a),
+        one("CONSUMER", "EMPTY", "uniform"),
+    ]
+
+
+_PLACES = {None: SETTINGS.topics.membership, b"d": SETTINGS.topics.diffs, b"a": SETTINGS.topics.assignments}
+
+
+@contextmanager
+def _cluster(case: Case) -> Iterator[MemoryKafka]:
+    """A cluster whose topics hold these records; the last part of each says in which."""
+    with pytest.MonkeyPatch.context() as patch:
+        kafka = MemoryKafka(patch)
+        for name in SETTINGS.topics.names:
+            kafka.create(name)
+        for key, value, kind, id_, source, place in zip(*[iter(case)] * 6, strict=False):
+            headers = [("ce_type", kind), ("ce_id", id_), ("ce_source", source)]
+            kafka.append(_PLACES.get(place, _PLACES[None]), value, key=key, headers=headers)
+        yield kafka
+
+
+def _replay(case: Case) -> None:
+    """Whatever the topics hold, a collector goes on from it and it is compared; a replay says twice the same."""
+    with _cluster(case) as kafka:
+        counts, groups = published(SETTINGS, "/s", lambda name: name != "unwanted")
+        assert published_counts(SETTINGS, "/s") == counts
+        for group_id, known in groups.items():
+            _goes_on(group_id, known)
+        for line in differences(SETTINGS):
+            assert printable(line)
+        said = list(replay(SETTINGS))
+        for log in kafka.topics[SETTINGS.topics.diffs].logs:
+            log.entries.clear()
+        for record in said:
+            headers = [("ce_id", record.id.encode()), ("ce_type", b"rebalance.diff")]
+            key = record.diff.group_id.encode()
+            kafka.append(SETTINGS.topics.diffs, record.value, key=key, headers=headers)
+        assert list(differences(SETTINGS)) == []
+
+
+def _goes_on(group_id: str, known: Known) -> None:
+    """What comes next of the group can be published."""
+    assert known.view is None or known.view.group_id == group_id
+    for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):
+        described = _Described("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]
+        found = replace(answer(described.as_the_client_has_it()), group_id=group_id)
+        event = poll(known, found, 1_700_000_000_000, _SOURCE)[1]
+        if event is not None:
+            key, value, headers = codec.encode_event(event)
+            assert codec.decode_event(key, value, codec.ce_attributes(headers)) == event
+
+
+def _topic_seeds() -> Iterator[Case]:
+    for sort in SORTS:
+        for start in (0, 100, 200):
+            bucket = Bucket()
+            case: Case = []
+            for one in islice(recorded(sort, 300), start, start + 12):
+                case += [one.key, one.value, one.type, one.id, one.source, None]
+                for write in process(bucket, [one], 0, SINKS):
+                    place = {SINKS.diffs: b"d", SINKS.assignments: b"a"}.get(write.topic)
+                    if place is not None:
+                        ce = codec.ce_attributes(write.headers)
+                        case += [write.key, write.value, ce["type"].encode(), ce["id"].encode(), b"/s", place]
+            yield case
+
+
+TARGETS = (
+    Target(
+        "polling",
+        _polling,
+        _polling_seeds,
+        shape=st.lists(of(_Described).map(msgspec.json.encode), max_size=8),
+    ),
+    Target("replay", _replay, _topic_seeds, 6, membership_shape),
+)

@@ -1,0 +1,38 @@
+"""Groups of other kinds as a real broker wrote them: every record is read, and these are the rounds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streaming.collect.fold import Fold, Found
+from streaming.wire.events import Diff
+from tests.support.histories import diffs, play
+from tests.support.offsets_topic import GOLDEN, KINDS, captured_kind
+
+ROUNDS = GOLDEN / "rounds-of-kinds-4.3.1.json"
+
+
+def rounds(kind: str) -> list[Diff]:
+    """The diffs of a captured group; topics go by their ids."""
+    fold = Fold("kafka://c/__consumer_offsets", 0, lambda topic_id: topic_id)
+    found = [item for row in captured_kind(kind) for item in fold.add(row)] + fold.settle()
+    assert all(isinstance(item, Found) for item in found)
+    return diffs(play(item.event for item in found if isinstance(item, Found))[1])
+
+
+def told(diff: Diff) -> list[object]:
+    """A round in a line: what counts, which round, why, what moved, what nobody has, how long that waits."""
+    number = diff.generation if diff.group_epoch is None else diff.group_epoch
+    delay = diff.delay_ms or 0
+    return [number, diff.round, diff.cause.kind, len(diff.members), diff.moved, diff.unassigned, delay]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_rounds_of_a_recorded_group(kind: str) -> None:
+    found = rounds(kind)
+
+    assert {diff.kind for diff in found} == {kind.removesuffix("-classic")}
+    assert not [diff.violations for diff in found if diff.violations]
+    assert [told(diff) for diff in found] == json.loads(ROUNDS.read_text())[kind]

@@ -1,0 +1,155 @@
+"""Real Java applications: Connect workers and Kafka Streams. Each is a process that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from streaming.kafka.jars import fetch
+from streaming.kafka.java import java
+from streaming.kafka.runtime import free_ports
+from tests.oracle.driver import JAVA, compiled
+
+_VERSION = "4.3.1"
+_JARS = (
+    *(f"org.apache.kafka:{name}:{_VERSION}" for name in ("kafka-streams", "connect-runtime", "connect-file")),
+    "org.slf4j:slf4j-simple:1.7.36",
+)
+_SOURCES = (Path(__file__).parent / "Application.java", JAVA / "common/Json.java")
+_OPTIONS = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xmx256m",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+
+
+class JavaProcess:
+    """A JVM with Kafka's applications on its class path; a context manager. What it logs goes to ``log``."""
+
+    def __init__(self, main: str, *arguments: str, log: Path) -> None:
+        jars = os.pathsep.join(map(str, fetch(_JARS)))
+        classes = compiled("kinds", _SOURCES, jars)
+        command = [str(java()[0]), *_OPTIONS, "-cp", os.pathsep.join([str(classes), jars]), main, *arguments]
+        with log.open("ab") as errors:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.heard(line)
+
+    def heard(self, line: bytes) -> None:
+        """A line of its standard output."""
+
+    def kill(self) -> None:
+        """As a crash would."""
+        self.process.kill()
+        self._ended()
+
+    def close(self, seconds: float = 60) -> None:
+        """Have it close, and wait for its end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(seconds)
+        self._ended()
+
+    def _ended(self) -> None:
+        self.process.wait(30)
+        self._reader.join(10)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+class Application(JavaProcess):
+    """Kafka Streams; ``report`` is what it last said that it has."""
+
+    def __init__(self, topic: str, config: dict[str, Any], log: Path) -> None:
+        self.report: dict[str, Any] = {}
+        super().__init__("Application", json.dumps({"topic": topic, "config": config}), log=log)
+
+    def heard(self, line: bytes) -> None:
+        if line.startswith(b"{"):
+            self.report = json.loads(line)
+
+
+class ConnectWorker(JavaProcess):
+    """A distributed worker; its configuration and its log lie in ``folder``."""
+
+    def __init__(self, name: str, servers: str, group: str, folder: Path, **config: Any) -> None:
+        self.port = free_ports(1)[0]
+        #: As Connect calls the worker in statuses.
+        self.worker_id = f"127.0.0.1:{self.port}"
+        properties = {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "client.id": name,
+            "listeners": f"http://{self.worker_id}",
+            "plugin.discovery": "hybrid_warn",
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 500,
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            **{f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")},
+            **{f"{kind}.storage.replication.factor": 1 for kind in ("config", "offset", "status")},
+            **{f"{kind}.storage.partitions": 1 for kind in ("offset", "status")},
+            **config,
+        }
+        file = folder / f"{name}-{self.port}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        super().__init__(
+            "org.apache.kafka.connect.cli.ConnectDistributed", str(file), log=folder / f"{name}.log"
+        )
+
+    def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
+        """The REST interface's answer; None while there is none."""
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(
+            f"http://{self.worker_id}{path}", data, {"content-type": "application/json"}, method=method
+        )
+        try:
+            with urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+                return json.load(answer) if answer.status != 204 else {}
+        except (URLError, OSError, ValueError):  # not up yet, or busy with a rebalance
+            return None
+
+    def owned(self) -> dict[str, dict[str, list[int]]] | None:
+        """What each worker runs by the statuses, ``{worker id: {connector: tasks}}``; None: not all run."""
+        statuses = self.ask("/connectors?expand=status")
+        found: dict[str, dict[str, list[int]]] = {}
+        for name, connector in sorted((statuses or {}).items()):
+            status = connector["status"]
+            for number, one in [(-1, status["connector"]), *((task["id"], task) for task in status["tasks"])]:
+                if one["state"] != "RUNNING":
+                    return None
+                found.setdefault(one["worker_id"], {}).setdefault(name, []).append(number)
+        return {
+            worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in found.items()
+        }
+
+    def close(self, seconds: float = 60) -> None:
+        """SIGTERM: the worker leaves its group."""
+        self.process.terminate()
+        self.process.wait(seconds)
+        self._ended()

@@ -1,0 +1,280 @@
+"""Connect and Kafka Streams, real Java applications: what diffs say each owned is what the applications report."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from msgspec import UNSET
+
+from streaming.collect.fold import OFFSETS_TOPIC
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.wire.events import Diff, GroupObserved, Holding
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker
+from tests.support.histories import assignments, diffs, holds, play
+from tests.support.kafka import PROPERTIES, eventually, read, unique
+
+pytestmark = [pytest.mark.broker, pytest.mark.full]
+
+#: A busy machine starts a JVM in half a minute.
+PATIENCE = 180.0
+#: Longer than a worker takes to start on a busy machine.
+DELAY_MS = 60_000
+QUICK = {
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.num.standby.replicas": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(properties=PROPERTIES | QUICK) as broker:
+        yield broker
+        if "WRITE_KINDS" in os.environ:
+            write_records(broker, Path(os.environ["WRITE_KINDS"]))
+
+
+def write_records(broker: EmbeddedBroker, file: Path) -> None:
+    """Everything in the offsets topic but commits, as it stands in ``tests/golden/collect``."""
+    rows = read(broker.bootstrap_servers, OFFSETS_TOPIC)
+    rows.sort(key=lambda row: (row.partition(), row.offset()))
+    lines = [
+        {
+            "partition": row.partition(),
+            "offset": row.offset(),
+            "timestamp": row.timestamp()[1],
+            "key": row.key().hex(),
+            "value": None if row.value() is None else row.value().hex(),
+        }
+        for row in rows
+        if row.key()[:2] not in (b"\0\0", b"\0\1")
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture
+def topic(cluster: EmbeddedBroker) -> str:
+    """A topic of four partitions with records in each."""
+    name = unique("kinds")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(name, 4, 1)])[name].result()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(400):
+        producer.produce(name, key=str(number), value=b"v", partition=number % 4)
+    assert producer.flush(30) == 0
+    return name
+
+
+class Group:
+    """What the collector and the stream make of one group."""
+
+    def __init__(self, collecting: Collecting, group_id: str) -> None:
+        self.collecting, self.group_id = collecting, group_id
+
+    def diffs(self) -> list[Diff]:
+        return diffs(play(self.collecting.events(self.group_id))[1])
+
+    def view(self) -> GroupObserved | None:
+        views = self.collecting.views(self.group_id)
+        return views[-1] if views else None
+
+    def names(self, name: Callable[[Any], str | None]) -> dict[str, str | None]:
+        """Member id → what ``name`` calls it, of all that there ever were."""
+        return {
+            member.member_id: name(member)
+            for view in self.collecting.views(self.group_id)
+            for member in view.members
+        }
+
+    def owned(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
+        """What each member that is present owns after the last diff, by its name."""
+        found = self.diffs()
+        if not found:
+            return {}
+        names, after = self.names(name), holds(found[-1])
+        return {
+            names[member_id]: after[member_id]
+            for member_id, member in found[-1].members.items()
+            if member.present
+        }
+
+    def standby(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
+        """Standby tasks of each member by the latest assignment."""
+        latest = assignments(play(self.collecting.events(self.group_id))[1])[-1].assignment
+        assert latest is not None
+        assert latest.standby is not UNSET
+        names = self.names(name)
+        return {names[member_id]: tasks for member_id, tasks in latest.standby.items()}
+
+
+def worker_id(member: Any) -> str:
+    return str(member.endpoint).removeprefix("http://").removesuffix("/")
+
+
+def client_id(member: Any) -> str | None:
+    return member.client_id  # type: ignore[no-any-return] # an ObservedMember
+
+
+class Cluster:
+    """Connect: its workers, its connectors, and what everybody says of them once they agree."""
+
+    def __init__(self, group: Group, servers: str, folder: Path) -> None:
+        self.group, self.servers, self.folder = group, servers, folder
+
+    def worker(self, name: str) -> ConnectWorker:
+        delay = {"scheduled.rebalance.max.delay.ms": DELAY_MS}
+        return ConnectWorker(name, self.servers, self.group.group_id, self.folder, **delay)
+
+    def configure(self, asked: ConnectWorker, topic: str) -> int:
+        """Three file connectors; how many tasks there are, connectors included."""
+        source = self.folder / "source"
+        source.write_text("a line\n")
+        sink = {"connector.class": "FileStreamSink", "topics": topic, "file": str(self.folder / "sink")}
+        connectors = {
+            "src": {"connector.class": "FileStreamSource", "file": str(source), "topic": topic},
+            "snk": sink | {"tasks.max": "4"},
+            "log": sink | {"tasks.max": "2"},
+        }
+        for name, config in connectors.items():
+            path = f"/connectors/{name}/config"
+            eventually(lambda: asked.ask(path, "PUT", config), timeout=PATIENCE, every=0.5)  # noqa: B023 - now
+        return len(connectors) + 1 + 4 + 2
+
+    def at_rest(self, *workers: ConnectWorker, tasks: int) -> dict[str | None, Holding]:
+        """What each worker owns, once REST statuses and diffs agree and everything runs on these workers."""
+
+        def agreed() -> dict[str | None, Holding] | None:
+            told = workers[0].owned() or {}
+            seen = {name: share for name, share in self.group.owned(worker_id).items() if share}
+            whole = sum(len(numbers) for share in told.values() for numbers in share.values()) == tasks
+            return (
+                seen if whole and told.keys() == {one.worker_id for one in workers} and told == seen else None
+            )
+
+        eventually(agreed, timeout=PATIENCE, every=0.5)
+        return self.group.owned(worker_id)
+
+
+def test_connect_workers_join_are_killed_and_come_back(
+    cluster: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    group_id = unique("connect")
+    with Collecting(cluster.bootstrap_servers, group_id) as collecting:
+        group = Group(collecting, group_id)
+        connect = Cluster(group, cluster.bootstrap_servers, tmp_path)
+        with connect.worker("w1") as w1:
+            eventually(lambda: w1.ask("/"), timeout=PATIENCE, every=0.5)
+            tasks = connect.configure(w1, topic)
+            connect.at_rest(w1, tasks=tasks)
+            with connect.worker("w2") as w2:
+                lost = connect.at_rest(w1, w2, tasks=tasks)[w2.worker_id]
+                w2.kill()
+                eventually(lambda: group.diffs()[-1].unassigned == lost, timeout=PATIENCE)
+                assert group.diffs()[-1].delay_ms == DELAY_MS
+            with connect.worker("w2") as again:
+                connect.at_rest(w1, again, tasks=tasks)
+                again.close()
+                # It stays away: its tasks move when the delay ends.
+                connect.at_rest(w1, tasks=tasks)
+            found = group.diffs()
+            w1.close()
+        eventually(lambda: not group.owned(worker_id), timeout=PATIENCE)
+        assert collecting.stop() == 0
+
+    assert {diff.kind for diff in found} == {"connect"}
+    assert not [diff.violations for diff in found if diff.violations]
+    # A worker that joins: a generation that takes tasks away, and one that gives them to it, with the same cause.
+    joined = [diff for diff in found if diff.cause.kind == "member.joined"]
+    assert any(diff.unassigned and diff.round == 1 for diff in joined)
+    assert any(diff.moved and diff.round == 2 for diff in joined)
+    # Twice tasks waited for a worker. The first time it came back: the rest of the delay is told again.
+    waits = [diff.delay_ms for diff in found if diff.delay_ms]
+    assert waits[0] == DELAY_MS
+    assert waits.count(DELAY_MS) >= 2
+    assert any(0 < ms < DELAY_MS for ms in waits)
+    assert all(diff.unassigned for diff in found if diff.delay_ms)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "streams"], ids=["join-group", "kip-1071"])
+def test_streams_applications_with_standby_tasks(
+    cluster: EmbeddedBroker, topic: str, tmp_path: Path, protocol: str
+) -> None:
+    servers, group_id = cluster.bootstrap_servers, unique(f"streams-{protocol}")
+
+    def application(name: str) -> Application:
+        config: dict[str, Any] = {
+            "application.id": group_id,
+            "bootstrap.servers": servers,
+            "client.id": f"{group_id}-{name}",
+            "state.dir": str(tmp_path / name),
+            "group.protocol": protocol,
+            "num.stream.threads": 1,
+            "commit.interval.ms": 200,
+            "default.key.serde": "org.apache.kafka.common.serialization.Serdes$StringSerde",
+            "default.value.serde": "org.apache.kafka.common.serialization.Serdes$StringSerde",
+        }
+        if protocol == "classic":
+            config |= {
+                "num.standby.replicas": 1,
+                "session.timeout.ms": 6000,
+                "heartbeat.interval.ms": 500,
+                "probing.rebalance.interval.ms": 60_000,
+            }
+        return Application(topic, config, tmp_path / f"{name}.log")
+
+    held = "partitions" if protocol == "classic" else "active"
+
+    with Collecting(servers, group_id) as collecting:
+        group = Group(collecting, group_id)
+
+        def at_rest(*applications: Application) -> None:
+            """Waits until everything is given out and what all say is the same, standby tasks included."""
+
+            def agreed() -> bool:
+                told = {name: one for app in applications for name, one in app.report.items()}
+                if len(told) < len(applications) or any(one["state"] != "RUNNING" for one in told.values()):
+                    return False
+                whole = sum(len(p) for one in told.values() for p in one["active"].values()) == 4
+                standby = {name: one["standby"] for name, one in told.items()}
+                owned = {name: one[held] for name, one in told.items()}
+                spread = (
+                    len(applications) == 1 or sum(len(p) for s in standby.values() for p in s.values()) == 4
+                )
+                return (
+                    whole
+                    and spread
+                    and group.owned(client_id) == owned
+                    and group.standby(client_id) == standby
+                )
+
+            eventually(agreed, timeout=PATIENCE, every=0.5)
+
+        with application("a") as a:
+            at_rest(a)
+            with application("b") as b:
+                at_rest(a, b)
+                b.kill()
+            at_rest(a)
+            with application("b") as again:
+                at_rest(a, again)
+                again.close()
+            at_rest(a)
+            found = group.diffs()
+            a.close()
+        eventually(lambda: not group.owned(client_id), timeout=PATIENCE)
+        assert collecting.stop() == 0
+
+    assert {(diff.kind, diff.protocol) for diff in found} == {("streams", protocol)}
+    assert not [diff.violations for diff in found if diff.violations]
+    assert {member.process_id for view in collecting.views(group_id) for member in view.members} != {UNSET}
+    assert any(diff.cause.kind in ("member.left", "member.fenced", "group.observed") for diff in found)

@@ -1,0 +1,88 @@
+"""The collector by polling on a real broker: at rest it says what the consumers' own callbacks report."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from streaming.collect.polling.group import LIMITS
+from streaming.wire.events import GroupDeleted, GroupObserved
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, spread
+
+pytestmark = [pytest.mark.broker, pytest.mark.cluster]
+
+
+def number(view: GroupObserved) -> int:
+    found = view.group_epoch if view.group_protocol == "consumer" else view.generation
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("config", "static"),
+    [
+        pytest.param(COOPERATIVE, False, id="cooperative"),
+        pytest.param(CONSUMER, False, id="consumer"),
+        pytest.param(EAGER, True, id="static", marks=pytest.mark.full),
+        pytest.param(CONSUMER, True, id="consumer-static", marks=pytest.mark.full),
+    ],
+)
+def test_members_come_and_go_and_a_restart_repeats_nothing(
+    broker: Kafka, topic: str, config: dict[str, Any], static: bool
+) -> None:
+    group, servers = unique("group"), broker.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    collecting = Collecting(servers, group, "--by", "polling")
+    collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}
+
+    def member(name: str) -> Member:
+        instance = f"{group}-{name}" if static else None
+        return Member(servers, group, name, [topic], **config, instance_id=instance)
+
+    def agree(*members: Member) -> None:
+        """At rest, what each owns and what is published of it are the same."""
+        eventually(lambda: spread([*members], 6))
+        eventually(lambda: collecting.members(group) == {one.name: one.owned for one in members})
+
+    with collecting, member("a") as a:
+        agree(a)
+        b = member("b")
+        agree(a, b)
+        b.close()
+        if static:
+            b = member("b")
+            agree(a, b)
+        else:
+            agree(a)
+        assert collecting.stop() == 0
+        before = collecting.events(group)
+        collecting.start()
+        with member("c") as c:
+            agree(a, *([b] if static else []), c)
+            if static:
+                b.close()
+            assert collecting.stop() == 0
+
+        events = collecting.events(group)
+        assert events[: len(before)] == before
+        assert len({event.id for event in events}) == len(events)
+        views = [event.data for event in events if isinstance(event.data, GroupObserved)]
+        numbers = [number(view) for view in views]
+        assert numbers == sorted(numbers)
+        assert all(view.evidence[0].reason == LIMITS for view in views)
+        assert all(step - last in (0, 1) for last, step in itertools.pairwise(numbers))
+        # Nothing is told twice, a restart included.
+        told = [(number(view), view.state, view.members) for view in views]
+        assert all(one != other for one, other in itertools.pairwise(told))
+    if static:
+        return  # their sessions end later
+    with collecting:
+        eventually(lambda: collecting.members(group) == {})
+        admin.delete_consumer_groups([group])[group].result()
+        eventually(lambda: isinstance(collecting.events(group)[-1].data, GroupDeleted))
+        assert collecting.stop() == 0

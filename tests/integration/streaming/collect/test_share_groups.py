@@ -1,0 +1,78 @@
+"""A share group on a real broker: two members of one partition, and what the coordinator logs of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, ShareConsumer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streaming.wire.events import Diff, Holding
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.support.histories import diffs, holds, play
+from tests.support.kafka import Kafka, eventually, unique
+
+pytestmark = [pytest.mark.broker]
+
+
+def rounds(collecting: Collecting, group: str) -> list[Diff]:
+    return diffs(play(collecting.events(group))[1])
+
+
+def owned(collecting: Collecting, group: str) -> dict[str | None, Holding]:
+    """What each member that is present owns after the last round, by client id."""
+    found = rounds(collecting, group)
+    names = {one.member_id: one.client_id for view in collecting.views(group) for one in view.members}
+    present = found[-1].members if found else {}
+    return {names[one]: holds(found[-1])[one] for one, member in present.items() if member.present}
+
+
+def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
+    servers, group, topic = broker.bootstrap_servers, unique("share"), unique("shared")
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    producer = Producer({"bootstrap.servers": servers})
+    read = {"a": 0, "b": 0}
+    with Collecting(servers, group) as collecting:
+        members = {
+            name: ShareConsumer({"bootstrap.servers": servers, "group.id": group, "client.id": name})
+            for name in read
+        }
+
+        def work() -> None:
+            producer.produce(topic, b"v")
+            producer.flush(30)
+            for name, member in members.items():
+                read[name] += sum(one.error() is None for one in member.poll(0.2))
+
+        def shows(expected: dict[str, Holding]) -> bool:
+            work()
+            return owned(collecting, group) == expected
+
+        try:
+            for member in members.values():
+                member.subscribe([topic])
+            both = {name: {topic: [0]} for name in read}
+            eventually(lambda: shows(both) and all(read.values()), timeout=60)
+            members.pop("b").close()
+            eventually(lambda: shows({"a": {topic: [0]}}), timeout=60)
+        finally:
+            for member in members.values():
+                member.close()
+        eventually(lambda: not owned(collecting, group), timeout=60)
+        assert collecting.stop() == 0
+
+    found = rounds(collecting, group)
+    assert {(one.kind, one.protocol, tuple(one.violations)) for one in found} == {("share", "share", ())}
+    assert found[-1].unassigned == {}
+
+    log = tmp_path / "server.log"
+    log.write_text(broker.log_text())
+    with Collecting(servers, group, "--coordinator-log", str(log)) as logged:
+        eventually(lambda: len(rounds(logged, group)) == len(found), timeout=60)
+        assert logged.stop() == 0
+    told = rounds(logged, group)
+    assert [one.members for one in told] == [one.members for one in found]
+    ends = [one.cause for one in told if one.cause.kind == "member.left"]
+    assert [[item.source for item in cause.evidence] for cause in ends] == [["coordinator-log"]] * 2

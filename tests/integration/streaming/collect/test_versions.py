@@ -1,0 +1,73 @@
+"""Both collectors, and the reader of the coordinator's log, on older Kafkas; all other tests run on the newest."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.kafka.broker import EmbeddedBroker
+from tests.integration.streaming.collect.collecting import Collecting, written_topic
+from tests.integration.streaming.collect.test_evidence import await_commit
+from tests.support.kafka import PROPERTIES, eventually, unique
+from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
+
+pytestmark = [pytest.mark.broker, pytest.mark.full]
+
+CLASSIC = COOPERATIVE | {"session_timeout_ms": 4000}
+
+
+@pytest.mark.parametrize(
+    ("version", "configs"),
+    [("3.3.2", [CLASSIC]), ("3.9.1", [CLASSIC]), ("4.0.2", [CLASSIC, CONSUMER])],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_who_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[dict[str, Any]]) -> None:
+    groups = [unique("group") for _ in configs]
+    pattern, log = "|".join(groups), tmp_path / "server.log"
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker(version=version, properties=PROPERTIES))
+        servers = broker.bootstrap_servers
+        topic = stack.enter_context(written_topic(servers))
+        polling = stack.enter_context(Collecting(servers, pattern, "--by", "polling"))
+        for group, config in zip(groups, configs, strict=True):
+            stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
+            eventually(lambda: spread([stay], 6), timeout=60)  # noqa: B023 - called at once
+            leave = Member(servers, group, "leave", [topic], **config)
+            eventually(lambda: spread([stay, leave], 6), timeout=60)  # noqa: B023 - called at once
+            await_commit(servers, group, leave)
+            leave.close()
+            eventually(lambda: spread([stay], 6), timeout=60)  # noqa: B023 - called at once
+            crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
+            eventually(lambda: spread([stay, crash], 6), timeout=60)  # noqa: B023 - called at once
+            await_commit(servers, group, crash)
+            crash.crash()
+            eventually(lambda: spread([stay], 6), timeout=60)  # noqa: B023 - called at once
+        log.write_text(broker.log_path.read_text())
+        logged = stack.enter_context(Collecting(servers, pattern, "--coordinator-log", str(log)))
+        for one in (logged, polling):
+            for group in groups:
+                eventually(lambda: [*(one.members(group) or ())] == ["stay"], timeout=60)  # noqa: B023 - called at once
+        assert [one.stop() for one in (logged, polling)] == [0, 0]
+        found = {group: (logged.views(group), polling.views(group)) for group in groups}
+
+    for group, (views, polled) in found.items():
+        said: dict[str, set[str | None]] = {}
+        clients: dict[str, str | None] = {}
+        for view in views:
+            clients |= {member.member_id: member.client_id for member in view.members}
+            for item in view.evidence:
+                for member_id in item.member_ids:
+                    said.setdefault(clients[member_id] or "", set()).add(item.kind)
+        assert {"member.joined", "member.left"} <= said["leave"], group
+        assert {"member.joined", "member.fenced"} <= said["crash"], group
+        assert "member.fenced" not in said["leave"], group
+        shares = [{one.client_id: one.assigned for one in view.members} for view in views]
+        rests = [
+            {one.client_id: one.assigned for one in view.members}
+            for view in polled
+            if view.state in ("Stable", "Empty")
+        ]
+        assert [share for share in rests if share not in shares] == [], group

@@ -1,0 +1,151 @@
+"""Consumers that are listened to: what they say together is what the coordinator has written, round for round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import Settings, load
+from streaming.wire.events import Diff, MemberDiff
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.listener.following import Following
+from tests.support.histories import check_algebra, holds
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
+
+SESSION: dict[str, Any] = {"session_timeout_ms": 6000}
+KAFKA_PYTHON: dict[str, Any] = {"client": "kafka-python", **SESSION}
+#: Names that clients answer to, and their options.
+CLIENTS: dict[str, dict[str, Any]] = {
+    "cooperative": COOPERATIVE | SESSION,
+    "kafka-python-range": KAFKA_PYTHON | {"protocol": "eager"},
+    "eager": EAGER | SESSION,
+    "kafka-python-cooperative": KAFKA_PYTHON | {"protocol": "cooperative"},
+}
+#: Those that call back in every generation. kafka-python does not in those that it passes over.
+CALLS_BACK = ("cooperative", "eager")
+#: And this one does not in those that change nothing for it either: between two rests it may tell of none, or late.
+AT_REST = ("kafka-python-cooperative",)
+
+
+@pytest.fixture
+def settings(broker: Kafka) -> Settings:
+    """A monitor that nobody but listeners tells."""
+    made: Settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('told')}.")
+    ensure_topics(made)
+    return made
+
+
+def listened(settings: Settings, **options: Any) -> dict[str, Any]:
+    """Options of members that tell this monitor."""
+    servers, prefix = settings.kafka.bootstrap_servers, settings.topics.prefix
+    return options | {"listener": servers, "listener_prefix": prefix}
+
+
+def told(*members: Member) -> dict[str, Share]:
+    """What the members' own callbacks said last, by member id."""
+    return {member.told[-1]["memberId"]: member.owned for member in members if member.told}
+
+
+def settled(*members: Member) -> bool:
+    """Whether the members hold all six partitions, in one generation or each as many.
+
+    kafka-python's range gives static members theirs first, so that a dynamic one may go without.
+    """
+    if not all(member.told for member in members):
+        return False
+    counts = [sum(map(len, member.owned.values())) for member in members]
+    last = {(member.told[-1]["event"], member.told[-1]["generation"]) for member in members}
+    return sum(counts) == 6 and (len({*counts}) == 1 or (len(last) == 1 and last.pop()[0] == "assigned"))
+
+
+def held(diff: Diff) -> dict[str, Share]:
+    """Who owns what after the round, of those that are in the group."""
+    return {name: share for name, share in holds(diff).items() if diff.members[name].present}
+
+
+def shown(diff: Diff) -> tuple[int | None, int, int, dict[str, MemberDiff], Share]:
+    """What two monitors must agree on. Why a member went, the coordinator's records don't say."""
+    return (diff.generation, diff.round, diff.moved, diff.members, diff.unassigned)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("client", CLIENTS)
+def test_listener_and_offsets_topic_agree_on_every_round(
+    broker: Kafka, written: str, settings: Settings, client: str
+) -> None:
+    servers, group = broker.bootstrap_servers, unique(client)
+    options = listened(settings, **CLIENTS[client])
+    with Collecting(servers, group) as collecting, Following(settings) as listener:
+        eventually(lambda: collecting.process is not None and ready(collecting), timeout=60)
+        with Following(collecting.settings) as collector:
+            monitors = (collector, listener)
+
+            def at_rest(*members: Member) -> None:
+                """Callbacks, listener and collector say the same."""
+                eventually(lambda: settled(*members), timeout=60)
+                eventually(lambda: [one.holds(group) for one in monitors] == [told(*members)] * 2, timeout=60)
+
+            with Member(servers, group, "c1", [written], **options) as first:
+                at_rest(first)
+                second = Member(servers, group, "c2", [written], **options)
+                at_rest(first, second)
+                with Member(servers, group, "s3", [written], instance_id="i-3", **options) as third:
+                    at_rest(first, second, third)
+                    second.crash()
+                    at_rest(first, third)
+                    third.crash()  # and is back before its session ends: nothing moves
+                    with Member(servers, group, "s3", [written], instance_id="i-3", **options) as back:
+                        at_rest(first, back)
+                        with Member(servers, group, "c4", [written], **options) as fourth:
+                            at_rest(first, back, fourth)
+                        at_rest(first, back)
+                at_rest(first)
+            eventually(lambda: (listener.holds(group), collector.holds(group)) == ({}, {}), timeout=60)
+            rounds = [[shown(diff) for diff in one.rounds(group)] for one in monitors]
+            if client in CALLS_BACK:
+                assert rounds[0] == rounds[1]
+            elif client not in AT_REST:
+                seen = [{diff.generation: held(diff) for diff in one.rounds(group)} for one in monitors]
+                assert seen[1].items() <= seen[0].items()
+            # Where a static member is not back in time, there are more of them.
+            whys = {diff.cause.kind for diff in listener.rounds(group)}
+            assert whys >= {"member.joined", "member.fenced", "member.left"}
+
+
+@pytest.mark.full
+def test_under_kip_848_listener_and_offsets_topic_agree_at_every_rest(
+    broker: Kafka, written: str, settings: Settings
+) -> None:
+    servers, group = broker.bootstrap_servers, unique("modern")
+    options = listened(settings, **CONSUMER)
+    with Collecting(servers, group) as collecting, Following(settings) as listener:
+        eventually(lambda: ready(collecting), timeout=60)
+        with Following(collecting.settings) as collector:
+
+            def at_rest(*members: Member) -> None:
+                """Callbacks, listener and collector say the same."""
+                eventually(lambda: settled(*members), timeout=60)
+                eventually(lambda: collector.holds(group) == told(*members), timeout=60)
+                eventually(lambda: listener.holds(group) == told(*members), timeout=60)
+
+            with Member(servers, group, "c1", [written], **options) as first:
+                at_rest(first)
+                with Member(servers, group, "c2", [written], **options) as second:
+                    at_rest(first, second)
+                    with Member(servers, group, "c3", [written], **options) as third:
+                        at_rest(first, second, third)
+                    at_rest(first, second)
+                at_rest(first)
+            eventually(lambda: listener.holds(group) == {}, timeout=60)
+            for diff in listener.rounds(group):
+                check_algebra(diff)
+
+
+def ready(collecting: Collecting) -> bool:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": collecting.settings.kafka.bootstrap_servers})
+    return collecting.settings.topics.membership in admin.list_topics(timeout=10).topics

@@ -1,0 +1,62 @@
+"""The programs of examples/listener, run as they stand there."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import DEVNULL, Popen, run
+
+import pytest
+
+from streaming.kafka.jars import fetch, kafka_coordinates
+from streaming.kafka.runtime import DEFAULT_VERSION
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import load
+from tests.integration.streaming.listener.following import Following
+from tests.support.kafka import Kafka, eventually, unique
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "listener"
+
+
+@contextmanager
+def program(*command: str) -> Iterator[Popen[bytes]]:
+    """An example, asked to end at the end."""
+    with Popen(command, stdout=DEVNULL, stderr=DEVNULL) as process:
+        try:
+            yield process
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) in (0, 143)
+        finally:
+            process.kill()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["confluent_consumer", "kafka_python_consumer"])
+def test_python(broker: Kafka, written: str, name: str) -> None:
+    servers, group = broker.bootstrap_servers, unique("example")
+    settings = load(bootstrap_servers=servers)
+    ensure_topics(settings)
+    with Following(settings) as listener:
+        with program(sys.executable, str(EXAMPLES / f"{name}.py"), servers, servers, group, written):
+            eventually(
+                lambda: [*listener.holds(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60
+            )
+        eventually(lambda: listener.holds(group) == {}, timeout=60)
+        assert [diff.cause.kind for diff in listener.rounds(group)] == ["member.joined", "member.left"]
+
+
+@pytest.mark.full
+def test_java_compiles_without_a_warning(tmp_path: Path) -> None:
+    jars = ":".join(map(str, fetch(kafka_coordinates(DEFAULT_VERSION))))
+    source = str(EXAMPLES / "ReportingListener.java")
+    done = run(
+        ["javac", "-Xlint:all", "-proc:none", "-cp", jars, "-d", str(tmp_path), source],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "ReportingListener.class").exists()

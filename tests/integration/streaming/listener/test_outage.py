@@ -1,0 +1,75 @@
+"""The monitor's cluster is away, and comes back; the application's is another one."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer
+
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.topics import ensure_topics
+from streaming.listener import Listener
+from streaming.listener.outbox import KEPT, Source, moment
+from streaming.settings.config import load
+from streaming.wire.events import MemberJoined
+from tests.integration.streaming.listener.following import Following
+from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.members import Share
+
+
+def test_what_happened_while_the_monitor_was_away_and_the_newest_state(broker: Kafka, written: str) -> None:
+    group = unique("away")
+    with EmbeddedBroker(properties=PROPERTIES) as monitor:
+        settings = load(bootstrap_servers=monitor.bootstrap_servers)
+        ensure_topics(settings)
+        listener = Listener(settings)
+        outbox = listener._outbox
+        wrapped = listener.wrap(Consumer)
+        config = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+
+        def polled(*consumers: Consumer) -> dict[str, Share]:
+            """What the consumers hold, by member id, after a poll of each."""
+            for one in consumers:
+                one.poll(0.05)
+            return {
+                one.memberid(): {written: sorted(part.partition for part in one.assignment())}
+                for one in consumers
+            }
+
+        def holding(*consumers: Consumer) -> bool:
+            """Whether they hold all six partitions, each as many."""
+            counts = [len(share[written]) for share in polled(*consumers).values()]
+            return counts == [6 // len(consumers)] * len(consumers)
+
+        with Following(settings) as following:
+            first, second = wrapped(config), wrapped(config)
+            first.subscribe([written])
+            eventually(lambda: polled(first) == following.holds(group) and holding(first), timeout=60)
+            monitor.kill()
+            # Meanwhile another comes and goes, and there are more events than are kept.
+            second.subscribe([written])
+            eventually(lambda: holding(first, second), timeout=60)
+            (source,) = [one for one in outbox.sources() if first.memberid() in _tells(one)]
+            for _ in range(KEPT):
+                outbox.put(source.membership.renewed(moment()))
+            second.close()
+            eventually(lambda: holding(first), timeout=60)
+            assert len(outbox.waiting()) <= KEPT
+            monitor.start()
+            eventually(lambda: polled(first) == following.holds(group), timeout=60)
+            first.close()
+            eventually(lambda: following.holds(group) == {}, timeout=60)
+            assert [diff.cause.kind for diff in following.rounds(group)][-1] == "member.left"
+        listener.close(5)
+
+
+def _tells(source: Source) -> set[str]:
+    """The members that a source tells of."""
+    return {
+        event.data.member_id
+        for event in source.membership.renewed(moment())
+        if isinstance(event.data, MemberJoined)
+    }

@@ -1,0 +1,122 @@
+"""Whoever shows data says within half a minute that a part has stopped, and nothing while all of them live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.command import Running
+from tests.support.histories import Group
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.serving import Serve
+
+pytestmark = pytest.mark.broker
+
+#: A part that has stopped is told within so many seconds.
+TOLD_SECONDS = 30.0
+#: Longer than a part may be silent.
+QUIET_SECONDS = 22.0
+
+
+class Cluster:
+    """A server, a terminal, and two collectors."""
+
+    def __init__(self, servers: str, folder: Path) -> None:
+        self.serve = Serve(servers, f"{unique('fresh')}.", folder)
+        self.prefix = self.serve.settings.topics.prefix
+        common = ("--bootstrap-servers", servers, "--topic-prefix", self.prefix)
+        self.watch = Running("watch", *common, log=folder / "watch.log")
+        group = ("--include-group", unique("nobody"))
+        self.offsets = Running("collect", *common, *group, log=folder / "offsets.log")
+        self.polling = Running("collect", *common, *group, "--by", "polling", log=folder / "polling.log")
+        self.polling.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "poller"}
+
+    def faces(self, group: str) -> dict[str, str | None]:
+        """What each face gives as the reason why its data may be old; None for nothing."""
+        status, ready = self.serve.ask("/ready")
+        assert ready["ready"] is (status == 200)
+        told = {
+            "ready": ready,
+            "groups": self.serve.ask("/api/groups")[1],
+            "group": self.serve.ask(f"/api/groups/{group}")[1]["standing"],
+        }
+        kinds = {name: one.get("stale", {}).get("kind") for name, one in told.items()}
+        families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
+        samples = [sample for family in families for sample in family.samples]
+        causes = [one.labels["cause"] for one in samples if one.name.endswith("feed_stale") and one.value]
+        if status != 200 and "stale" not in ready:
+            kinds["ready"] = "not ready"  # it has just begun to read
+        return {**kinds, "metrics": causes[0] if causes else None}
+
+    def states(self) -> dict[str, str]:
+        """Part → state, as the server tells them one by one."""
+        parts = self.serve.ask("/api/groups")[1].get("parts", ())
+        return {one["id"].removeprefix(self.prefix): one["state"] for one in parts}
+
+    def says(self, group: str, kind: str | None) -> None:
+        wanted = dict.fromkeys(("ready", "groups", "group", "metrics"), kind)
+        eventually(lambda: self.faces(group) == wanted, timeout=TOLD_SECONDS)
+
+
+@pytest.fixture
+def cluster(broker: Kafka, tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(broker.bootstrap_servers, tmp_path)
+    with made.serve, made.watch, made.offsets, made.polling:
+        yield made
+
+
+def test_every_face_tells_which_collector_is_gone_and_none_complains_of_a_quiet_cluster(
+    cluster: Cluster,
+) -> None:
+    offsets, polling = "rebalance-monitor-collector", "poller"
+    cluster.serve.start_with(Group("orders", {"t": 6}, 1).diffs(5))
+    assert cluster.faces("orders") == dict.fromkeys(("ready", "groups", "group", "metrics"))
+    assert cluster.states() == {}  # nothing is claimed of parts that never were
+    cluster.watch.start()
+    cluster.offsets.start()
+    cluster.polling.start()
+    eventually(lambda: cluster.states() == {offsets: "alive", polling: "alive"}, timeout=TOLD_SECONDS)
+    by = time.monotonic() + QUIET_SECONDS
+    while time.monotonic() < by:  # nothing happens, and nobody says anything
+        assert set(cluster.faces("orders").values()) == {None}
+        time.sleep(0.5)
+    cluster.watch.check()
+    assert "No sign of life" not in cluster.watch.said()
+
+    cluster.offsets.kill()
+    cluster.says("orders", "collector-silent")
+    assert cluster.states() == {offsets: "silent", polling: "alive"}
+    line = f"No sign of life from collector {cluster.prefix}{offsets} since "
+    eventually(lambda: line in cluster.watch.said(), timeout=TOLD_SECONDS)
+    cluster.offsets.start()
+    cluster.says("orders", None)
+    eventually(lambda: "heard again" in cluster.watch.said(), timeout=TOLD_SECONDS)
+
+    assert cluster.polling.stop() == 0
+    cluster.says("orders", "collector-stopped")
+    assert cluster.states() == {offsets: "alive", polling: "stopped"}
+    line = f"Collector {cluster.prefix}{polling} has been stopped since "
+    eventually(lambda: line in cluster.watch.said(), timeout=TOLD_SECONDS)
+
+    cluster.serve.stop()
+    cluster.serve.start()
+    cluster.says("orders", "collector-stopped")  # also who comes later
+    forgotten(cluster)
+    cluster.says("orders", None)
+    eventually(lambda: cluster.states() == {offsets: "alive"}, timeout=2 * TOLD_SECONDS)
+    assert cluster.offsets.stop() == 0
+    for part in (cluster.serve, cluster.watch, cluster.offsets, cluster.polling):
+        assert "Traceback" not in part.said()
+
+
+def forgotten(cluster: Cluster) -> None:
+    """Whoever deletes the topic forgets all parts; the next sign of those that live makes it again."""
+    kafka = cluster.serve.settings.kafka
+    topic = cluster.serve.settings.topics.signs
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})  # held: answers come while it lives
+    admin.delete_topics([topic])[topic].result(20)

@@ -1,0 +1,164 @@
+"""The job on a standalone cluster of two workers, from a pip install: the bytes of local mode, whatever is killed.
+
+``make test-long`` alone: it starts seven JVMs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.histories import as_topic
+from tests.support.installed import build, environment, install
+from tests.support.kafka import Kafka, eventually
+from tests.support.recorded import membership_log
+from tests.support.spark_cluster import Cluster, kill, standalone
+from tests.support.stream_job import Job, behind, compacted, expected, feed_slowly, once
+
+logger = logging.getLogger(__name__)
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
+
+EVENTS = int(os.environ.get("STREAM_EVENTS", "3000"))
+GROUPS = max(11, EVENTS // 200)
+KILLS = 5
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands of the pip install are."""
+    folder = tmp_path_factory.mktemp("installed")
+    return install(build(folder / "dist", "wheel"), folder / "environment")
+
+
+@pytest.fixture
+def cluster(commands: Path, tmp_path: Path) -> Iterator[Cluster]:
+    with standalone(commands / "python", tmp_path / "spark") as found:
+        yield found
+
+
+def on_cluster(broker: Kafka, commands: Path, cluster: Cluster, folder: Path, **variables: str) -> Job:
+    job = Job(broker, folder)
+    job.program = [str(commands / "rebalance-monitor")]
+    job.environment = environment(commands, SPARK_LOCAL_IP="127.0.0.1", **variables)
+    job.options = ("--master", cluster.url)
+    return job
+
+
+@pytest.mark.timeout(3600)
+def test_the_bytes_are_those_of_local_mode(
+    broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
+) -> None:
+    log = as_topic(membership_log(EVENTS, GROUPS, seed=31), 4)
+    remote, local = (
+        on_cluster(broker, commands, cluster, tmp_path / "remote"),
+        Job(broker, tmp_path / "local"),
+    )
+    for job in (remote, local):
+        job.feed(log)
+        job.drain("--max-offsets-per-trigger", str(EVENTS // 7))
+    wanted, topics, other = expected(remote, log), remote.settings.topics, local.settings.topics
+    assert remote.rows(topics.diffs) == local.rows(other.diffs) == wanted[topics.diffs]
+    latest = compacted(remote.rows(topics.assignments))
+    assert latest == compacted(local.rows(other.assignments)) == compacted(wanted[topics.assignments])
+    # They say from which topic they are, and the two jobs have topics of their own.
+    assert remote.rows(topics.dead_letters) == wanted[topics.dead_letters]
+    assert local.rows(other.dead_letters) == expected(local, log)[other.dead_letters]
+    logger.info("%d diffs", remote.count(topics.diffs))
+
+
+@pytest.mark.timeout(3600)
+def test_executors_with_a_bare_python_run_from_the_archive_and_without_native_code(
+    broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
+) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    bare, archive = tmp_path / "bare/bin/python", tmp_path / "monitor.tar.gz"
+    for lacking, interpreter in (
+        ("streaming", bare),
+        ("pandas", bare),
+        ("rebalance_kernel", commands / "python"),
+    ):
+        ask = [interpreter, "-c", f"import {lacking}"]
+        found = subprocess.run(ask, cwd=tmp_path, capture_output=True, check=False)
+        assert found.returncode == 1, lacking
+    job = on_cluster(broker, commands, cluster, tmp_path / "job", PYSPARK_PYTHON=str(bare))
+    written = subprocess.run(
+        [*job.program, "stream", "archive", "--output", archive],
+        env=job.environment,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert written.returncode == 0
+    log = as_topic(membership_log(3000, 50, seed=32), 4)
+    job.feed(log)
+    job.drain("--archive", str(archive), "--max-offsets-per-trigger", "1000")
+    diffs = job.settings.topics.diffs
+    assert job.rows(diffs) == expected(job, log)[diffs]
+
+
+@pytest.mark.timeout(3600)
+def test_executors_killed_a_worker_gone_and_the_driver_moved_lose_nothing(
+    broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
+) -> None:
+    job = on_cluster(broker, commands, cluster, tmp_path / "job")
+    log = as_topic(membership_log(EVENTS, GROUPS, seed=33), 4)
+    diffs = job.settings.topics.diffs
+    # Not fewer events a batch because one took long: it does when its executor is killed.
+    bound = ("--max-offsets-per-trigger", str(EVENTS // 20), "--batch-seconds", "600")
+    rng, calm, written = random.Random(34), threading.Event(), 0
+
+    def goes_on(driver: subprocess.Popen[str]) -> None:
+        """The job writes, or has nothing left to write."""
+        before = written
+        eventually(
+            lambda: (
+                driver.poll() is not None
+                or job.count(diffs) > before
+                or (not load.is_alive() and behind(job) == 0)
+            ),
+            timeout=300,
+            every=0.2,
+        )
+        assert driver.poll() is None, (tmp_path / "driver.log").read_text()
+        calm.wait(rng.uniform(0, 2))  # the moment is what is random
+
+    load = threading.Thread(target=feed_slowly, args=(job, log, calm))
+    load.start()
+    try:
+        with (tmp_path / "driver.log").open("w") as told, job.running(*bound, log=told) as driver:
+            for number in range(KILLS):
+                goes_on(driver)
+                written, victim = job.count(diffs), rng.choice(cluster.executors)
+                kill(victim)
+                # The worker starts another in its place.
+                eventually(lambda gone=victim: gone not in cluster.executors, timeout=60)
+                eventually(lambda: len(cluster.executors) == len(cluster.workers), timeout=60)
+                logger.info("%d: executor killed, %d diffs, %d behind", number + 1, written, behind(job))
+            goes_on(driver)
+            written = job.count(diffs)
+            cluster.workers.pop().gone()
+            logger.info("worker gone, %d diffs, %d behind", written, behind(job))
+            goes_on(driver)
+            written = job.count(diffs)
+            kill(driver.pid)
+            logger.info("driver killed, %d diffs, %d behind", written, behind(job))
+    finally:
+        calm.set()
+        load.join()
+    # Elsewhere: nothing of the first driver is left but the checkpoint.
+    (tmp_path / "elsewhere").mkdir()
+    job.environment = environment(commands, SPARK_LOCAL_IP="127.0.0.1", TMPDIR=str(tmp_path / "elsewhere"))
+    job.drain()
+    wanted, topics, rows = expected(job, log), job.settings.topics, job.rows(diffs)
+    found = once(rows)  # fails when an id has two contents
+    repeated = sum(map(len, rows.values())) - sum(map(len, found.values()))
+    logger.info("%d diffs, %d written twice", sum(map(len, found.values())), repeated)
+    assert found == wanted[diffs]
+    assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]

@@ -1,0 +1,55 @@
+"""A membership topic that lost records before they were read: told before Spark starts, with the choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.support.histories import as_topic
+from tests.support.kafka import Kafka
+from tests.support.recorded import membership_log
+from tests.support.stream_job import Job, expected, problems
+
+#: The unit tests have what is told of what, and ``tests/faults`` loses records under a running job.
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
+
+LOG = as_topic(membership_log(200, 11, seed=3), 4)
+
+
+@pytest.fixture
+def job(broker: Kafka, tmp_path: Path) -> Job:
+    """Has read twenty events a partition; of the first partition's, retention took five that it has not read."""
+    job = Job(broker, tmp_path)
+    job.feed([rows[:20] for rows in LOG])
+    job.drain()
+    job.feed([rows[20:] for rows in LOG])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    asked = [TopicPartition(job.settings.topics.membership, 0, 25)]
+    for deleted in admin.delete_records(asked).values():
+        deleted.result(30)
+    return job
+
+
+def test_it_stops_and_goes_on_with_what_is_there_when_told_to(job: Job) -> None:
+    membership, diffs = job.settings.topics.membership, job.settings.topics.diffs
+    what = "partition 0 begins at 25, and is read from 20 on"
+    refused = job.start("--available-now")
+    (line,) = problems(refused.stderr)
+    assert refused.returncode == 3
+    assert line.startswith(f"error: topic {membership} has lost records"), line
+    assert f"{what}. Choose: --on-data-loss continue" in line
+
+    assert f"topic {membership} has lost records: {what}" in job.drain("--on-data-loss", "continue").stderr
+    assert job.rows(diffs) == expected(job, [LOG[0][:20] + LOG[0][25:], *LOG[1:]])[diffs]
+    job.drain()  # behind the gap nothing is lost
+
+
+def test_a_restart_reads_what_is_there_from_its_beginning(job: Job) -> None:
+    diffs = job.settings.topics.diffs
+    assert "the checkpoint was set aside as" in job.drain("--on-data-loss", "restart").stderr
+    again = expected(job, [LOG[0][25:], *LOG[1:]])[diffs]
+    written = job.rows(diffs)
+    assert {key: written[key][-len(rows) :] for key, rows in again.items()} == again

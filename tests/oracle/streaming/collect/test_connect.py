@@ -1,0 +1,85 @@
+"""What is read of Connect's bytes, and what is refused, is what a worker of 4.3.1 reads and refuses."""
+
+from __future__ import annotations
+
+import random
+from base64 import b64encode
+from collections.abc import Callable
+from struct import pack
+from typing import Any
+
+import pytest
+
+from streaming.collect.coordinator.connect import LAYOUTS, read_assignment, read_worker
+from streaming.collect.encoding import MalformedRecord
+from streaming.wire.events import Holding
+from tests.oracle.driver import Oracle
+from tests.oracle.streaming.collect.damage import damaged
+from tests.support.offsets_topic import string, work, worker
+
+
+def share(rng: random.Random) -> dict[str, list[int]]:
+    return {name: rng.sample(range(-1, 4), rng.randrange(4)) for name in rng.sample("abä", rng.randrange(3))}
+
+
+def whole(rng: random.Random, what: str, protocol: str) -> bytes:
+    if protocol == "default":
+        head = pack(">h", 0)
+        if what == "subscription":
+            return head + string("http://w") + pack(">q", 3)
+        tasks = work(share(rng))[2:]
+        return head + tasks[: -4 - 4]  # without what is revoked and the delay
+    if what == "subscription":
+        return worker(rng.choice((None, share(rng))))
+    return work(share(rng), share(rng), rng.choice((0, 15_000)))
+
+
+def ours(what: str, data: bytes, protocol: str) -> dict[str, Any] | str:
+    try:
+        if what == "subscription":
+            said = read_worker(data, protocol)
+            return {"url": said.url, "owned": said.owned}
+        given = read_assignment(data, protocol)
+    except MalformedRecord as error:
+        return str(error)
+    return {"assigned": given.assigned, "revoked": given.revoked, "delay": given.delay_ms}
+
+
+def merged(pairs: list[tuple[str, int]]) -> Holding:
+    found: dict[str, set[int]] = {}
+    for name, number in pairs:
+        found.setdefault(name, set()).add(number)
+    return {name: sorted(numbers) for name, numbers in sorted(found.items())}
+
+
+@pytest.mark.parametrize("what", ["subscription", "assignment"])
+def test_the_same_bytes_are_read_the_same_and_refused_the_same(
+    oracle: Callable[[str], Oracle], oracle_cases: int, what: str
+) -> None:
+    rng = random.Random(415)
+    cases = []
+    for _ in range(oracle_cases * 5):
+        protocol = rng.choice(list(LAYOUTS))
+        cases.append((protocol, damaged(rng, whole(rng, what, protocol))))
+    cases = [(protocol, data) for protocol, data in cases if data]
+    answers = oracle("current").ask(
+        {"family": "worker", "what": what, "protocol": protocol, "data": b64encode(data).decode()}
+        for protocol, data in cases
+    )
+
+    read = 0
+    for (protocol, data), java in zip(cases, answers, strict=True):
+        found = ours(what, data, protocol)
+        if isinstance(found, str):
+            # Beyond Kafka: no such task or connector exists.
+            assert "error" in java or "is no task" in found or "not UTF-8" in found, (
+                protocol,
+                data.hex(),
+                found,
+            )
+            continue
+        assert "error" not in java, (protocol, data.hex(), found, java)
+        read += 1
+        expected = {name: merged(said) if isinstance(said, list) else said for name, said in java.items()}
+        assert found == expected, (protocol, data.hex())
+    assert oracle_cases < read < len(cases)  # both outcomes are tried

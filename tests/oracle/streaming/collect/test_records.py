@@ -1,0 +1,293 @@
+"""Records of groups with epochs as the coordinator of 4.3.1 writes them, and with bytes gone wrong."""
+
+from __future__ import annotations
+
+import random
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streaming.collect.coordinator.parts import GroupPart
+from streaming.collect.coordinator.records import decode
+from streaming.collect.encoding import MalformedRecord
+from tests.oracle.driver import Oracle
+from tests.oracle.streaming.collect.damage import damaged
+
+#: Record type → how its value is made, and what it is to be read as.
+Make = Callable[[random.Random], tuple[dict[str, Any], Any]]
+IDS = ("lN6DbMY5RVisUxJOfQo_Yg", "5a0scAsoRdS8Ki4XL0hedw")
+
+
+def text(rng: random.Random) -> str:
+    return rng.choice(("", "c", "grüße", "x" * 200))
+
+
+def partitions(rng: random.Random) -> list[int]:
+    return rng.sample(range(300), rng.randrange(4))
+
+
+def by_id(rng: random.Random) -> list[dict[str, Any]]:
+    return [{"topicId": one, "partitions": partitions(rng)} for one in rng.sample(IDS, rng.randrange(3))]
+
+
+def tasks(rng: random.Random, *, epochs: bool = False) -> list[dict[str, Any]]:
+    found = []
+    for name in rng.sample("012", rng.randrange(3)):
+        numbers = partitions(rng)
+        more = {"assignmentEpochs": [4] * len(numbers)} if epochs and rng.random() < 0.5 else {}
+        found.append({"subtopologyId": name, "partitions": numbers, **more})
+    return found
+
+
+def ids(entries: list[dict[str, Any]]) -> dict[str, tuple[int, ...]]:
+    return {one["topicId"]: tuple(sorted(one["partitions"])) for one in entries}
+
+
+def roles(entries: list[dict[str, Any]]) -> dict[str, list[int]]:
+    found = {one["subtopologyId"]: sorted(one["partitions"]) for one in entries if one["partitions"]}
+    return dict(sorted(found.items()))
+
+
+def epoch(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    number = rng.randrange(2**31)
+    return {"epoch": number, "metadataHash": rng.randrange(-(2**63), 2**63)}, number
+
+
+def target_epoch(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    number = rng.randrange(2**31)
+    return {"assignmentEpoch": number, "assignmentTimestamp": rng.choice((0, 1_700_000_000_000))}, number
+
+
+def target(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    entries = by_id(rng)
+    return {"topicPartitions": entries}, ids(entries)
+
+
+def consumer(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    value: dict[str, Any] = {
+        "instanceId": rng.choice((None, "i")),
+        "rackId": rng.choice((None, "r")),
+        "clientId": text(rng),
+        "clientHost": text(rng),
+        "subscribedTopicNames": rng.sample("tuv", rng.randrange(3)),
+        "subscribedTopicRegex": rng.choice((None, "t.*")),
+        "rebalanceTimeoutMs": rng.randrange(-1, 2**31),
+        "serverAssignor": rng.choice((None, "range")),
+    }
+    timeout = rng.choice((None, 6000))
+    if timeout is not None:
+        value["classicMemberMetadata"] = {
+            "sessionTimeoutMs": timeout,
+            "supportedProtocols": [{"name": "range", "metadata": b64encode(b"m").decode()}],
+        }
+    expected = {
+        "group_instance_id": value["instanceId"],
+        "rack_id": value["rackId"],
+        "client_id": value["clientId"],
+        "client_host": value["clientHost"],
+        "topics": tuple(value["subscribedTopicNames"]),
+        "regex": value["subscribedTopicRegex"],
+        "rebalance_timeout_ms": value["rebalanceTimeoutMs"],
+        "server_assignor": value["serverAssignor"],
+        "session_timeout_ms": timeout,
+    }
+    return value, expected
+
+
+def current(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    value, expected = held(rng)
+    entries = by_id(rng)
+    return value | {"partitionsPendingRevocation": entries}, expected | {"pending_revocation": ids(entries)}
+
+
+def held(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    entries, now = by_id(rng), rng.randrange(2**31)
+    value = {"memberEpoch": now, "previousMemberEpoch": 3, "state": 0, "assignedPartitions": entries}
+    return value, {
+        "member_epoch": now,
+        "previous_member_epoch": 3,
+        "state": "STABLE",
+        "assigned": ids(entries),
+    }
+
+
+def sharer(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    topics, rack, client = rng.sample("tuv", rng.randrange(3)), rng.choice((None, "r")), text(rng)
+    value = {"rackId": rack, "clientId": client, "clientHost": "/h", "subscribedTopicNames": topics}
+    return value, {"rack_id": rack, "client_id": client, "client_host": "/h", "topics": tuple(topics)}
+
+
+def streams_epoch(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    value, number = epoch(rng)
+    validated = rng.choice((-1, 0, 7))
+    configs = rng.choice((None, [], [{"key": "num.standby.replicas", "value": "1"}]))
+    more = {"validatedTopologyEpoch": validated, "lastAssignmentConfigs": configs}
+    return value | more, {"number": number, "validated_topology": validated}
+
+
+def streams_member(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    port = rng.randrange(65_536)
+    endpoint = rng.choice((None, {"host": "h", "port": port}))
+    value = {
+        "instanceId": rng.choice((None, "i")),
+        "rackId": rng.choice((None, "r")),
+        "clientId": text(rng),
+        "clientHost": "/h",
+        "rebalanceTimeoutMs": 5,
+        "topologyEpoch": 0,
+        "processId": text(rng),
+        "userEndpoint": endpoint,
+        "clientTags": [{"key": "k", "value": "v"}] * rng.randrange(2),
+    }
+    return value, {
+        "group_instance_id": value["instanceId"],
+        "rack_id": value["rackId"],
+        "client_id": value["clientId"],
+        "client_host": "/h",
+        "rebalance_timeout_ms": 5,
+        "process_id": value["processId"],
+        "endpoint": None if endpoint is None else f"h:{port}",
+    }
+
+
+def streams_target(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    active, standby, warmup = (tasks(rng) for _ in range(3))
+    value = {"activeTasks": active, "standbyTasks": standby, "warmupTasks": warmup}
+    return value, {"active": roles(active), "standby": roles(standby), "warmup": roles(warmup)}
+
+
+def streams_current(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    active, pending = tasks(rng, epochs=True), tasks(rng, epochs=True)
+    standby, warmup, state = tasks(rng), tasks(rng), rng.choice((1, 2, 3))
+    value = {
+        "memberEpoch": 5,
+        "previousMemberEpoch": 4,
+        "state": state,
+        "activeTasks": active,
+        "standbyTasks": standby,
+        "warmupTasks": warmup,
+        "activeTasksPendingRevocation": pending,
+        "standbyTasksPendingRevocation": tasks(rng),
+        "warmupTasksPendingRevocation": tasks(rng),
+    }
+    return value, {
+        "member_epoch": 5,
+        "previous_member_epoch": 4,
+        "state": {1: "STABLE", 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"}[state],
+        "active": roles(active),
+        "standby": roles(standby),
+        "warmup": roles(warmup),
+        "pending_revocation": roles(pending),
+    }
+
+
+def topology(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    read: set[str] = set()
+
+    def info(name: str) -> dict[str, Any]:
+        configs = [{"key": "retention.ms", "value": "-1"}] * rng.randrange(2)
+        return {
+            "name": name,
+            "partitions": rng.randrange(4),
+            "replicationFactor": -1,
+            "topicConfigs": configs,
+        }
+
+    def subtopology(number: int) -> dict[str, Any]:
+        sources, inner = rng.sample("tuv", rng.randrange(3)), rng.sample(("r1", "r2"), rng.randrange(3))
+        read.update(sources, inner)
+        return {
+            "subtopologyId": str(number),
+            "sourceTopics": sources,
+            "sourceTopicRegex": ["x.*"] * rng.randrange(2),
+            "stateChangelogTopics": [info("log")] * rng.randrange(2),
+            "repartitionSinkTopics": ["r1"] * rng.randrange(2),
+            "repartitionSourceTopics": [info(name) for name in inner],
+            "copartitionGroups": [
+                {"sourceTopics": [0, 1], "sourceTopicRegex": [], "repartitionSourceTopics": [0]}
+            ]
+            * rng.randrange(2),
+        }
+
+    value = {"epoch": 0, "subtopologies": [subtopology(number) for number in range(rng.randrange(4))]}
+    return value, {"epoch": 0, "topics": tuple(sorted(read))}
+
+
+def pattern(rng: random.Random) -> tuple[dict[str, Any], Any]:
+    topics = rng.sample("tuv", rng.randrange(4))
+    return {"topics": topics, "version": 5, "timestamp": 6}, tuple(topics)
+
+
+MAKES: dict[int, Make] = {
+    3: epoch,
+    5: consumer,
+    6: target_epoch,
+    7: target,
+    8: current,
+    10: sharer,
+    11: epoch,
+    12: target_epoch,
+    13: target,
+    14: held,
+    16: pattern,
+    17: streams_epoch,
+    19: streams_member,
+    20: target_epoch,
+    21: streams_target,
+    22: streams_current,
+    23: topology,
+}
+
+
+def key(number: int) -> dict[str, Any]:
+    more = {16: {"regularExpression": "t.*"}}.get(number, {"memberId": "m"})
+    return {"groupId": "g", **({} if number in (3, 6, 11, 12, 17, 20, 23) else more)}
+
+
+def fields(value: object) -> object:
+    """A dataclass as a dict, anything else as it is."""
+    names = getattr(value, "__dataclass_fields__", None)
+    return value if names is None else {name: getattr(value, name) for name in names}
+
+
+@pytest.mark.parametrize("number", MAKES)
+def test_what_the_coordinator_writes_is_read_and_what_it_cannot_read_is_refused(
+    oracle: Callable[[str], Oracle], oracle_cases: int, number: int
+) -> None:
+    rng = random.Random(number)
+    made = [MAKES[number](rng) for _ in range(oracle_cases // 3)]
+    base = {"family": "records", "type": number, "key": key(number), "version": 0}
+    written = oracle("current").ask(base | {"value": value} for value, _ in made)
+    assert not [one for one in written if "error" in one]
+    keys = [b64decode(one["keyBytes"]) for one in written]
+    values = [b64decode(one["valueBytes"]) for one in written]
+
+    for (_, expected), key_bytes, value in zip(made, keys, values, strict=True):
+        record = decode(key_bytes, value)
+        assert isinstance(record, GroupPart)
+        assert (record.group_id, fields(record.value)) == ("g", expected)
+
+    wrong = [damaged(rng, value) for value in values]
+    answers = oracle("current").ask(
+        {"family": "records", "keyBytes": b64encode(keys[0]).decode(), "valueBytes": b64encode(data).decode()}
+        for data in wrong
+    )
+    refused = {data: refusal(keys[0], data) for data in wrong}
+    # Beyond Kafka: no such partition or name exists, and a tagged field ends where its size says.
+    beyond = ("is no partition", "not UTF-8", "validatedTopologyEpoch", "classicMemberMetadata")
+    for data, java in zip(wrong, answers, strict=True):
+        said = refused[data]
+        if said is not None and not any(part in said for part in beyond):
+            assert "error" in java, (data.hex(), said)
+    assert any(refused.values())
+
+
+def refusal(key_bytes: bytes, data: bytes) -> str | None:
+    """Why a value is not read; None: it is."""
+    try:
+        decode(key_bytes, data)
+    except MalformedRecord as error:
+        return str(error)
+    return None

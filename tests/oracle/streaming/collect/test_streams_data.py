@@ -1,0 +1,100 @@
+"""The user data of Kafka Streams, written by 4.3.1 in every version, is read as 4.3.1 reads it."""
+
+from __future__ import annotations
+
+import random
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from streaming.collect.coordinator.streams_data import read_given, read_instance
+from streaming.collect.encoding import MalformedRecord
+from tests.oracle.driver import Oracle
+from tests.oracle.streaming.collect.damage import damaged
+
+_NEVER = 2**63 - 1
+_VERSIONS = range(1, 12)
+
+
+def tasks(rng: random.Random, version: int) -> list[list[Any]]:
+    names = ("", "", "tö") if version >= 10 else ("",)
+    found = {(rng.choice(names), rng.randrange(3), rng.randrange(4)) for _ in range(rng.randrange(5))}
+    return [list(one) for one in sorted(found)]
+
+
+def request(rng: random.Random, what: str, version: int) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "family": "instance",
+        "what": what,
+        "version": version,
+        "tasks": tasks(rng, version),
+    }
+    if what == "subscription":
+        process = UUID(int=rng.getrandbits(128))
+        return asked | {"processId": str(process), "endpoint": rng.choice(("", "host:80"))}
+    return asked | {"active": tasks(rng, version), "next": rng.choice((0, 5, 1_700_000_000_000, _NEVER))}
+
+
+def ours(what: str, data: bytes) -> dict[str, Any] | str | None:
+    try:
+        if what == "subscription":
+            said = read_instance(data)
+            return None if said is None else {"processId": said.process_id, "endpoint": said.endpoint}
+        given = read_given(data)
+    except MalformedRecord as error:
+        return str(error)
+    return None if given is None else {"standby": given.standby, "next": given.next_rebalance_ms}
+
+
+def theirs(what: str, version: int, java: dict[str, Any]) -> dict[str, Any]:
+    if what == "subscription":
+        return {"processId": java["processId"], "endpoint": java["endpoint"] or None if version > 1 else None}
+    standby: dict[str, set[int]] = {}
+    for name, subtopology, partition in java["standby"]:
+        standby.setdefault(f"{name}__{subtopology}" if name else str(subtopology), set()).add(partition)
+    told = version >= 7 and java["next"] != _NEVER
+    return {
+        "standby": {name: sorted(numbers) for name, numbers in sorted(standby.items())},
+        "next": java["next"] if told else None,
+    }
+
+
+@pytest.mark.parametrize("what", ["subscription", "assignment"])
+def test_every_version_and_bytes_that_went_wrong(
+    oracle: Callable[[str], Oracle], oracle_cases: int, what: str
+) -> None:
+    rng = random.Random(441)
+    versions = [rng.choice(_VERSIONS) for _ in range(oracle_cases)]
+    written = oracle("current").ask(request(rng, what, version) for version in versions)
+    whole = [b64decode(one["data"]) for one in written]
+    cases = whole + [damaged(rng, data, head=4) for data in whole]
+    answers = oracle("current").ask(
+        {"family": "instance", "what": what, "data": b64encode(data).decode()} for data in cases
+    )
+
+    refused = 0
+    for at, (data, java) in enumerate(zip(cases, answers, strict=True)):
+        found, version = ours(what, data), versions[at % len(versions)]
+        if at < len(whole):
+            assert found == theirs(what, version, java), (version, data.hex())
+        elif isinstance(found, str):
+            refused += 1
+        elif "error" not in java and isinstance(found, dict):
+            expected = theirs(what, version, java)
+            # A time that no calendar has is none to us.
+            if what == "assignment" and found["next"] is None:
+                expected["next"] = None
+            assert found == expected, (version, data.hex())
+    assert refused
+
+
+@pytest.mark.parametrize("what", ["subscription", "assignment"])
+def test_a_version_to_come_is_not_read(oracle: Callable[[str], Oracle], what: str) -> None:
+    data = (12).to_bytes(4) + (13).to_bytes(4)
+    (java,) = oracle("current").ask([{"family": "instance", "what": what, "data": b64encode(data).decode()}])
+
+    assert ours(what, data) is None
+    assert java == {"version": 12} if what == "subscription" else "error" in java

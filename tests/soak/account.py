@@ -1,0 +1,133 @@
+"""The account of ids at a soak's end: what should be there, what is, and what is not as promised."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from streaming.monitor.applied import MOST_BYTES
+from streaming.monitor.rendering import DiffOutput
+from streaming.monitor.tracked import Tracked
+from streaming.wire.codec import ce_attributes
+from streaming.wire.events import Event
+from tests.soak.run import PATIENCE, Soak
+from tests.support.histories import play
+from tests.support.kafka import eventually, read
+from tests.support.monitor import events, generations, views
+
+
+@dataclass
+class Account:
+    """What was found; ``wrong`` says what is not as promised.
+
+    Attributes:
+        events: in the membership log.
+        diffs: how often each id follows from it.
+        again: records that the diff topic holds twice.
+        rounds: that the server stored.
+        kept: of these in its history.
+        groups: that have a state.
+        state: bytes of all groups' state, compressed, as Spark's files of them are.
+        most_state: the same, once each group remembers as many events as it ever does: nothing compresses these.
+    """
+
+    events: int = 0
+    diffs: Counter[str] = field(default_factory=Counter)
+    again: int = 0
+    rounds: int = 0
+    kept: int = 0
+    groups: int = 0
+    state: int = 0
+    most_state: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def replay(self, log: Iterable[Event]) -> None:
+        """Take in what the pure functions make of the membership log."""
+        groups: dict[str, list[Event]] = defaultdict(list)
+        for event in log:
+            groups[event.data.group_id].append(event)
+            self.events += 1
+        packed = bytearray()
+        for found in groups.values():
+            state, outputs = play(found)
+            self.diffs.update(one.id for one in outputs if isinstance(one, DiffOutput))
+            if state is not None:
+                tracked = Tracked()
+                tracked.keep(state)
+                packed += bytes(tracked.pack())
+                self.groups += 1
+                self.most_state += MOST_BYTES - len(state.applied)
+        self.state = len(zlib.compress(packed, level=1))
+        self.most_state += self.state
+
+    def same(self, where: str, found: set[Any], wanted: set[Any]) -> None:
+        """Compare ids."""
+        for what, ids in (("missing", wanted - found), ("too many", found - wanted)):
+            if ids:
+                self.wrong.append(f"{where}: {len(ids)} {what}, as {sorted(map(str, ids))[:3]}")
+
+
+def account(run: Soak) -> Account:
+    """Wait for what is on its way, and compare ids."""
+    found = Account()
+    run.say("waiting for the membership log")
+    found.replay(_whole_log(run, found))
+    wanted = {*found.diffs}
+    run.say(f"{len(wanted)} diffs follow from {found.events} events")
+
+    def arrived() -> bool:
+        served = run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""]
+        return served >= len(wanted) and run.crowd.last["fewest"] >= len(wanted)
+
+    try:
+        eventually(arrived, timeout=PATIENCE, every=1)
+    except AssertionError:
+        found.wrong.append("not every diff has arrived")
+    records = [one for one in read(run.monitor.servers, run.monitor.diffs) if one.error() is None]
+    written = [ce_attributes(one.headers()).get("id") for one in records]
+    found.rounds = int(run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""])
+    history = run.monitor.ids()
+    last = run.crowd.end()
+    found.again, found.kept = len(written) - len({*written}), len(history)
+    found.same("topic", {*written}, wanted)
+    found.same("history", {*history} - wanted, set())
+    found.same("clients", {*last["all"]}, wanted)
+    checks = {
+        "a diff id twice in the log's replay": max(found.diffs.values()) - 1,
+        "rounds stored more or less than diffs": found.rounds - len(wanted),
+        "a round twice in the history": len(history) - len({*history}),
+        "diffs missing at a client": len(wanted) - last["fewest"],
+        "diffs twice at a client": last["twice"],
+        "clients told that rounds are gone": last["resets"],
+    }
+    found.wrong += [f"{what}: {number}" for what, number in checks.items() if number]
+    return found
+
+
+def _whole_log(run: Soak, found: Account) -> list[Event]:
+    """The membership log once it shows every change that the coordinator confirmed, compared with what another
+    collector makes of the same records.
+    """
+    servers, name = run.monitor.servers, run.monitor.membership
+    confirmed = {*run.traffic.acknowledged}
+    log: list[Event] = []
+
+    def whole() -> bool:
+        log[:] = events(servers, name)
+        return confirmed <= generations(log)
+
+    try:
+        eventually(whole, timeout=PATIENCE, every=5)
+    except AssertionError:
+        lacking = sorted(confirmed - generations(log))
+        found.wrong.append(f"{len(lacking)} confirmed generations not collected, as {lacking[:3]}")
+    run.say("asking another collector")
+    again = run.monitor.undisturbed_views(PATIENCE)
+    seen = views(servers, name)
+    found.same("views", {one.id for one in seen}, {one.id for one in again})
+    if seen != again:
+        found.wrong.append("the membership log differs from what an undisturbed collector gives")
+    return events(servers, name)

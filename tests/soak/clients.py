@@ -1,0 +1,48 @@
+"""The clients of the feed, from outside their process (:mod:`tests.soak.crowd`)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from typing import Any, Self
+
+
+class Crowd(threading.Thread):
+    """The clients' process, and what it told last; a context manager."""
+
+    def __init__(self, port: int, clients: int) -> None:
+        super().__init__(daemon=True)
+        self.told: list[dict[str, Any]] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.soak.crowd", str(port), str(clients)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.told.append(json.loads(line))
+
+    @property
+    def last(self) -> dict[str, Any]:
+        return self.told[-1] if self.told else {"fewest": 0, "newest": 0, "worst": 0.0, "twice": 0, "ids": 0}
+
+    def end(self) -> dict[str, Any]:
+        """The last word, with the ids."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._process.stdin.close()
+        self._process.wait(60)
+        self.join()
+        return self.last
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()

@@ -1,0 +1,94 @@
+"""What a soak writes down."""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks._document import machine, table
+from streaming.monitor.applied import REMEMBERED
+from tests.soak.account import Account
+from tests.soak.figures import Slope, slope
+from tests.soak.run import KEEP_MIB, REST, Soak
+
+
+def report(run: Soak, found: Account, load: dict[str, float]) -> str:
+    """The tables."""
+    options = run.options
+    lines = [
+        "### Soak",
+        (
+            f"`make soak MINUTES={options.minutes:g}`, {time.strftime('%Y-%m-%d')}: {machine()}"
+            f"{', ' + options.note if options.note else ''}. {options.groups} groups, {load['rate']:.1f} "
+            f"membership changes a second ({options.rate:g} asked for), {options.clients} clients of the feed."
+        ),
+        table(
+            ["by id", "number"],
+            [
+                ["membership changes that the coordinator confirmed", str(int(load["changes"]))],
+                ["events in the membership log", str(found.events)],
+                ["diffs that follow from it", str(len(found.diffs))],
+                ["records that the topic holds twice, with the same id", str(found.again)],
+                ["rounds that `serve` stored", str(found.rounds)],
+                [f"of these in the history at the end (`--keep-mib {KEEP_MIB}`)", str(found.kept)],
+                ["checks that failed", str(len(found.wrong))],
+            ],
+        ),
+        *(["Not as promised:\n" + "\n".join(f"- {one}" for one in found.wrong)] if found.wrong else []),
+        "Seconds from the end of the fault (of a kill: from the new start):",
+        table(
+            ["fault", "a new diff at the clients", "as fast as before"],
+            [[one.fault, *map(rounded, (one.new, one.usual))] for one in run.recoveries],
+        ),
+        (
+            f"Memory (RSS) over the last {(1 - REST) * options.minutes:.0f} minutes, after all faults, by least "
+            "squares over means of 30 s:"
+        ),
+        table(
+            ["process", "MB", "MB an hour, 95 % interval"],
+            [[name, f"{one.mean:.0f}", str(one)] for name, one in slopes(run).items()],
+        ),
+        "Bytes on disk, MB, and their growth over the same time:",
+        table(
+            ["", "at 25 %", "at 50 %", "at 75 %", "at the end", "most", "MB an hour"],
+            [
+                [name, *sizes(run, name), str(slope(run.recorder.since(name, run.rest)))]
+                for name in ("checkpoint", "history")
+            ],
+        ),
+        _bound(run, found),
+    ]
+    return "\n\n".join(lines)
+
+
+def _bound(run: Soak, found: Account) -> str:
+    """How far the checkpoint grows: by what its groups remember."""
+    at_the_end = run.recorder.samples["checkpoint"][-1][1]
+    return (
+        f"The state of all groups takes {found.state / 2**20:.1f} MB at the end, compressed, "
+        f"{found.state / found.groups:.0f} bytes a group. With the same members it takes at most "
+        f"{found.most_state / 2**20:.1f} MB, once each group remembers {REMEMBERED} events, and the checkpoint "
+        f"about {at_the_end * found.most_state / found.state:.0f} MB: as many files, larger in proportion."
+    )
+
+
+def slopes(run: Soak) -> dict[str, Slope]:
+    """Of each process's memory, at rest."""
+    return {
+        name: slope(run.recorder.since(name, run.rest))
+        for name in run.recorder.samples
+        if name not in ("checkpoint", "history")
+    }
+
+
+def sizes(run: Soak, name: str) -> list[str]:
+    """In MB: at each quarter of the time, and the most."""
+    samples = run.recorder.samples[name]
+    whole = samples[-1][0] - run.begin
+    quarters = [run.begin + share * whole for share in (0.25, 0.5, 0.75, 1)]
+    at = [min(samples, key=lambda sample: abs(sample[0] - one))[1] for one in quarters]
+    return [f"{value:.1f}" for value in (*at, max(value for _, value in samples))]
+
+
+def rounded(seconds: float | None) -> str:
+    """As a cell of a table."""
+    return "not before the next fault" if seconds is None else f"{seconds:.0f}"

@@ -1,0 +1,187 @@
+"""One soak: the parts at work, what befalls them and when."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.topics import ensure_topics
+from tests.soak.clients import Crowd
+from tests.soak.figures import Recorder, tree_bytes
+from tests.soak.groups import PARTITIONS, TOPIC, Traffic
+from tests.support.command import Running
+from tests.support.disks import full, small_disk
+from tests.support.kafka import PROPERTIES, eventually
+from tests.support.monitor import Monitor, running_monitor
+from tests.support.stream_job import processes_of
+
+#: When what happens, as a share of the time; what is measured at rest begins after the last.
+_SCHEDULE = {"collect": 0.15, "stream": 0.22, "serve": 0.29, "broker": 0.36, "disk": 0.43}
+REST = 0.55
+_FULL_SECONDS = 15.0
+#: For a recovery, when a fault took longer than planned.
+_LEAST_SECONDS = 60.0
+KEEP_MIB = 16
+#: What a busy machine may take for what is not measured.
+PATIENCE = 600.0
+_PREFIX = "soak."
+
+
+@dataclass
+class Recovery:
+    """A fault, and the seconds from its end until the clients had what was new, and had it as fast as before."""
+
+    fault: str
+    new: float | None = None
+    usual: float | None = None
+
+    def __str__(self) -> str:
+        return " and ".join("?" if one is None else f"{one:.0f} s" for one in (self.new, self.usual))
+
+
+@dataclass
+class Soak:
+    """One soak; ``wrong`` says what did not happen as promised."""
+
+    options: argparse.Namespace
+    monitor: Monitor
+    disk: Path | None
+    traffic: Traffic
+    crowd: Crowd
+    recorder: Recorder
+    begin: float = field(default_factory=time.monotonic)
+    rest: float = 0.0
+    recoveries: list[Recovery] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.options.minutes * 60)
+
+    def say(self, text: str) -> None:
+        last = self.crowd.last
+        show(
+            f"{time.monotonic() - self.begin:6.0f} s  {text}; changes {len(self.traffic.acknowledged)}, "
+            f"diffs at every client {last['fewest']}, delay {last['worst'] / 1000:.1f} s"
+        )
+
+    def until(self, share: float, what: str = "load") -> None:
+        """Let it run until so much of the time has gone by."""
+        while (left := self.begin + share * self.seconds - time.monotonic()) > 0:
+            self.say(what)
+            time.sleep(min(left, 15))
+
+    def disturb(self) -> None:
+        """All faults, one after the other."""
+        faults: dict[str, tuple[str, Callable[[], None]]] = {
+            "collect": ("SIGKILL of collect", lambda: restart(self.monitor.collect)),
+            "stream": ("SIGKILL of stream", lambda: restart(self.monitor.stream)),
+            "serve": ("SIGKILL of serve", lambda: restart(self.monitor.serve)),
+            "broker": ("the broker restarted", lambda: void(self.monitor.broker.restart())),
+            "disk": (f"the history's disk full for {_FULL_SECONDS:.0f} s", self._fill),
+        }
+        ends = [*_SCHEDULE.values(), REST][1:]
+        for (name, share), end in zip(_SCHEDULE.items(), ends, strict=True):
+            if name == "disk" and self.disk is None:
+                continue
+            self.until(share)
+            usual = max(3 * statistics.median(one["worst"] for one in self.crowd.told[-30:]), 5000.0)
+            fault, act = faults[name]
+            self.say(fault)
+            act()
+            by = max(self.begin + end * self.seconds, time.monotonic() + _LEAST_SECONDS)
+            self.recoveries.append(self._recovered(fault, time.time(), usual, by))
+
+    def _fill(self) -> None:
+        assert self.disk is not None
+        with full(
+            self.disk
+        ):  # a history at its bound uses its own space again: it may take minutes to be blocked
+            self.monitor.says("history-blocked", PATIENCE)
+            time.sleep(_FULL_SECONDS)
+
+    def _recovered(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
+        """Waits for what is new, and until ``by`` for it to come within ``usual`` ms again."""
+        found = Recovery(fault)
+
+        def new() -> bool:
+            return bool(self.crowd.last["newest"] >= healed * 1000)
+
+        def fast() -> bool:
+            return 0 < self.crowd.last["worst"] <= usual
+
+        try:
+            eventually(new, timeout=PATIENCE, every=0.2)
+            found.new = self.crowd.last["at"] - healed
+            eventually(fast, timeout=max(0.0, by - time.monotonic()), every=0.2)
+            found.usual = self.crowd.last["at"] - healed
+        except AssertionError:
+            if found.new is None:
+                self.wrong.append(f"{fault}: nothing new at the clients in {PATIENCE:.0f} s")
+        self.say(f"{fault}: recovered after {found}")
+        return found
+
+
+def restart(part: Running) -> None:
+    """SIGKILL, and at once a new start."""
+    part.kill()
+    part.start()
+
+
+def show(text: str) -> None:
+    """To whoever watches."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def void(_: object) -> None:
+    """Nothing."""
+
+
+@contextmanager
+def soak(options: argparse.Namespace, folder: Path) -> Iterator[Soak]:
+    """All parts, at work."""
+    with ExitStack() as stack:
+        disk = stack.enter_context(small_disk(folder / "disk", 8 * KEEP_MIB))
+        broker = stack.enter_context(
+            EmbeddedBroker(
+                data_dir=folder / "kafka",
+                properties={**PROPERTIES, "group.max.session.timeout.ms": str(24 * 3600 * 1000)},
+            )
+        )
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(20)
+        monitor = stack.enter_context(running_monitor(broker, folder, _PREFIX, history=disk, buckets=16))
+        monitor.collect.command += ["--include-group", "soak-.*"]
+        restart(monitor.collect)
+        ensure_topics(monitor.serve.settings)
+        monitor.serve.command += ["--keep-mib", str(KEEP_MIB)]
+        monitor.serve.start()
+        recorder = Recorder(
+            {
+                "broker": lambda: [broker.pid or 0],
+                "collect": lambda: [monitor.collect.pid],
+                "serve": lambda: [monitor.serve.pid],
+                **{
+                    f"stream: {name}": lambda part=part: processes_of(monitor.stream.pid)[part]
+                    for name, part in (("driver", "driver"), ("JVM", "jvm"), ("workers", "worker"))
+                },
+            },
+            {
+                "checkpoint": lambda: tree_bytes(monitor.checkpoint),
+                "history": lambda: tree_bytes(monitor.history.parent, f"{monitor.history.name}*"),
+            },
+        )
+        crowd = stack.enter_context(Crowd(monitor.serve.port, options.clients))
+        traffic = stack.enter_context(Traffic(broker.bootstrap_servers, options.groups, options.rate))
+        stack.enter_context(recorder)
+        yield Soak(options, monitor, disk, traffic, crowd, recorder)

@@ -1,0 +1,68 @@
+"""What collectors tell of groups that are not of consumers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from streaming.wire.events import Event, Evidence, GroupObserved, Holding, ObservedMember
+from tests.support.histories import Log
+
+
+def workers(
+    log: Log,
+    generation: int,
+    runs: dict[str, Holding],
+    *,
+    revoked: dict[str, Holding] | None = None,
+    delay_ms: int | None = None,
+    protocol: str = "sessioned",
+    evidence: list[Evidence] | None = None,
+) -> Event:
+    """A generation of Connect: what each worker runs after it."""
+    return log.event(
+        GroupObserved,
+        members=[
+            ObservedMember(
+                member_id=name, topics=[], assigned=share, pending_revocation=(revoked or {}).get(name, {})
+            )
+            for name, share in runs.items()
+        ],
+        generation=generation,
+        protocol_type="connect",
+        protocol=protocol,
+        kind="connect",
+        delay_ms=UNSET if delay_ms is None else delay_ms,
+        evidence=evidence or [],
+    )
+
+
+def streams(log: Log, epoch: int, members: dict[str, dict[str, Any]], state: str = "Stable") -> Event:
+    """An epoch of a streams group."""
+    return log.event(
+        GroupObserved,
+        members=[
+            ObservedMember(member_id=name, topics=["in"], **{"standby": {}, "warmup": {}} | fields)
+            for name, fields in members.items()
+        ],
+        group_epoch=epoch,
+        group_protocol="streams",
+        protocol_type="streams",
+        state=state,
+        kind="streams",
+    )
+
+
+def share(log: Log, epoch: int, members: dict[str, Holding]) -> Event:
+    """An epoch of a share group."""
+    return log.event(
+        GroupObserved,
+        members=[
+            ObservedMember(member_id=name, topics=["t"], assigned=held) for name, held in members.items()
+        ],
+        group_epoch=epoch,
+        group_protocol="share",
+        protocol_type="share",
+        kind="share",
+    )

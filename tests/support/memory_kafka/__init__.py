@@ -1,0 +1,14 @@
+"""A cluster in memory, behind the client classes of confluent-kafka: what the fast tests read, write and break.
+
+It keeps what the code rests on: offsets with gaps where markers of transactions stand, ends of partitions as
+events, ids of topics, deliveries that come with ``poll``, transactions that are there whole or not at all. What a
+broker decides by itself (elections, ACLs, timeouts) a test says: :attr:`MemoryKafka.away`,
+:meth:`MemoryKafka.deny`, :meth:`MemoryKafka.fail`. Real brokers answer the same in the integration tests.
+"""
+
+from tests.support.memory_kafka.admin import MemoryAdmin, group
+from tests.support.memory_kafka.clients import MemoryProducer
+from tests.support.memory_kafka.cluster import MemoryKafka
+from tests.support.memory_kafka.log import Log, Message
+
+__all__ = ["Log", "MemoryAdmin", "MemoryKafka", "MemoryProducer", "Message", "group"]

@@ -1,0 +1,179 @@
+"""The admin client: topics, configurations, groups as their coordinators describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupType,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+    admin,
+)
+
+if TYPE_CHECKING:
+    from tests.support.memory_kafka.cluster import MemoryKafka
+
+
+def answered(make: Any) -> Future[Any]:
+    """A future that is done: with what ``make()`` gives, or its error."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(make())
+    except KafkaException as error:
+        future.set_exception(error.with_traceback(None))  # as of another thread
+    return future
+
+
+def group(
+    name: str,
+    state: ConsumerGroupState = ConsumerGroupState.STABLE,
+    shares: Mapping[str, Iterable[tuple[str, int]]] | None = None,
+    *,
+    kind: ConsumerGroupType = ConsumerGroupType.CLASSIC,
+    target: Mapping[str, Iterable[tuple[str, int]]] | None = None,
+) -> admin.ConsumerGroupDescription:
+    """What a coordinator says of a group: member → partitions, and (consumer groups) those that it is to have."""
+
+    def places(share: Iterable[tuple[str, int]]) -> admin.MemberAssignment:
+        return admin.MemberAssignment([TopicPartition(*place) for place in share])
+
+    consumer = kind == ConsumerGroupType.CONSUMER
+    shares = shares or {}
+    members = [
+        admin.MemberDescription(
+            member_id=member,
+            client_id=member,
+            host="/127.0.0.1",
+            assignment=places(share),
+            target_assignment=places((target or shares)[member]) if consumer else None,
+        )
+        for member, share in shares.items()
+    ]
+    simple = state == ConsumerGroupState.DEAD
+    assignor = "range" if members or consumer else ""
+    return admin.ConsumerGroupDescription(name, simple, members, assignor, state, None, type=kind)
+
+
+class MemoryAdmin:
+    """AdminClient: every answer is there at once."""
+
+    def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
+        self._kafka = kafka
+        self.config = config
+        kafka.admins.append(self)
+
+    def poll(self, timeout: float = 0) -> int:
+        del timeout
+        return 0
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:
+        del timeout
+        return self._kafka.metadata(topic)
+
+    def describe_topics(
+        self, names: Any, *, include_authorized_operations: bool = False, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        del request_timeout
+
+        def describe(name: str) -> SimpleNamespace:
+            self._kafka.asked("describe_topics")
+            denied = self._kafka.denied.get(name, set())
+            if "DESCRIBE" in denied:
+                raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
+            if name not in self._kafka.topics:
+                raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
+            topic = self._kafka.topics[name]
+            racks = topic.racks or [[] for _ in topic.logs]
+            operations = [one for one in admin.AclOperation if one.name not in denied]
+            return SimpleNamespace(
+                topic_id=topic.id,
+                partitions=[
+                    SimpleNamespace(
+                        id=number,
+                        leader=SimpleNamespace(id=-1 if number in topic.offline else 1),
+                        replicas=[SimpleNamespace(rack=rack) for rack in racks[number]],
+                    )
+                    for number in reversed(range(len(topic.logs)))
+                ],
+                authorized_operations=operations if include_authorized_operations else None,
+            )
+
+        return {name: answered(partial(describe, name)) for name in names.topic_names}
+
+    def describe_consumer_groups(
+        self, names: Sequence[str], *, include_authorized_operations: bool = False, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        del include_authorized_operations, request_timeout
+        if self._kafka.silent or self in self._kafka.stale:
+            return {name: Future() for name in names}
+
+        def describe(name: str) -> admin.ConsumerGroupDescription:
+            self._kafka.asked(f"describe {name}")
+            denied = self._kafka.denied.get(name, set())
+            if "DESCRIBE" in denied:
+                raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
+            found = self._kafka.groups.get(name) or group(name, ConsumerGroupState.DEAD)
+            found.authorized_operations = [one for one in admin.AclOperation if one.name not in denied]
+            return found
+
+        return {name: answered(partial(describe, name)) for name in names}
+
+    def list_consumer_groups(self, *, request_timeout: float) -> Future[admin.ListConsumerGroupsResult]:
+        del request_timeout
+        if self._kafka.silent:
+            return Future()
+
+        def listed() -> admin.ListConsumerGroupsResult:
+            self._kafka.asked("list_consumer_groups")
+            found = [
+                admin.ConsumerGroupListing(name, one.is_simple_consumer_group, one.state, one.type)
+                for name, one in self._kafka.groups.items()
+                if name not in self._kafka.unlisted
+            ]
+            return admin.ListConsumerGroupsResult(found, list(self._kafka.unlistable))
+
+        return answered(listed)
+
+    def describe_configs(
+        self, resources: Sequence[Any], request_timeout: float = -1
+    ) -> dict[Any, Future[Any]]:
+        del request_timeout
+
+        def describe(resource: Any) -> dict[str, Any]:
+            self._kafka.asked("describe_configs")
+            if "DESCRIBE_CONFIGS" in self._kafka.denied.get(resource.name, set()):
+                raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
+            if resource.restype == admin.ConfigResource.Type.BROKER:
+                config = self._kafka.brokers[int(resource.name)]
+            else:
+                config = self._kafka.topics[resource.name].config
+            return {key: SimpleNamespace(value=value) for key, value in config.items()}
+
+        return {one: answered(partial(describe, one)) for one in resources}
+
+    def create_topics(self, new: Sequence[Any], **_: Any) -> dict[str, Future[Any]]:
+        def create(one: Any) -> None:
+            self._kafka.asked("create_topics")
+            if one.topic in self._kafka.topics:
+                raise KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS, "exists"))
+            config = {key.replace(".", "_"): value for key, value in one.config.items()}
+            self._kafka.create(one.topic, one.num_partitions, **config)
+
+        return {one.topic: answered(partial(create, one)) for one in new}
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Future[Any]]:
+        def offset(place: TopicPartition, spec: Any) -> SimpleNamespace:
+            self._kafka.asked("list_offsets")
+            if place.topic not in self._kafka.topics:
+                raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
+            log = self._kafka.topics[place.topic].logs[place.partition]
+            return SimpleNamespace(offset=log.begins if "Earliest" in type(spec).__name__ else log.end)
+
+        return {place: answered(partial(offset, place, spec)) for place, spec in asked.items()}

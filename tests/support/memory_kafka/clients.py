@@ -1,0 +1,212 @@
+"""The consumer, with events in place of records, and the producer, whose transactions are whole or not there."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+
+from tests.support.memory_kafka.log import Message
+
+if TYPE_CHECKING:
+    from tests.support.memory_kafka.cluster import MemoryKafka
+
+
+class MemoryConsumer:
+    """Consumer, of partitions that it is assigned."""
+
+    def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
+        self._kafka = kafka
+        self.config = config
+        self.events: deque[Message] = deque()
+        self.closed = False
+        self._next: dict[tuple[str, int], int] = {}
+        self._ids: dict[tuple[str, int], str] = {}
+        self._told: dict[tuple[str, int], int] = {}
+        kafka.consumers.append(self)
+
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        self._next, self._ids, self._told = {}, {}, {}
+        self.incremental_assign(places)
+
+    def incremental_assign(self, places: Sequence[TopicPartition]) -> None:
+        for one in places:
+            topic = self._kafka.topics[one.topic]
+            log = topic.logs[one.partition]
+            named = {OFFSET_BEGINNING: log.begins, OFFSET_END: log.end}
+            place = (one.topic, one.partition)
+            self._next[place] = max(named.get(one.offset, one.offset), log.begins)
+            self._ids[place] = topic.id
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:
+        del timeout
+        return self._kafka.metadata(topic)
+
+    def committed(self, places: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        del timeout
+        self._kafka.asked("committed")
+        group = self.config["group.id"]
+        return [
+            TopicPartition(
+                one.topic, one.partition, self._kafka.committed.get((group, one.topic, one.partition), -1001)
+            )
+            for one in places
+        ]
+
+    def get_watermark_offsets(
+        self, place: TopicPartition, *, timeout: float | None = None, cached: bool = False
+    ) -> tuple[int, int]:
+        assert cached is (timeout is None), "a request has its time"
+        topic = self._kafka.topics.get(place.topic)
+        if topic is None or (cached and (place.topic, place.partition) not in self._next):
+            return -1001, -1001
+        log = topic.logs[place.partition]
+        return log.begins, log.end
+
+    def consumer_group_metadata(self) -> str:
+        return self.config["group.id"]
+
+    def poll(self, timeout: float) -> Message | None:
+        return next(iter(self.consume(1, timeout)), None)
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        assert not self.closed, "used after it was closed"
+        found: list[Message] = []
+        while len(found) < most and (one := self._one()) is not None:
+            found.append(one)
+        if not found and timeout:
+            time.sleep(min(timeout, 0.001))
+        return found
+
+    def _one(self) -> Message | None:
+        if self.events:
+            return self.events.popleft()
+        if self._kafka.away:
+            return None
+        for place in self._next:
+            name, number = place
+            topic = self._kafka.topics.get(name)
+            if topic is None or topic.id != self._ids[place]:
+                continue
+            log, following = topic.logs[number], self._next[place]
+            while following < log.end and log.entries[following] is None:
+                following += 1
+            self._next[place] = following
+            if following < log.end:
+                self._next[place] = following + 1
+                return log.entries[following]
+            if self.config.get("enable.partition.eof") and self._told.get(place) != following:
+                self._told[place] = following
+                eof = KafkaError(KafkaError._PARTITION_EOF)
+                return Message(name, number, following, error=eof)
+        return None
+
+    def begin_anew(self, topic: str, partition: int, end: int) -> None:
+        """Where it stands behind the end, it goes on at the beginning."""
+        place = (topic, partition)
+        if self._next.get(place, 0) > end:
+            self._next[place] = self._kafka.topics[topic].logs[partition].begins
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class MemoryProducer:
+    """Producer, with or without transactions."""
+
+    def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
+        self._kafka = kafka
+        self.config = config
+        self._waiting: list[tuple[str, dict[str, Any], Any]] = []
+        self._done: deque[tuple[Any, KafkaError | None, Message]] = deque()
+        self._offsets: dict[tuple[str, str, int], int] = {}
+        self._open = False
+        self._epoch = 0
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:
+        del timeout
+        return self._kafka.metadata(topic)
+
+    def produce(self, topic: str, *, on_delivery: Any = None, **record: Any) -> None:
+        try:
+            self._kafka.asked("sign" if topic.endswith("rebalance.signs") else "produce")
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._QUEUE_FULL:
+                raise BufferError from error
+            failed = Message(topic, record.get("partition"), None, key=record.get("key"), error=error.args[0])
+            self._done.append((on_delivery, error.args[0], failed))
+            return
+        if topic not in self._kafka.topics:
+            late = KafkaError(KafkaError._MSG_TIMED_OUT, "no such topic")
+            self._done.append((on_delivery, late, Message(topic, None, None, error=late)))
+            return
+        self._waiting.append((topic, record, on_delivery))
+        if "transactional.id" not in self.config:
+            self._write()
+
+    def _write(self) -> None:
+        touched = set()
+        for topic, given, on_delivery in self._waiting:
+            record = {"partition": 0, **given}
+            self._kafka.append(topic, record.pop("value"), **record)
+            self._done.append(
+                (on_delivery, None, self._kafka.topics[topic].logs[record["partition"]].entries[-1])
+            )
+            touched.add((topic, record["partition"]))
+        self._waiting.clear()
+        if "transactional.id" in self.config:
+            for place in sorted(touched):
+                self._kafka.mark(*place)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def poll(self, timeout: float) -> int:
+        assert timeout >= 0, "librdkafka would wait for ever"
+        count = len(self._done)
+        while self._done:
+            on_delivery, error, message = self._done.popleft()
+            if on_delivery is not None:
+                on_delivery(error, message)
+        return count
+
+    def flush(self, timeout: float) -> int:
+        self.poll(timeout)
+        return len(self._waiting) if self._kafka.away else 0
+
+    def init_transactions(self, timeout: float) -> None:
+        del timeout
+        self._kafka.asked("init_transactions")
+        self._kafka.epochs[self.config["transactional.id"]] += 1
+        self._epoch = self._kafka.epochs[self.config["transactional.id"]]
+
+    def begin_transaction(self) -> None:
+        assert not self._open
+        self._open = True
+
+    def send_offsets_to_transaction(
+        self, places: Sequence[TopicPartition], group: str, timeout: float
+    ) -> None:
+        del timeout
+        self._kafka.asked("send_offsets")
+        self._offsets |= {(group, one.topic, one.partition): one.offset for one in places}
+
+    def commit_transaction(self, timeout: float) -> None:
+        del timeout
+        if self._epoch != self._kafka.epochs[self.config["transactional.id"]]:
+            raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", True))
+        self._kafka.asked("commit")
+        assert self._open
+        self._write()
+        self._kafka.committed |= self._offsets
+        self._offsets, self._open = {}, False
+
+    def abort_transaction(self, timeout: float) -> None:
+        del timeout
+        self._kafka.asked("abort")
+        self._waiting.clear()
+        self._offsets, self._open = {}, False

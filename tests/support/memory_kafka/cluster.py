@@ -1,0 +1,139 @@
+"""The cluster: what a test does to it, and what its clients ask."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from functools import partial
+from types import SimpleNamespace
+
+import confluent_kafka
+import pytest
+from confluent_kafka import (
+    KafkaError,
+    KafkaException,
+    admin,
+)
+
+from tests.support.memory_kafka.admin import MemoryAdmin
+from tests.support.memory_kafka.clients import MemoryConsumer, MemoryProducer
+from tests.support.memory_kafka.log import DEFAULTS, Log, Message, Topic
+
+
+class MemoryKafka:
+    """The cluster; ``MemoryKafka(monkeypatch)`` takes the place of every real one."""
+
+    cluster_id = "memory"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch | None = None) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.committed: dict[tuple[str, str, int], int] = {}
+        self.requests: list[str] = []
+        self.consumers: list[MemoryConsumer] = []
+        self.away = False
+        self.brokers: dict[int, dict[str, str]] = {1: {}}
+        self.denied: dict[str, set[str]] = {}
+        self.epochs: dict[str, int] = defaultdict(int)
+        #: What coordinators say of their groups; and which of them no list names, and which brokers list none.
+        self.groups: dict[str, admin.ConsumerGroupDescription] = {}
+        self.unlisted: set[str] = set()
+        self.unlistable: list[KafkaError] = []
+        #: Admin clients, and those that wait for coordinators which are gone.
+        self.admins: list[MemoryAdmin] = []
+        self.stale: set[MemoryAdmin] = set()
+        #: Whether no question about groups is answered.
+        self.silent = False
+        self._failing: dict[str, deque[KafkaError]] = defaultdict(deque)
+        self._made = 0
+        if monkeypatch is not None:
+            monkeypatch.setattr(confluent_kafka, "Consumer", partial(MemoryConsumer, self))
+            monkeypatch.setattr(confluent_kafka, "Producer", partial(MemoryProducer, self))
+            monkeypatch.setattr(admin, "AdminClient", partial(MemoryAdmin, self))
+
+    # What a test does to it.
+
+    def create(self, name: str, partitions: int = 1, **config: str) -> Topic:
+        self._made += 1
+        given = {key.replace("_", "."): value for key, value in config.items()}
+        topic = Topic(f"id-{self._made}", [Log() for _ in range(partitions)], DEFAULTS | given)
+        self.topics[name] = topic
+        return topic
+
+    def delete(self, name: str) -> None:
+        del self.topics[name]
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int = 0,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        timestamp: int = 0,
+    ) -> int:
+        log = self.topics[topic].logs[partition]
+        log.entries.append(
+            Message(
+                topic, partition, log.end, key=key, value=value, headers=list(headers), timestamp=timestamp
+            )
+        )
+        return log.end - 1
+
+    def cut(self, topic: str, partition: int, end: int) -> None:
+        """Its newest records are lost; clients that stood behind them begin anew, as librdkafka does."""
+        del self.topics[topic].logs[partition].entries[end:]
+        for consumer in self.consumers:
+            consumer.begin_anew(topic, partition, end)
+
+    def mark(self, topic: str, partition: int = 0) -> None:
+        """The marker of a transaction's end: an offset without a record."""
+        self.topics[topic].logs[partition].entries.append(None)
+
+    def records(self, topic: str) -> list[Message]:
+        return [
+            one for log in self.topics[topic].logs for one in log.entries[log.begins :] if one is not None
+        ]
+
+    def fail(self, request: str, *errors: KafkaError) -> None:
+        """The next requests of this name meet these errors, one each."""
+        self._failing[request].extend(errors)
+
+    def deny(self, topic: str, *operations: str) -> None:
+        """The user lacks these operations (as :class:`AclOperation` names them) on a topic."""
+        self.denied[topic] = set(operations)
+
+    def move_coordinators(self) -> None:
+        """The clients that there are keep to the coordinators before, as librdkafka's may when brokers restart."""
+        self.stale = set(self.admins)
+
+    def say(self, error: KafkaError, topic: str | None = None) -> None:
+        """Every consumer meets this event."""
+        for consumer in self.consumers:
+            consumer.events.append(Message(topic, None, None, error=error))
+
+    # What clients ask.
+
+    def asked(self, request: str) -> None:
+        """Note a request; an error if there is one for it, or nobody answers."""
+        self.requests.append(request)
+        if self._failing[request]:
+            raise KafkaException(self._failing[request].popleft())
+        if self.away:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "broker is away"))
+
+    def metadata(self, topic: str | None) -> SimpleNamespace:
+        self.asked("list_topics")
+        names = list(self.topics) if topic is None else [topic]
+        return SimpleNamespace(
+            cluster_id=self.cluster_id,
+            brokers=dict(self.brokers),
+            topics={name: self._topic(name) for name in names},
+        )
+
+    def _topic(self, name: str) -> SimpleNamespace:
+        if name not in self.topics:
+            return SimpleNamespace(partitions={}, error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        logs = self.topics[name].logs
+        one = SimpleNamespace(leader=1, replicas=[1])
+        return SimpleNamespace(partitions=dict.fromkeys(range(len(logs)), one), error=None)

@@ -1,0 +1,58 @@
+"""Topics in memory: records, and the markers of transactions between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from confluent_kafka import (
+    KafkaError,
+)
+
+DEFAULTS = {"cleanup.policy": "delete", "max.message.bytes": "1048588"}
+Headers = list[tuple[str, bytes | None]]
+
+
+class Message:
+    """A record, or (``error``) what happened in its place."""
+
+    def __init__(
+        self,
+        topic: str | None,
+        partition: int | None,
+        offset: int | None,
+        *,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp: int = 0,
+        error: KafkaError | None = None,
+    ) -> None:
+        self.topic, self.partition, self.offset = (lambda: topic), (lambda: partition), (lambda: offset)
+        self.key, self.value, self.error = (lambda: key), (lambda: value), (lambda: error)
+        self.headers, self.timestamp = (lambda: headers), (lambda: (1, timestamp))
+
+    @property
+    def record(self) -> tuple[bytes | None, bytes | None, Headers]:
+        return self.key(), self.value(), self.headers() or []
+
+
+@dataclass
+class Log:
+    """A partition: its records; None where a marker stands."""
+
+    entries: list[Message | None] = field(default_factory=list)
+    begins: int = 0
+
+    @property
+    def end(self) -> int:
+        return len(self.entries)
+
+
+@dataclass
+class Topic:
+    id: str
+    logs: list[Log]
+    config: dict[str, str]
+    racks: list[list[str]] | None = None
+    #: Partitions without a leader.
+    offline: set[int] = field(default_factory=set)

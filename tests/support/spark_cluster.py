@@ -1,0 +1,96 @@
+"""A standalone Spark cluster on this machine: a master, its workers, and their executors below them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from streaming.kafka.supervised import SupervisedProcess
+from tests.support.kafka import eventually
+from tests.support.processes import alive, children
+
+_LOOPBACK = ("--host", "127.0.0.1", "--webui-port", "0")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One machine of the cluster."""
+
+    process: SupervisedProcess
+
+    @property
+    def executors(self) -> list[int]:
+        """The pids of its executors' JVMs. (Spark's script leaves a child that has ended.)"""
+        return [pid for pid in children(self.process.pid) if alive(pid)]
+
+    def gone(self) -> None:
+        """As if the machine's plug were pulled: worker, executors and their Python at once."""
+        executors = self.executors
+        pythons = [
+            pid
+            for executor in executors
+            for daemon in children(executor)
+            for pid in (daemon, *children(daemon))
+        ]
+        for pid in (self.process.pid, *executors, *pythons):
+            kill(pid)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where drivers find the master, and the workers."""
+
+    url: str
+    workers: list[Worker]
+
+    @property
+    def executors(self) -> list[int]:
+        """The pids of all executors' JVMs."""
+        return [pid for worker in self.workers for pid in worker.executors]
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, to a process that may have ended by itself."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def standalone(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster]:
+    """A cluster of the PySpark that ``python`` imports: workers of one core each, their work below ``folder``."""
+    ask = "import pyspark; print(pyspark.__path__[0])"
+    home = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+
+    def start(role: str, log: Path, *arguments: str) -> SupervisedProcess:
+        main = f"org.apache.spark.deploy.{role.lower()}.{role}"
+        process = SupervisedProcess(
+            [f"{home}/bin/spark-class", main, *_LOOPBACK, *arguments], log, environment=environment
+        )
+        stack.callback(process.kill)
+        return process
+
+    def said(log: Path, pattern: str) -> str:
+        found = eventually(lambda: re.search(pattern, log.read_text()), timeout=60, every=0.1)
+        assert isinstance(found, re.Match)
+        return found[0]
+
+    with ExitStack() as stack:
+        folder.mkdir(parents=True, exist_ok=True)
+        start("Master", folder / "master.log", "--port", "0")
+        url = said(folder / "master.log", r"spark://127\.0\.0\.1:\d+")
+        cluster = Cluster(url, [])
+        for number in range(workers):
+            log = folder / f"worker-{number}.log"
+            room = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / f"worker-{number}"))
+            cluster.workers.append(Worker(start("Worker", log, "--port", "0", *room, url)))
+            said(log, "Successfully registered with master")
+        stack.callback(lambda: [kill(pid) for pid in cluster.executors])
+        yield cluster

@@ -1,0 +1,90 @@
+"""``broker``: what it is started with, what it says, and how it ends; brokers run in the integration tests."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from streaming.cli import signals
+from streaming.kafka import broker
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+class OneBroker:
+    """In a broker's place: notes what it is asked for."""
+
+    given: dict[str, Any] = {}  # noqa: RUF012 - emptied for each test
+    running = True
+    bootstrap_servers, log_path, pid = "127.0.0.1:1234", Path("/logs/server.log"), 77
+
+    def __init__(self, **given: Any) -> None:
+        type(self).given = given
+
+    def wait(self) -> int:
+        return 137
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to stop."""
+
+
+@pytest.fixture
+def one(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
+    """It is told to stop as soon as it runs."""
+    stop = threading.Event()
+    stop.set()
+    monkeypatch.setattr(signals, "stop_on_signals", lambda: stop)
+    monkeypatch.setattr(broker, "EmbeddedBroker", OneBroker)
+    monkeypatch.setattr(OneBroker, "given", {})
+    return OneBroker
+
+
+def test_without_options_it_is_temporary_and_takes_a_free_port(
+    command: Command, one: type[OneBroker]
+) -> None:
+    assert command("broker") == (0, "Kafka 4.3.1 at 127.0.0.1:1234, log /logs/server.log\n", "")
+    assert one.given == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
+
+
+def test_each_option_is_handed_on(command: Command, one: type[OneBroker], tmp_path: Path) -> None:
+    words = ("--port", "9092", "--data-dir", str(tmp_path), "--version", "3.9.0", "--json")
+    status, out, _ = command("broker", *words, "--property", "a.b=c=d", "--property", "e=")
+    assert (status, json.loads(out)) == (
+        0,
+        {"bootstrapServers": "127.0.0.1:1234", "log": "/logs/server.log", "pid": 77},
+    )
+    assert one.given == {
+        "port": 9092,
+        "data_dir": tmp_path,
+        "version": "3.9.0",
+        "properties": {"a.b": "c=d", "e": ""},
+    }
+
+
+@pytest.mark.parametrize("text", ["a.b", "=c", ""])
+def test_a_property_without_a_name_or_a_value_is_refused(
+    command: Command, one: type[OneBroker], text: str
+) -> None:
+    assert command("broker", "--property", text) == (
+        2,
+        "",
+        f"error: --property {text}: NAME=VALUE is needed\n",
+    )
+    assert one.given == {}
+
+
+def test_a_broker_that_ends_by_itself_is_told(
+    command: Command, one: type[OneBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signals, "stop_on_signals", threading.Event)
+    monkeypatch.setattr(one, "running", False)
+    status, _, errors = command("broker")
+    assert (status, errors) == (3, "error: the broker ended with status 137; see /logs/server.log\n")

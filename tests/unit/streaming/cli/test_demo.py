@@ -1,0 +1,55 @@
+"""``demo``: its options reach the play, and its end has a status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.cli.live import JsonView, TerminalView
+from streaming.demo import runner
+from streaming.demo.agreement import Agreement
+from streaming.demo.runner import Summary
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What each play was given; it saw nothing."""
+    found: list[dict[str, Any]] = []
+
+    def play(**given: Any) -> Summary:
+        found.append(given | {"kept": given["folder"].is_dir()})
+        return Summary()
+
+    monkeypatch.setattr(runner, "play", play)
+    return found
+
+
+def test_by_itself_it_plays_a_minute_for_people_on_a_broker_of_its_own(
+    command: Command, played: list[dict[str, Any]]
+) -> None:
+    status, out, _ = command("demo")
+    (given,) = played
+    assert (status, "rounds: none" in out) == (0, True)
+    assert (given["duration"], given["embedded"], type(given["view"])) == (60, True, TerminalView)
+    assert given["kept"]
+    assert not given["folder"].exists()
+
+
+def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]], tmp_path: Path) -> None:
+    words = ("--duration", "5", "--json", "--keep", str(tmp_path / "kept"), "--bootstrap-servers", "k:1")
+    assert command("demo", *words) == (0, "", "")
+    (given,) = played
+    assert (given["duration"], given["embedded"], type(given["view"])) == (5, False, JsonView)
+    assert given["settings"].kafka.bootstrap_servers == "k:1"
+    assert given["folder"].is_relative_to(tmp_path / "kept")
+    assert given["folder"].exists()
+
+
+def test_disagreement_is_a_bad_answer(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "play", lambda **_: Summary(agreement=Agreement(1, ("c1 has t 0",))))
+    assert command("demo", "--json") == (1, "", "the consumers disagree: c1 has t 0\n")

@@ -1,0 +1,138 @@
+"""What people see while something runs, and what programs do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from streaming.cli import live
+from streaming.cli.live import JsonView, TerminalView, report_batches
+from streaming.demo.agreement import Agreement
+from streaming.demo.runner import Summary
+from streaming.kafka.reader import DiffRecord
+from streaming.spark import progress
+from streaming.spark.progress import BatchReport
+from tests.support.histories import sample
+
+View = JsonView | TerminalView
+DIFF = sample()
+RECORD = DiffRecord("id", DIFF, msgspec.json.format(msgspec.json.encode(DIFF), indent=2), 0, 0)
+SEEN = Summary(
+    Counter({"member.joined": 2, "member.fenced": 3, "group.deleted": 0, "made.up": 1}),
+    Counter({"orders": 4, "eager": 2}),
+    moved=9,
+    agreement=Agreement(5, ()),
+)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output and error are a terminal of 100 columns."""
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "dumb"), ("COLUMNS", "100"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+
+
+def told(view: View) -> None:
+    with view:
+        view.stage("starting")
+        view.page("http://127.0.0.1:1/")
+        view.happens("c1 joins")
+        view.diff(RECORD)
+    view.summary(SEEN)
+
+
+def test_programs_get_the_diffs_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    told(JsonView())
+    out, errors = capsys.readouterr()
+    assert (out, errors) == (msgspec.json.encode(DIFF).decode() + "\n", "")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_whoever_pipes_diffs_and_looks_on_is_told_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    told(JsonView())
+    out, errors = capsys.readouterr()
+    assert out.count("\n") == 1
+    lines = [line.strip() for line in errors.replace("\x1b[2m", "").replace("\x1b[0m", "").splitlines()]
+    assert lines == ["starting …", "the page: http://127.0.0.1:1/ …", "c1 joins …"]
+
+
+def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.CaptureFixture[str]) -> None:
+    told(TerminalView())
+    out, errors = capsys.readouterr()
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert lines[:3] == ["starting …", "The page: http://127.0.0.1:1/", "› c1 joins"]
+    assert lines[3].endswith("g generation 1  c1 joined")
+    assert lines[4:] == [
+        "  c1  + t 0-2",
+        "",
+        "What happened",
+        "cause       rebalances",
+        "was fenced           3",
+        "joined               2",
+        "made.up              1",
+        "rounds: eager 2, orders 4; partitions moved: 9",
+        "compared with what the consumers' own callbacks reported, 5 times: all agree",
+    ]
+    assert errors == ""
+
+
+@pytest.mark.parametrize("kind", [JsonView, TerminalView])
+def test_disagreement_is_told_to_everyone(
+    kind: Callable[[], View], capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = kind()
+    view.summary(Summary(agreement=Agreement(2, ("c1 has t 0", "c2 has t 1"))))
+    out, errors = capsys.readouterr()
+    assert errors.splitlines() == [
+        "the consumers disagree: c1 has t 0",
+        "the consumers disagree: c2 has t 1",
+    ]
+    assert ("2 times: 2 differ" in out) is (kind is TerminalView)
+    assert ("rounds: none; partitions moved: 0" in out) is (kind is TerminalView)
+
+
+def test_where_nothing_was_compared_nothing_is_claimed(capsys: pytest.CaptureFixture[str]) -> None:
+    TerminalView().summary(Summary())
+    assert "compared" not in capsys.readouterr().out
+
+
+def test_the_status_says_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    view = TerminalView()
+    monkeypatch.setattr(view._status, "update", lambda text: shown.append(text.plain))
+    view.stage("starting")
+    view.happens("c1 joins")
+    assert shown == ["starting …", "waiting for what it causes …"]
+
+
+BATCH = BatchReport(number=1, events=1200, diffs=3, lag=4500)
+
+
+def test_where_nobody_looks_on_batches_are_logged_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[BatchReport] = []
+    monkeypatch.setattr(progress, "log_batch", logged.append)
+    for every_batch in (False, True):
+        with report_batches(every_batch=every_batch) as report:
+            report(BATCH)
+        assert logged == [BATCH] * every_batch
+
+
+@pytest.mark.usefixtures("terminal")
+def test_in_a_terminal_the_status_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    screen = live.console(stderr=True)
+    status = screen.status("")
+    monkeypatch.setattr(status, "update", lambda text: shown.append(text.plain))
+    monkeypatch.setattr(Console, "status", lambda *_: status)
+    with report_batches(every_batch=False) as report:
+        for done in (BATCH, BatchReport(events=800, diffs=2, lag=0), BatchReport()):
+            report(done)
+    assert shown == [
+        "1,200 events, 3 diffs, 4,500 behind",
+        "2,000 events, 5 diffs",
+        "2,000 events, 5 diffs",
+    ]

@@ -1,0 +1,135 @@
+"""Connect's bytes: real ones of 4.3.1 workers, and what is refused."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from streaming.collect.coordinator.classic import ClassicGroup, view
+from streaming.collect.coordinator.connect import Assigned, Worker, read_assignment, read_worker, runs
+from streaming.collect.coordinator.records import decode
+from streaming.collect.encoding import MalformedRecord
+from streaming.wire.events import GroupObserved
+from tests.support.offsets_topic import group_key, group_value, string, work, worker
+
+#: Of three protocols, from the offsets topic of a 4.3.1 broker.
+EAGER_WORKER = bytes.fromhex("00000016687474703a2f2f3132372e302e302e313a383034362f0000000000000005")
+EAGER_ASSIGNMENT = bytes.fromhex(
+    "0000000000286365312d31643766613132352d636632342d343435652d623438302d6233626238653063623930620016"
+    "687474703a2f2f3132372e302e302e313a383034352f00000000000000050000000100056b3830343500000002000000"
+    "0000000002"
+)
+COMPATIBLE_ASSIGNMENT = bytes.fromhex(
+    "0001000000286363312d30613762623566362d343262342d343139372d623933312d3466363038613738306630350016"
+    "687474703a2f2f3132372e302e302e313a383034332f0000000000000005000000000000000100056b38303433000000"
+    "010000000000000000"
+)
+SESSIONED_WORKER = bytes.fromhex(
+    "00020016687474703a2f2f3132372e302e302e313a383034312f00000000000000070000006f0002000000286373312d"
+    "62393936663633652d323366622d346438322d626637362d3736633130633935633734640016687474703a2f2f313237"
+    "2e302e302e313a383034312f0000000000000007000000010003736e6b00000003ffffffff0000000200000003000000"
+    "0000003a98"
+)
+
+
+def test_an_eager_worker() -> None:
+    assert read_worker(EAGER_WORKER, "default") == Worker("http://127.0.0.1:8046/")
+
+
+def test_an_incremental_worker_says_what_it_runs_its_connector_included() -> None:
+    assert read_worker(SESSIONED_WORKER, "sessioned") == Worker("http://127.0.0.1:8041/", {"snk": [-1, 2, 3]})
+    assert read_worker(worker(None), "compatible") == Worker("http://w:8083/")
+
+
+def test_a_connector_without_tasks_is_not_named() -> None:
+    assert read_worker(worker({"snk": [], "src": [1, 0, 1]}), "compatible").owned == {"src": [0, 1]}
+
+
+def test_an_allocation_without_bytes_is_none() -> None:
+    with pytest.raises(MalformedRecord, match=r"^version: the value ends after 0 bytes"):
+        read_worker(worker(None)[:-4] + pack(">i", 0), "sessioned")
+
+
+def test_what_a_worker_runs_after_a_generation() -> None:
+    before = Worker("u", {"snk": [-1, 0, 1], "src": [0]})
+    given = Assigned({"src": [1]}, {"snk": [0, 1]})
+
+    assert runs(before, given, "sessioned") == {"snk": [-1], "src": [0, 1]}
+    assert runs(before, given, "default") == {"src": [1]}
+
+
+@pytest.mark.parametrize(
+    ("data", "protocol", "expected"),
+    [
+        (EAGER_ASSIGNMENT, "default", Assigned({"k8045": [0, 2]})),
+        (COMPATIBLE_ASSIGNMENT, "compatible", Assigned({}, {"k8043": [0]})),
+        (
+            work({"snk": [1, -1]}, {"src": [0]}, 8947),
+            "sessioned",
+            Assigned({"snk": [-1, 1]}, {"src": [0]}, 8947),
+        ),
+        (b"", "sessioned", Assigned()),
+        # A version to come is read as the newest that is known, null is nothing, and the end may be missing.
+        (pack(">hh", 9, 0) + string("l") + string("u") + pack(">qii", 5, -1, -1), "sessioned", Assigned()),
+        (pack(">hh", 1, 0) + string("l") + string("u") + pack(">q", 5), "compatible", Assigned()),
+    ],
+)
+def test_assignments(data: bytes, protocol: str, expected: Assigned) -> None:
+    assert read_assignment(data, protocol) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "protocol", "message"),
+    [
+        (EAGER_ASSIGNMENT[:-1], "default", "assignment.assignment.tasks: the value ends after 100 bytes"),
+        (pack(">h", -1), "default", "version: -1 is below 0"),
+        (
+            pack(">hh", 0, 0) + string("l") + string("u") + pack(">qi", 5, -1),
+            "default",
+            "assignment.assignment: null",
+        ),
+        (work({"snk": [4, -2]}), "sessioned", "assignment.assignment.tasks: -2 is no task"),
+        (work({}), "range", "protocol: 'range' is none of Connect's (default, compatible, sessioned)"),
+        (work({}), None, "protocol: None is none of Connect's"),
+    ],
+)
+def test_assignments_that_are_refused(data: bytes, protocol: str | None, message: str) -> None:
+    with pytest.raises(MalformedRecord) as raised:
+        read_assignment(data, protocol)
+
+    assert str(raised.value).startswith(message)
+
+
+def generation(number: int, members: dict[str, tuple[bytes, bytes]]) -> GroupObserved:
+    value = group_value(number, members, protocol="sessioned", protocol_type="connect")
+    record = decode(group_key("g"), value)
+    assert isinstance(record, ClassicGroup)
+    assert record.value is not None
+    seen = view("g", record.value, 7)
+    assert seen is not None
+    return seen
+
+
+def test_a_generation_with_a_revocation_and_one_that_waits() -> None:
+    members = {
+        "w1": (worker({"snk": [-1, 0, 1]}, "http://1/"), work({}, {"snk": [1]})),
+        "w2": (worker(None, "http://2/"), work({})),
+    }
+    seen = generation(4, members)
+
+    assert (seen.kind, seen.protocol, seen.delay_ms or None) == ("connect", "sessioned", None)
+    assert [
+        (one.endpoint, one.topics, one.owned, one.pending_revocation, one.assigned) for one in seen.members
+    ] == [
+        ("http://1/", [], {"snk": [-1, 0, 1]}, {"snk": [1]}, {"snk": [-1, 0]}),
+        ("http://2/", [], {}, {}, {}),
+    ]
+    assert generation(5, {"w1": (worker({"snk": [0]}), work({}, {}, 15_000))}).delay_ms == 15_000
+
+
+def test_whose_bytes_are_meant() -> None:
+    with pytest.raises(
+        MalformedRecord, match=r"^subscription of member w1: workerState.url: 22 bytes announced"
+    ):
+        generation(4, {"w1": (EAGER_WORKER[:9], work({}))})

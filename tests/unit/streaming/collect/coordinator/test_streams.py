@@ -1,0 +1,176 @@
+"""Streams groups: real values of a 4.3.1 broker, and the view that they give."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from streaming.collect.coordinator import parts, streams
+from streaming.collect.coordinator.records import decode
+from streaming.collect.coordinator.streams import (
+    Current,
+    Epoch,
+    StreamsGroup,
+    StreamsGroupPart,
+    Subscription,
+    Tasks,
+    Topology,
+    view,
+)
+from streaming.collect.encoding import MalformedRecord
+from streaming.wire.events import GroupObserved, ObservedMember
+from tests.support.offsets_topic import string
+
+
+def key(number: int, *fields: str) -> bytes:
+    return pack(">h", number) + b"".join(map(string, ("g", *fields)))
+
+
+@pytest.mark.parametrize(
+    ("number", "value", "part"),
+    [
+        (
+            17,
+            "000000000004856958c001656a6102000400000000011902156e756d2e7374616e6462792e7265706c69636173023100",
+            StreamsGroupPart("g", "epoch", Epoch(4, 0)),
+        ),
+        (20, "000000000005010008000001a202649be8", StreamsGroupPart("g", "target_epoch", 5)),
+    ],
+)
+def test_the_group_s_own_values(number: int, value: str, part: StreamsGroupPart) -> None:
+    assert decode(key(number), bytes.fromhex(value)) == part
+
+
+def test_what_a_member_has_and_gives_up() -> None:
+    value = "000000000004000000040202023002000000010100050200000004010102023002000000030100050200000004010100"
+
+    assert decode(key(22, "m"), bytes.fromhex(value)) == StreamsGroupPart(
+        "g", "currents", Current(4, 4, "UNREVOKED_TASKS", {"0": [1]}, {}, {}, {"0": [3]}), "m"
+    )
+
+
+def test_subtopologies_and_their_tasks_are_ascending_whatever_order_they_were_written_in() -> None:
+    first, second = "0231 02 00000001 00", "0230 03 00000002 00000000 00"
+    value = bytes.fromhex(f"0000 00000004 00000004 00 03 {first} {second} 01 01 01 01 01 00")
+    part = decode(key(22, "m"), value)
+
+    assert isinstance(part, StreamsGroupPart)
+    assert isinstance(part.value, Current)
+    assert [*part.value.active.items()] == [("0", [0, 2]), ("1", [1])]
+
+
+def test_a_member_with_an_end_point_and_without() -> None:
+    head = bytes.fromhex("0000 00 00 0263 0268 00002710 00000000 0270".replace(" ", ""))
+
+    plain = decode(key(19, "m"), head + b"\xff" + b"\x01\x00")
+    told = decode(key(19, "m"), head + b"\x01\x02h" + b"\xff\xfe" + b"\x00" + b"\x01\x00")
+
+    assert plain == StreamsGroupPart(
+        "g", "subscriptions", Subscription(None, None, "c", "h", 10_000, "p", None), "m"
+    )
+    assert told == StreamsGroupPart(
+        "g", "subscriptions", Subscription(None, None, "c", "h", 10_000, "p", "h:65534"), "m"
+    )
+
+
+def test_the_topology_s_topics() -> None:
+    info = b"\x03rp" + pack(">ih", 0, -1) + b"\x02\x02k\x02v\x00" + b"\x00"
+    indexes = b"\x02" + pack(">h", 0) + b"\x01\x01\x00"
+    subtopology = (
+        b"\x020" + b"\x03\x02b\x02a" + b"\x01" + b"\x01" + b"\x01" + b"\x02" + info + b"\x02" + indexes
+    )
+    value = pack(">hi", 0, 3) + b"\x02" + subtopology + b"\x00" + b"\x00"
+
+    assert decode(key(23), value) == StreamsGroupPart("g", "topology", Topology(3, ("a", "b", "rp")))
+    for end in range(len(value) - 1):  # the tags at the end are not looked for
+        with pytest.raises(MalformedRecord):
+            decode(key(23), value[:end])
+
+
+def test_versions_to_come_are_refused() -> None:
+    for number, fields in ((17, ()), (19, ("m",)), (20, ()), (21, ("m",)), (22, ("m",)), (23, ())):
+        with pytest.raises(MalformedRecord, match=r"version: 1 is not known \(0 to 0\)"):
+            decode(key(number, *fields), b"\x00\x01")
+
+
+SAID = Subscription(None, "r", "c", "/h", 300_000, "p", "h:1")
+
+
+def group(
+    epoch: Epoch | None, target: int | None, now: Current | None = None, topology: bool = True
+) -> StreamsGroup:
+    return StreamsGroup(
+        epoch,
+        target,
+        {"m": SAID},
+        {"m": Tasks({"0": [1, 2]}, {"1": [0]}, {})},
+        {} if now is None else {"m": now},
+        Topology(0, ("in",)) if topology else None,
+    )
+
+
+NOW = Current(4, 3, "STABLE", {"0": [1]}, {"1": [0]}, {}, {"0": [2]})
+
+
+def test_the_view() -> None:
+    assert view("g", group(Epoch(4, 0), 4, NOW), 9) == GroupObserved(
+        group_id="g",
+        timestamp=9,
+        members=[
+            ObservedMember(
+                member_id="m",
+                topics=["in"],
+                assigned={"0": [1]},
+                client_id="c",
+                client_host="/h",
+                rack_id="r",
+                rebalance_timeout_ms=300_000,
+                member_epoch=4,
+                previous_member_epoch=3,
+                state="STABLE",
+                pending_revocation={"0": [2]},
+                target={"0": [1, 2]},
+                standby={"1": [0]},
+                warmup={},
+                process_id="p",
+                endpoint="h:1",
+            )
+        ],
+        group_epoch=4,
+        group_protocol="streams",
+        protocol_type="streams",
+        state="Stable",
+        kind="streams",
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "state"),
+    [
+        (group(Epoch(4, 0), 4, NOW), "Stable"),
+        (group(Epoch(5, 0), 4, NOW), "Assigning"),
+        (group(Epoch(4, 0), None, NOW), "Assigning"),
+        (group(Epoch(4, 0), 4), "Reconciling"),
+        (group(Epoch(5, 0), 5, NOW), "Reconciling"),
+        (group(Epoch(4, -1), 4, NOW), "NotReady"),
+        (group(Epoch(4, 0), 4, NOW, topology=False), "NotReady"),
+        (StreamsGroup(Epoch(4, -1), 4), "Empty"),
+    ],
+)
+def test_the_state(known: StreamsGroup, state: str) -> None:
+    seen = view("g", known, 9)
+
+    assert seen is not None
+    assert seen.state == state
+
+
+def test_before_the_first_epoch_and_after_the_last_there_is_no_view() -> None:
+    record = StreamsGroupPart("g", "topology", Topology(0, ()))
+    begun = parts.apply(None, record, StreamsGroup)
+
+    assert begun is not None
+    assert view("g", begun, 1) is None
+    assert parts.apply(begun, StreamsGroupPart("g", "epoch", None), StreamsGroup) is None
+    assert parts.apply(None, StreamsGroupPart("g", "topology", None), StreamsGroup) is None
+    assert streams.STREAMS == "streams"

@@ -1,0 +1,115 @@
+"""User data of Kafka Streams: real bytes of 4.3.1, and older layouts."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from streaming.collect.coordinator.classic import ClassicGroup, following, view
+from streaming.collect.coordinator.records import decode
+from streaming.collect.coordinator.streams_data import Given, Instance, read_given, read_instance
+from streaming.collect.encoding import MalformedRecord
+from tests.support.offsets_topic import assignment, group_key, group_value, sized, subscription
+
+SUBSCRIPTION_INFO = bytes.fromhex(
+    "0000000b0000000b36b061c9e7704b4fa86da3cec0134eca0000000000000002000000010000000000000000000013fd"
+    "ffff0000000100000002000000000000133fffff040000000000000000"
+)
+ASSIGNMENT_INFO = bytes.fromhex(
+    "0000000b0000000b0000000100000000000000000000000000000001000000000000000300000000000000010002696e"
+    "0000000300000001000000000002696e0000000200093132372e302e302e3100001b5a00000002000000000000000300"
+    "0000000000000100093132372e302e302e3100001b590000000200000000000000020000000000000000000000020009"
+    "3132372e302e302e3100001b5a000000020000000000000002000000000000000000093132372e302e302e3100001b59"
+    "0000000200000000000000030000000000000001000000007fffffffffffffff"
+)
+PROCESS = "36b061c9-e770-4b4f-a86d-a3cec0134eca"
+
+
+def test_the_bytes_of_4_3_1() -> None:
+    assert read_instance(SUBSCRIPTION_INFO) == Instance(PROCESS)
+    assert read_given(ASSIGNMENT_INFO) == Given({"0": [3]})
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"), [(0, 0), (1_700_000_000_000, 1_700_000_000_000), (-1, None), (2**62, None)]
+)
+def test_when_to_join_again(at: int, expected: int | None) -> None:
+    assert read_given(ASSIGNMENT_INFO[:-8] + pack(">q", at)) == Given({"0": [3]}, expected)
+
+
+@pytest.mark.parametrize("data", [None, b"", pack(">i", 12) + b"whatever is to come"])
+def test_nothing_and_what_is_to_come(data: bytes | None) -> None:
+    assert read_instance(data) is None
+    assert read_given(data) is None
+
+
+def test_the_first_versions() -> None:
+    process = bytes.fromhex(PROCESS.replace("-", ""))
+    tasks = pack(">iii", 1, 0, 3)
+    no_tasks = pack(">i", 0)
+    standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
+
+    assert read_instance(pack(">i", 1) + process + tasks + no_tasks) == Instance(PROCESS)
+    with_endpoint = pack(">ii", 6, 6) + process + tasks + no_tasks + sized(b"h:1")
+    assert read_instance(with_endpoint) == Instance(PROCESS, "h:1")
+    assert read_given(pack(">i", 1) + tasks + standby) == Given({"2": [1]})
+    named = pack(">iii", 2, 1, 1) + "ä".encode("utf-16-be") + no_tasks
+    assert read_given(
+        pack(">iii", 10, 10, 0) + pack(">i", 1) + named + no_tasks * 4 + pack(">q", 0)
+    ) == Given({"ä__2": [1]}, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (ASSIGNMENT_INFO[:-1], "nextRebalanceMs: the value ends after"),
+        (pack(">i", 0), "version: 0 is below 1"),
+        (pack(">ii", 1, -1), "activeTasks: null"),
+        (pack(">ii", 1, 9), "activeTasks: 9 elements announced, 0 bytes left"),
+        (pack(">iiiiii", 1, 0, 1, 0, -1, 0), "standbyTasks: -1 is no partition"),
+        (pack(">iiiiii", 10, 10, 1, 0, 0, 1) + b"\xd8\x00", "activeTasks: not UTF-16"),
+    ],
+)
+def test_assignments_that_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(MalformedRecord) as raised:
+        read_given(data)
+
+    assert str(raised.value).startswith(message)
+
+
+def test_subscriptions_that_are_refused() -> None:
+    with pytest.raises(MalformedRecord, match="processId: 16 bytes announced, 3 there"):
+        read_instance(SUBSCRIPTION_INFO[:11])
+    with pytest.raises(MalformedRecord, match="userEndPoint: not UTF-8"):
+        read_instance(SUBSCRIPTION_INFO[:24] + sized(b"\xff"))
+
+
+def test_a_generation_and_the_group_when_its_last_member_left() -> None:
+    said = subscription(["in"], {"in": [0]}, generation=3, user_data=SUBSCRIPTION_INFO)
+    given = assignment({"in": [0]}, user_data=ASSIGNMENT_INFO[:-8] + pack(">q", 5))
+    now = decode(group_key("g"), group_value(4, {"m": (said, given)}, protocol="stream"))
+    left = decode(group_key("g"), group_value(5, {}, protocol=None))
+    assert isinstance(now, ClassicGroup)
+    assert isinstance(left, ClassicGroup)
+
+    seen = view("g", now.value, 9) if now.value else None
+
+    assert seen is not None
+    [member] = seen.members
+    assert (seen.kind, seen.group_protocol) == ("streams", "classic")
+    assert (member.assigned, member.standby, member.next_rebalance_ms) == ({"in": [0]}, {"0": [3]}, 5)
+    assert member.process_id == PROCESS
+    empty = following(now.value, left.value)
+    assert empty is not None
+    assert (empty.kind, empty.members) == ("streams", ())
+
+
+def test_of_another_assignor_the_user_data_is_its_own() -> None:
+    members = {"m": (subscription(["in"], user_data=b"\x00"), assignment({}, user_data=b"\x00"))}
+
+    assert decode(group_key("g"), group_value(4, members, protocol="range")).value.kind == "consumer"  # type: ignore[union-attr]
+    with pytest.raises(
+        MalformedRecord, match="subscription of member m: version: the value ends after 1 bytes"
+    ):
+        decode(group_key("g"), group_value(4, members, protocol="stream"))

@@ -1,0 +1,251 @@
+"""What the client's answers mean, and that no question stays open; the client's own classes are the answers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, TopicPartition, admin
+
+from streaming.collect.polling import asking
+from streaming.collect.polling.asking import Asking, Listed, Listing, Unanswered, answer, listing
+from streaming.collect.polling.group import Answer
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.events import ObservedMember
+from tests.support.memory_kafka import MemoryKafka, group
+
+CONSUMER, CLASSIC = ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC
+STATE = ConsumerGroupState
+SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
+AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.create("m")
+    return made
+
+
+def member(name: str, **fields: Any) -> ObservedMember:
+    return ObservedMember(member_id=name, topics=[], client_id=name, client_host="/127.0.0.1", **fields)
+
+
+def test_a_classic_group() -> None:
+    found = group("g", STATE.STABLE, {"b": [("u", 0), ("t", 2), ("t", 1), ("t", 2)], "a": []})
+    assert answer(found) == Answer(
+        group_id="g",
+        protocol="classic",
+        state="Stable",
+        assignor="range",
+        members=(member("b", assigned={"t": [1, 2], "u": [0]}), member("a", assigned={})),
+    )
+
+
+def test_a_consumer_group_with_its_target() -> None:
+    found = group("g", STATE.STABLE, {"a": [("t", 0)]}, kind=CONSUMER, target={"a": [("t", 1)]})
+    assert answer(found).members == (member("a", assigned={"t": [0]}, target={"t": [1]}),)
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "target", "name"),
+    [
+        (STATE.EMPTY, CLASSIC, [], "Empty"),
+        (STATE.PREPARING_REBALANCING, CLASSIC, [], "PreparingRebalance"),
+        (STATE.COMPLETING_REBALANCING, CLASSIC, [], "CompletingRebalance"),
+        (STATE.UNKNOWN, CLASSIC, [], "Unknown"),
+        (STATE.UNKNOWN, CONSUMER, [("t", 0)], "Assigning"),
+        (STATE.UNKNOWN, CONSUMER, [("t", 1)], "Reconciling"),
+        (STATE.DEAD, CONSUMER, [], "Dead"),
+    ],
+)
+def test_states_have_kafkas_names(
+    state: ConsumerGroupState, kind: ConsumerGroupType, target: list[tuple[str, int]], name: str
+) -> None:
+    found = group("g", state, {"a": [("t", 0)]}, kind=kind, target={"a": target})
+    assert answer(found).state == name
+
+
+def test_a_group_that_never_had_members_is_none() -> None:
+    found = group("g", STATE.EMPTY)
+    found.is_simple_consumer_group = True
+    assert answer(found).state == "Dead"
+
+
+def test_the_list_tells_states_and_what_a_description_costs() -> None:
+    def one(name: str, state: Any, kind: Any, *, simple: bool = False) -> admin.ConsumerGroupListing:
+        return admin.ConsumerGroupListing(name, simple, state, kind)
+
+    found = admin.ListConsumerGroupsResult(
+        [
+            one("a", STATE.STABLE, CLASSIC),
+            one("b", STATE.UNKNOWN, CONSUMER),
+            one("c", STATE.UNKNOWN, ConsumerGroupType.UNKNOWN),
+            one("offsets only", STATE.EMPTY, CLASSIC, simple=True),
+        ],
+        [AWAY],  # as the client has it, whatever its documentation says
+    )
+    assert listing(found) == Listing(
+        (Listed("a", "Stable", 2), Listed("b", "Assigning or Reconciling", 1), Listed("c", None, 2)), (AWAY,)
+    )
+
+
+def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
+    kafka.groups = {"a": group("a"), "b": group("b")}
+    kafka.fail("describe b", AWAY)
+    questions = Asking(SETTINGS)
+    assert questions.brokers("m") == 1
+    assert list(questions.replies(0)) == []
+    questions.list()
+    assert questions.listing
+    questions.describe(["a", "b"])
+    assert list(questions.replies(1)) == [
+        Listing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
+        Answer("a", "classic", "Stable"),
+        Unanswered("b", AWAY),
+    ]
+    assert not questions.listing
+    assert list(questions.replies(0)) == []
+
+
+class NotUtf8:
+    """A partition of a topic whose name a leader wrote in other bytes, as the client has it."""
+
+    partition = 0
+
+    @property
+    def topic(self) -> str:
+        return b"\xff".decode()
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        (TopicPartition("t", -5), "an assignment: -5 is no partition"),
+        (TopicPartition("t", -1), "an assignment: -1 is no partition"),
+        (NotUtf8(), "an assignment: the name of a topic is not UTF-8"),
+    ],
+)
+def test_what_a_leader_can_t_have_meant_is_no_answer(kafka: MemoryKafka, place: Any, says: str) -> None:
+    kafka.groups = {"bad": group("bad", shares={"m": []}), "good": group("good")}
+    (member,) = kafka.groups["bad"].members
+    member.assignment.topic_partitions.append(place)
+    questions = Asking(SETTINGS)
+    questions.describe(["bad", "good"])
+    refused, answered = questions.replies(1)
+    assert isinstance(refused, Unanswered)
+    assert (refused.group_id, refused.error.name(), refused.error.str()) == ("bad", "INVALID_RECORD", says)
+    assert answered == Answer("good", "classic", "Stable")
+
+
+def test_an_assignment_that_the_client_can_t_read_is_no_reason_for_another_client(kafka: MemoryKafka) -> None:
+    kafka.fail("describe g", KafkaError(KafkaError._DESTROY, "Broker handle destroyed for termination"))
+    questions = Asking(SETTINGS)
+    client = questions._admin
+    questions.describe(["g"])
+    (refused,) = questions.replies(1)
+    assert isinstance(refused, Unanswered)
+    assert (refused.error.name(), refused.error.str()) == (
+        "INVALID_RECORD",
+        "a member's assignment can't be read",
+    )
+    assert questions._admin is client
+
+
+class Clock:
+    """A module's clock, which the test turns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_a_client_without_an_answer_is_replaced_and_the_next_one_asks_what_is_open(
+    kafka: MemoryKafka, clock: Clock
+) -> None:
+    kafka.groups = {"a": group("a"), "b": group("b")}
+    questions = Asking(SETTINGS)
+    kafka.move_coordinators()
+    questions.describe(["a"])
+    clock.now = 2.0
+    kafka.silent = True
+    questions.list()
+    questions.describe(["b"])
+    kafka.silent = False
+    assert list(questions.replies(0)) == []
+    clock.now = 2.5
+    assert list(questions.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
+    answers = [
+        Listing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
+        Answer("b", "classic", "Stable"),
+    ]
+    assert list(questions.replies(1)) == answers
+    assert not questions.listing
+    questions.describe(["a"])
+    assert list(questions.replies(1)) == [Answer("a", "classic", "Stable")]
+    assert len(kafka.admins) == 2
+
+
+def test_each_client_without_an_answer_leaves_the_next_one_more_time_until_the_group_answers(
+    kafka: MemoryKafka, clock: Clock
+) -> None:
+    kafka.groups = {"a": group("a"), "b": group("b")}
+    questions = Asking(SETTINGS)
+
+    def patience() -> float:
+        """For how long it waits for an answer about a."""
+        began = clock.now
+        kafka.silent = True
+        questions.describe(["a"])
+        while not list(questions.replies(0)):
+            clock.now += 0.5
+        kafka.silent = False
+        questions.describe(["b"])
+        assert list(questions.replies(1)) == [Answer("b", "classic", "Stable")]
+        return clock.now - began
+
+    assert [patience() for _ in range(4)] == [2.5, 5, 10, 10]
+    questions.describe(["a"])
+    assert list(questions.replies(1)) == [Answer("a", "classic", "Stable")]
+    assert patience() == 2.5
+    assert len(kafka.admins) == 6
+
+
+def test_a_list_that_never_comes_is_given_up(kafka: MemoryKafka, clock: Clock) -> None:
+    questions = Asking(SETTINGS)
+    kafka.silent = True
+    questions.list()
+    clock.now = 19.5
+    assert (list(questions.replies(0)), questions.listing) == ([], True)
+    clock.now = 20.0
+    assert list(questions.replies(0)) == [Unanswered(None, KafkaError(KafkaError._TIMED_OUT))]
+    assert not questions.listing
+
+
+def test_brokers_that_can_not_be_reached_for_a_list_are_reached_by_another_client_if_any(
+    kafka: MemoryKafka,
+) -> None:
+    questions = Asking(SETTINGS)
+    for trouble, clients in ((AWAY, 1), (KafkaError(KafkaError._TIMED_OUT), 2)):
+        kafka.unlistable = [trouble]
+        questions.list()
+        assert list(questions.replies(1)) == [Listing((), (trouble,))]
+        assert len(kafka.admins) == clients
+
+
+def test_a_broker_that_refuses_has_answered(kafka: MemoryKafka) -> None:
+    questions = Asking(SETTINGS)
+    kafka.fail("describe a", AWAY)
+    questions.describe(["a"])
+    assert list(questions.replies(1)) == [Unanswered("a", AWAY)]
+    assert len(kafka.admins) == 1
+
+
+def test_every_state_of_the_client_has_a_name_or_is_unknown() -> None:
+    assert {state.name for state in ConsumerGroupState} <= asking._STATES.keys() | {"UNKNOWN"}

@@ -1,0 +1,324 @@
+"""The whole way of ``collect --by polling``, over a cluster in memory."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any, Self
+
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+from prometheus_client import CollectorRegistry
+
+from streaming.collect.metrics import PollMetrics
+from streaming.collect.polling import collector
+from streaming.collect.polling.collector import PollingCollector
+from streaming.kafka.access import NotAllowed
+from streaming.settings.config import CollectSettings, Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire import codec
+from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
+from tests.support.memory_kafka import MemoryKafka, group
+from tests.support.wait import eventually
+
+TOPIC = "rebalance.membership"
+AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
+STATE = ConsumerGroupState
+ONE = {"a": [("t", 0), ("t", 1)]}
+TWO = {"a": [("t", 0)], "b": [("t", 1)]}
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.cluster_id = "c"
+    made.create("t", 2)
+    return made
+
+
+class Polling:
+    """A collector at work in a thread; it ends in order when the block does."""
+
+    def __init__(self, **collect: Any) -> None:
+        quick = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
+        self.settings = Settings(
+            kafka=KafkaSettings(bootstrap_servers="memory:1"),
+            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **quick, **collect}),
+        )
+        self._stop, self._registry = threading.Event(), CollectorRegistry()
+        self._collector = PollingCollector(self.settings, self._stop, PollMetrics(self._registry))
+        self._thread = threading.Thread(target=self._run)
+        self.error: Exception | None = None
+
+    def _run(self) -> None:
+        try:
+            self._collector.run()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+
+    def figure(self, name: str) -> float:
+        return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}") or 0
+
+    def looks(self, times: int = 3) -> bool:
+        """Whether so many more descriptions come, which takes as long as it takes."""
+        before = self.figure("answers_total")
+        return bool(eventually(lambda: self.figure("answers_total") >= before + times))
+
+    def ended(self) -> Exception | None:
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        return self.error
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        assert self.ended() is None
+
+
+def told(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
+    """Type of each event of a group, and what it is about: number and members, or counts."""
+    found = []
+    for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
+        kind, value = (
+            (dict(message.headers() or [])["ce_type"] or b"").decode(),
+            json.loads(message.value() or b""),
+        )
+        if value["groupId"] != name:
+            continue
+        if kind == "group.observed":
+            number = value["generation"] if value["groupEpoch"] is None else value["groupEpoch"]
+            what: Any = (number, {one["memberId"]: one["assigned"] for one in value["members"]})
+        elif kind == "topic.partitions_changed":
+            what = {topic: one["partitions"] for topic, one in value["topics"].items()}
+        else:
+            what = None
+        found.append((kind, what))
+    return found
+
+
+FIRST = [("topic.partitions_changed", {"t": 2}), ("group.observed", (1, {"a": {"t": [0, 1]}}))]
+
+
+def test_members_come_and_go_and_a_group_is_deleted(kafka: MemoryKafka) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling() as polling:
+        eventually(lambda: told(kafka) == FIRST)
+        kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
+        polling.looks()
+        kafka.groups["g"] = group("g", shares=TWO)
+        eventually(lambda: told(kafka)[2:] == [("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))])
+        kafka.groups["g"] = group("g", STATE.EMPTY)
+        eventually(lambda: told(kafka)[3:] == [("group.observed", (3, {}))])
+        del kafka.groups["g"]
+        eventually(lambda: told(kafka)[4:] == [("group.deleted", None)])
+        kafka.groups["g"] = group("g", shares=ONE)
+        eventually(lambda: told(kafka)[5:] == FIRST)
+    assert polling.figure("events_total") == 7
+    sources = {dict(message.headers() or [])["ce_source"] for message in kafka.records(TOPIC)}
+    assert sources == {b"kafka://c/groups", b"kafka://c/metadata"}
+    assert kafka.committed == {}
+
+
+def test_a_restart_repeats_nothing_and_counts_on(kafka: MemoryKafka) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    kafka.groups["k"] = group("k", shares=ONE, kind=ConsumerGroupType.CONSUMER)
+    with Polling():
+        eventually(lambda: told(kafka) == FIRST == told(kafka, "k"))
+    with Polling() as polling:
+        polling.looks(6)
+    assert told(kafka) == FIRST == told(kafka, "k")
+    kafka.groups["g"] = group("g", shares=TWO)
+    del kafka.groups["k"]
+    with Polling():
+        eventually(lambda: len(told(kafka)) == 3 and len(told(kafka, "k")) == 3)
+    assert told(kafka)[2] == ("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))
+    assert told(kafka, "k")[2] == ("group.deleted", None)
+
+
+def test_in_a_membership_topic_that_was_made_again_everything_is_told_anew(kafka: MemoryKafka) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling():
+        eventually(lambda: told(kafka) == FIRST)
+        kafka.create(TOPIC, 1)  # in place of the other, which nobody may meet gone
+        eventually(lambda: told(kafka) == FIRST)
+
+
+def test_only_the_groups_that_are_asked_for(kafka: MemoryKafka) -> None:
+    for name in ("orders-1", "orders-2", "console-1"):
+        kafka.groups[name] = group(name, shares=ONE)
+    with Polling(include_groups=["orders.*"], exclude_groups=[".*-2"]) as polling:
+        eventually(lambda: told(kafka, "orders-1"))
+        polling.looks()
+    assert {message.key() for message in kafka.records(TOPIC)} == {b"orders-1"}
+    assert "describe orders-2" not in kafka.requests
+    assert polling.figure("groups") == 1
+
+
+def test_a_topic_that_grew_is_told_without_any_change_of_its_groups(kafka: MemoryKafka) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling():
+        eventually(lambda: told(kafka) == FIRST)
+        kafka.topics["t"].logs.append(type(kafka.topics["t"].logs[0])())
+        eventually(lambda: told(kafka)[2:] == [("topic.partitions_changed", {"t": 3})])
+
+
+def test_a_coordinator_that_is_away_is_waited_for(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
+    with Polling() as polling:
+        eventually(lambda: told(kafka, "g") == FIRST == told(kafka, "h"))
+        kafka.fail("describe g", *[AWAY] * 3)
+        kafka.groups["h"] = group("h", shares=TWO)
+        eventually(lambda: len(told(kafka, "h")) == 3)
+        eventually(lambda: "all coordinators answer again" in caplog.messages)
+        assert polling.figure("groups_unanswered") == 0
+    assert (
+        "group g: its coordinator gives no answer of use (no coordinator): waiting for one" in caplog.messages
+    )
+    assert told(kafka) == FIRST
+
+
+def test_a_client_that_waits_for_a_coordinator_which_is_gone_is_replaced(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
+    with Polling():
+        eventually(lambda: told(kafka, "g") == FIRST == told(kafka, "h"))
+        kafka.move_coordinators()
+        kafka.groups = {"g": group("g", shares=TWO), "h": group("h", shares=TWO)}
+        eventually(lambda: len(told(kafka, "g")) == 3 == len(told(kafka, "h")))
+        eventually(lambda: "all coordinators answer again" in caplog.messages)
+    assert not any("no contact" in line for line in caplog.messages)
+
+
+def test_a_group_that_no_broker_lists_is_gone_only_if_its_coordinator_says_so(kafka: MemoryKafka) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling() as polling:
+        eventually(lambda: told(kafka) == FIRST)
+        kafka.unlisted = {"g"}
+        polling.looks()
+        kafka.unlistable = [AWAY]
+        kafka.groups["g"] = group("g", shares=TWO)
+        eventually(lambda: len(told(kafka)) == 3)
+    assert "group.deleted" not in dict(told(kafka))
+
+
+def test_a_cluster_that_is_away_is_waited_for(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling():
+        eventually(lambda: told(kafka) == FIRST)
+        kafka.away = True
+        eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
+        kafka.groups["g"] = group("g", shares=TWO)
+        kafka.away = False
+        eventually(lambda: len(told(kafka)) == 3)
+        eventually(lambda: "Kafka answers again" in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("code", "resource", "name"),
+    [("GROUP_AUTHORIZATION_FAILED", "group", "g"), ("TOPIC_AUTHORIZATION_FAILED", "topic", "*")],
+)
+def test_a_right_that_is_missing_is_named(kafka: MemoryKafka, code: str, resource: str, name: str) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    kafka.fail("describe g", KafkaError(getattr(KafkaError, code), "not allowed"))
+    polling = Polling()
+    polling._thread.start()
+    error = polling.ended()
+    assert isinstance(error, NotAllowed)
+    assert str(error) == (
+        f"cluster memory:1: user 'ANONYMOUS' may not describe {resource} {name}, which collect --by polling must "
+        "for group g; or leave it out with --exclude-group; kafka-acls.sh --bootstrap-server memory:1 --add "
+        f"--allow-principal 'User:ANONYMOUS' --operation Describe --{resource} '{name}'"
+    )
+
+
+def tell(kafka: MemoryKafka, data: GroupObserved | GroupDeleted) -> None:
+    """What the collector by offsets publishes, behind what there is of the group."""
+    number = len(kafka.records(TOPIC))
+    key, value, headers = codec.encode_event(Event("kafka://c/__consumer_offsets", f"0:{number}", data))
+    logs = kafka.topics[TOPIC].logs
+    (place,) = [n for n, log in enumerate(logs) if any(one and one.key() == key for one in log.entries)]
+    kafka.append(TOPIC, value, key=key, partition=place, headers=headers)
+
+
+def by_offsets(generation: int, shares: dict[str, list[tuple[str, int]]]) -> GroupObserved:
+    members = [
+        ObservedMember(
+            member_id=name,
+            topics=["t"],
+            assigned={"t": [number for _, number in share]},
+            client_id=name,
+            client_host="/127.0.0.1",
+        )
+        for name, share in shares.items()
+    ]
+    return GroupObserved(
+        group_id="g", timestamp=1, members=members, generation=generation, protocol="range", state="Stable"
+    )
+
+
+def test_what_the_collector_by_offsets_tells_is_not_told_again(kafka: MemoryKafka) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling() as polling:
+        eventually(lambda: told(kafka) == FIRST)
+        tell(kafka, by_offsets(7, ONE))
+        polling.looks(5)
+        kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
+        polling.looks()
+        kafka.groups["g"] = group("g", shares=TWO)
+        polling.looks(5)
+        tell(kafka, by_offsets(8, TWO))
+        polling.looks(5)
+        del kafka.groups["g"]
+        eventually(lambda: polling.figure("groups") == 1)
+        tell(kafka, GroupDeleted(group_id="g", timestamp=2, reason="deleted"))
+        eventually(lambda: polling.figure("groups") == 0)
+    assert [number for kind, number in told(kafka)[2:] if kind == "group.observed"] == [
+        (7, {"a": {"t": [0, 1]}}),
+        (8, {"a": {"t": [0]}, "b": {"t": [1]}}),
+    ]
+    assert told(kafka)[-1] == ("group.deleted", None)
+    assert len(told(kafka)) == 5
+
+
+def test_when_the_collector_by_offsets_falls_silent_polling_tells_and_counts_on(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(collector, "OTHER_SECONDS", 0.3)
+    caplog.set_level("INFO")
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling():
+        eventually(lambda: told(kafka) == FIRST)
+        tell(kafka, by_offsets(7, ONE))
+        kafka.groups["g"] = group("g", shares=TWO)
+        eventually(lambda: len(told(kafka)) == 4)
+    assert told(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))
+    assert "group g: nobody else tells of its changes any more: told from here" in caplog.messages
+
+
+def test_where_no_group_can_be_seen_it_says_which_right_may_be_missing(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Polling():
+        eventually(lambda: any("no group can be seen" in line for line in caplog.messages))
+    assert "--operation Describe --group '*'" in caplog.text
+
+
+def test_a_budget_that_is_short_is_told(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+    kafka.groups = {f"g{number}": group(f"g{number}", STATE.EMPTY) for number in range(20)}
+    with Polling(poll_requests_per_second=2):
+        eventually(lambda: any("20 groups: to ask about each takes 20 s" in line for line in caplog.messages))
+
+
+def test_who_is_asked_to_stop_before_anything_was_seen_stops(kafka: MemoryKafka) -> None:
+    with Polling():
+        pass
+    assert "list_consumer_groups" not in kafka.requests or told(kafka) == []

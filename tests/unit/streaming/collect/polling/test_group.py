@@ -1,0 +1,394 @@
+"""What each answer publishes, under which number and id."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from msgspec import UNSET
+
+from streaming.collect.polling.group import (
+    LIMITS,
+    UNKNOWN,
+    Answer,
+    Flux,
+    Known,
+    in_flux,
+    is_news,
+    poll,
+    resumed,
+    resumed_from_latest,
+)
+from streaming.monitor.state import ownership
+from streaming.wire.events import (
+    Event,
+    Evidence,
+    GroupDeleted,
+    GroupObserved,
+    LatestAssignment,
+    ObservedMember,
+    Partitions,
+)
+from tests.support.histories import diffs, play
+
+Protocol = Literal["classic", "consumer"]
+
+
+def member(
+    name: str, assigned: list[int], target: list[int] | None = None, instance: str | None = None
+) -> ObservedMember:
+    def share(numbers: list[int]) -> Partitions:
+        return {"t": numbers} if numbers else {}
+
+    return ObservedMember(
+        member_id=name,
+        topics=[],
+        assigned=share(assigned),
+        target=None if target is None else share(target),
+        group_instance_id=instance,
+        client_id=name,
+        client_host="/h",
+    )
+
+
+def classic(state: str, *members: ObservedMember, assignor: str | None = "range") -> Answer:
+    return Answer("g", "classic", state, assignor if members else None, members)
+
+
+def consumer(state: str, *members: ObservedMember) -> Answer:
+    return Answer("g", "consumer", state, "uniform", members)
+
+
+def polled(*answers: Answer, known: Known = UNKNOWN) -> tuple[Known, list[Event]]:
+    """The group after these answers, a second apart, and what was published."""
+    events = []
+    for number, answer in enumerate(answers, start=1):
+        known, event = poll(known, answer, 1000 * number, "s")
+        events += [] if event is None else [event]
+    return known, events
+
+
+def views(events: list[Event]) -> list[GroupObserved]:
+    return [event.data for event in events if isinstance(event.data, GroupObserved)]
+
+
+def numbers(*answers: Answer) -> list[int | None]:
+    """Of what is published, as the stream reads it."""
+    return [
+        view.group_epoch if view.group_protocol == "consumer" else view.generation
+        for view in views(polled(*answers)[1])
+    ]
+
+
+A6, B0 = member("a", [0, 1, 2, 3, 4, 5]), member("b", [])
+A3, B3 = member("a", [0, 1, 2]), member("b", [3, 4, 5])
+
+
+def said(reason: str) -> list[Evidence]:
+    return [Evidence(source="polling", reason=reason)]
+
+
+def test_the_first_view_says_what_it_is_not() -> None:
+    _, (event,) = polled(classic("Stable", B3, A3))
+    assert event.data == GroupObserved(
+        group_id="g",
+        timestamp=1000,
+        members=[A3, B3],
+        generation=1,
+        protocol="range",
+        state="Stable",
+        evidence=[Evidence(source="polling", reason=LIMITS)],
+    )
+
+
+def test_an_answer_that_shows_nothing_new_publishes_nothing() -> None:
+    assert numbers(*[classic("Stable", A3, B3)] * 3, classic("Stable", B3, A3)) == [1]
+    both = member("a", [0], [0]), member("b", [1], [1])
+    assert numbers(*[consumer("Stable", *both)] * 3) == [1]
+
+
+@pytest.mark.parametrize("state", ["Empty", "PreparingRebalance", "CompletingRebalance"])
+def test_a_group_is_published_from_when_somebody_owns_something(state: str) -> None:
+    assert numbers(classic(state), classic("Stable", A6)) == [1]
+
+
+def test_classic_groups_are_published_at_rest_only() -> None:
+    empty_handed = member("a", []), member("b", [])
+    rebalance = classic("PreparingRebalance", *empty_handed), classic("CompletingRebalance", *empty_handed)
+    _, events = polled(classic("Stable", A6), *rebalance, classic("Stable", A3, B3))
+    assert [(view.generation, view.members) for view in views(events)] == [(1, [A6]), (2, [A3, B3])]
+    assert views(events)[1].evidence[1:] == said(
+        "the rebalance began between 1970-01-01T00:00:01.000Z and 1970-01-01T00:00:02.000Z, when the group "
+        "was seen in PreparingRebalance; it was over by 1970-01-01T00:00:04.000Z"
+    )
+
+
+def test_a_rebalance_that_was_seen_and_changed_nothing_is_a_generation() -> None:
+    steps = classic("Stable", A3, B3), classic("PreparingRebalance", A3, B3), classic("Stable", A3, B3)
+    assert numbers(*steps) == [1, 2]
+    assert numbers(*steps, classic("Stable", A3, B3)) == [1, 2]
+
+
+def test_what_is_gone_may_have_crashed_or_left() -> None:
+    _, events = polled(classic("Stable", A3, B3), classic("Stable", A6))
+    assert views(events)[1].evidence[1:] == [
+        Evidence(
+            source="polling",
+            reason=(
+                "it changed between 1970-01-01T00:00:01.000Z and 1970-01-01T00:00:02.000Z; no state between the "
+                "two was seen"
+            ),
+        ),
+        Evidence(
+            source="polling",
+            reason="gone since the answer before: can't tell a crash from a leave",
+            member_ids=["b"],
+            kind="group.observed",
+        ),
+    ]
+
+
+def test_a_static_member_that_came_back_is_no_generation() -> None:
+    before, after = member("a-1", [0], instance="i"), member("a-2", [0], instance="i")
+    _, events = polled(classic("Stable", before), classic("Stable", after))
+    assert [(view.generation, view.members[0].member_id) for view in views(events)] == [
+        (1, "a-1"),
+        (1, "a-2"),
+    ]
+    assert [item.member_ids for item in views(events)[1].evidence] == [[], []]
+
+
+def test_another_assignor_or_protocol_is_a_generation() -> None:
+    assert numbers(classic("Stable", A6), classic("Stable", A6, assignor="sticky")) == [1, 2]
+    both = classic("Stable", A6), consumer("Stable", member("a", [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]))
+    assert numbers(*both) == [1, 2]
+
+
+def test_kafka_streams_is_known_by_its_protocol_and_stays_what_it_was() -> None:
+    streams = classic("Stable", member("a", [0]), assignor="stream")
+    found = views(polled(streams, classic("Empty"), classic("Stable", A6))[1])
+    assert [view.kind for view in found] == ["streams", "streams", UNSET]
+    assert views(polled(consumer("Stable", member("a", [0], [0])))[1])[0].kind is UNSET
+
+
+def test_each_step_of_an_epoch_is_published_under_one_number() -> None:
+    events = polled(
+        consumer("Stable", member("a", [0, 1], [0, 1])),
+        consumer("Assigning", member("a", [0, 1], [0, 1]), member("b", [], [])),
+        consumer("Reconciling", member("a", [0, 1], [0]), member("b", [], [1])),
+        consumer("Reconciling", member("a", [0], [0]), member("b", [], [1])),
+        consumer("Reconciling", member("a", [0], [0]), member("b", [], [1])),
+        consumer("Stable", member("a", [0], [0]), member("b", [1], [1])),
+    )[1]
+    assert [(view.group_epoch, view.state) for view in views(events)] == [
+        (1, "Stable"),
+        (2, "Assigning"),
+        (2, "Reconciling"),
+        (2, "Reconciling"),
+        (2, "Stable"),
+    ]
+    assert [item.reason[:40] for item in views(events)[3].evidence[1:]] == [
+        "the rebalance began between 1970-01-01T0"
+    ]
+
+
+def test_another_target_at_rest_is_another_epoch() -> None:
+    """Members stay, a topic grew: the coordinator computed anew."""
+    assert numbers(
+        consumer("Stable", member("a", [0], [0])),
+        consumer("Reconciling", member("a", [0], [0, 1])),
+        consumer("Stable", member("a", [0, 1], [0, 1])),
+        consumer("Stable", member("a", [0, 1, 2], [0, 1, 2])),
+    ) == [1, 2, 2, 3]
+
+
+def test_who_comes_or_goes_makes_an_epoch_in_any_state() -> None:
+    assert numbers(
+        consumer("Reconciling", member("a", [0], [0, 1])),
+        consumer("Reconciling", member("a", [0], [0]), member("b", [], [1])),
+        consumer("Reconciling", member("b", [], [0, 1])),
+    ) == [1, 2, 3]
+
+
+def test_that_a_rebalance_is_over_is_told_once() -> None:
+    behind, done = member("a", [0], [0]), member("a", [0], [0])
+    events = polled(consumer("Assigning", behind), consumer("Stable", done), consumer("Stable", done))[1]
+    assert [(view.group_epoch, view.state) for view in views(events)] == [(1, "Assigning"), (1, "Stable")]
+
+
+def test_a_beginning_that_changes_nothing_yet_is_kept_as_evidence() -> None:
+    at_rest, begun = (consumer(state, member("a", [0], [0])) for state in ("Stable", "Assigning"))
+    known, events = polled(at_rest, begun)
+    assert len(events) == 1
+    assert known.flux is not None
+    assert (known.flux.rest, known.flux.seen, known.flux.state) == (1000, 2000, "Assigning")
+
+
+def test_ids_are_a_function_of_what_was_seen_since_the_group_was_first_seen() -> None:
+    answers = classic("Stable", A6), classic("Stable", A3, B3), classic("Stable", A6), classic("Dead")
+    ids = [event.id for event in polled(*answers)[1]]
+    later, known = [], UNKNOWN
+    for number, answer in enumerate(answers):
+        known, event = poll(known, answer, 1000 + 10**9 * number, "s")
+        later += [] if event is None else [event.id]
+    assert ids == later
+    assert len(set(ids)) == 4
+
+
+def test_a_group_that_comes_back_as_it_was_has_ids_of_its_own() -> None:
+    """What was applied once changes nothing the second time: its new life would be lost."""
+    life = consumer("Stable", member("a", [0], [0])), consumer("Dead")
+    events = polled(*life, *life, *life)[1]
+    assert len({event.id for event in events}) == len(events) == 6
+
+
+def test_the_same_state_twice_in_one_epoch_has_two_ids() -> None:
+    one, other = (consumer("Reconciling", member("a", [n], [n])) for n in (0, 1))
+    events = polled(one, other, one)[1]
+    assert [view.group_epoch for view in views(events)] == [1, 1, 1]
+    assert len({event.id for event in events}) == 3
+
+
+def test_a_group_that_its_coordinator_does_not_know_is_deleted_once() -> None:
+    known, events = polled(classic("Stable", A6), classic("Dead"), classic("Dead"))
+    assert known is UNKNOWN
+    assert events[1].data == GroupDeleted(
+        group_id="g", timestamp=2000, reason="the coordinator no longer knows it"
+    )
+    assert len(events) == 2
+    assert polled(classic("Dead")) == (UNKNOWN, [])
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (classic("Stable", A6), classic("Stable", A3, B3)),
+        (consumer("Stable", member("a", [0], [0])), consumer("Reconciling", member("a", [0], [0, 1]))),
+    ],
+)
+def test_a_restarted_collector_repeats_nothing_and_counts_on(answers: tuple[Answer, ...]) -> None:
+    events = polled(*answers)[1]
+    known = resumed(events[-1])
+    assert polled(answers[-1], known=known)[1] == []
+    more = classic("Stable", A6, B0), consumer("Stable", member("c", [0], [0]))
+    wanted = next(one for one in more if one.protocol == answers[0].protocol)
+    (event,) = polled(wanted, known=known)[1]
+    assert event.id == polled(*answers, wanted)[1][-1].id
+    assert resumed(Event("s", "d", GroupDeleted(group_id="g", timestamp=1))) is UNKNOWN
+
+
+def test_the_other_collectors_numbers_and_subscriptions_are_kept() -> None:
+    theirs = GroupObserved(
+        group_id="g",
+        timestamp=500,
+        members=[
+            ObservedMember(
+                member_id="a", topics=["t", "u"], assigned={"t": [0]}, client_id="a", client_host="/h"
+            )
+        ],
+        generation=41,
+        protocol="range",
+        state="Stable",
+    )
+    known = resumed(Event("kafka://c/__consumer_offsets", "3:99", theirs))
+    assert polled(classic("Stable", member("a", [0])), known=known)[1] == []
+    ((view,)) = views(polled(classic("Stable", member("a", []), member("b", [0])), known=known)[1])
+    assert view.generation == 42
+    assert {one.member_id: one.topics for one in view.members} == {"a": ["t", "u"], "b": []}
+
+
+def test_a_group_whose_events_are_gone_goes_on_behind_its_latest_assignment() -> None:
+    latest: dict[str, Any] = {"group_id": "g", "timestamp": 5, "members": {"a": {"t": [0]}}}
+    consumers = LatestAssignment(
+        **latest, protocol="consumer", assignor="uniform", generation=None, group_epoch=7
+    )
+    ours = LatestAssignment(**latest, protocol="classic", assignor="range", generation=9, group_epoch=None)
+    unchanged = polled(classic("Stable", member("a", [0])), known=resumed_from_latest(ours))[1]
+    assert [view.generation for view in views(unchanged)] == [9]
+    changed = polled(classic("Stable", member("b", [0])), known=resumed_from_latest(ours))[1]
+    assert [view.generation for view in views(changed)] == [10]
+    (view,) = views(
+        polled(consumer("Stable", member("a", [0], [0])), known=resumed_from_latest(consumers))[1]
+    )
+    assert view.group_epoch == 7
+
+
+def test_states_in_the_list_bound_the_beginning() -> None:
+    known, _ = polled(classic("Stable", A6))
+    assert not is_news(known, "Stable")
+    known = in_flux(known, "PreparingRebalance", 6000, 5000)
+    assert is_news(known, "PreparingRebalance")
+    assert is_news(known, "Stable")
+    assert in_flux(known, "CompletingRebalance", 7000, 6500) is known
+    known, event = poll(known, classic("Stable", A3, B3), 8000, "s")
+    assert event is not None
+    assert isinstance(event.data, GroupObserved)
+    assert (
+        "began between 1970-01-01T00:00:05.000Z and 1970-01-01T00:00:06.000Z" in event.data.evidence[1].reason
+    )
+    assert not is_news(known, "Stable")
+    assert is_news(known, "Empty")
+
+
+@pytest.mark.parametrize(
+    ("described", "listed", "bound"), [(None, None, None), (None, 5, 5), (5, None, 5), (5, 7, 7), (7, 5, 7)]
+)
+def test_a_group_was_at_rest_when_it_was_last_seen_so(
+    described: int | None, listed: int | None, bound: int | None
+) -> None:
+    known = in_flux(Known(rest=described), "PreparingRebalance", 9, listed)
+    assert known.flux == Flux(bound, 9, "PreparingRebalance")
+
+
+def test_a_state_that_was_not_described_calls_for_a_description() -> None:
+    assert not is_news(UNKNOWN, "Stable")  # it is due anyway
+    assert is_news(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
+    empty, _ = polled(classic("Empty"))
+    assert not is_news(empty, "Empty")
+    assert is_news(empty, "Stable")
+    known = resumed_from_latest(
+        LatestAssignment(
+            group_id="g",
+            protocol="classic",
+            assignor=None,
+            generation=1,
+            group_epoch=None,
+            timestamp=1,
+            members={},
+        )
+    )
+    assert not is_news(known, "Stable")
+
+
+def test_the_stream_makes_a_round_of_each_change_and_none_of_a_repeat() -> None:
+    events = polled(
+        classic("Stable", A6), classic("PreparingRebalance"), classic("Stable", A3, B3), classic("Stable", A6)
+    )[1]
+    state, outputs = play([*events, *events])
+    assert state is not None
+    assert ownership(state.members) == {"a": {"t": [0, 1, 2, 3, 4, 5]}}
+    found = diffs(outputs)
+    assert [(one.generation, one.cause.kind) for one in found] == [
+        (1, "member.joined"),
+        (2, "member.joined"),
+        (3, "group.observed"),
+    ]
+    assert found[-1].cause.member_ids == ["b"]
+    assert not any(one.violations for one in found)
+
+
+def test_the_stream_takes_an_epochs_steps_for_rounds_of_one_rebalance() -> None:
+    events = polled(
+        consumer("Stable", member("a", [0, 1], [0, 1])),
+        consumer("Assigning", member("a", [0, 1], [0, 1]), member("b", [], [])),
+        consumer("Reconciling", member("a", [0], [0]), member("b", [], [1])),
+        consumer("Stable", member("a", [0], [0]), member("b", [1], [1])),
+    )[1]
+    found = diffs(play(events)[1])
+    assert [(one.group_epoch, one.round, one.cause.kind) for one in found] == [
+        (1, 1, "member.joined"),
+        (2, 1, "member.joined"),
+        (2, 2, "member.joined"),
+        (2, 3, "member.joined"),
+    ]
+    assert [one.cause.member_ids for one in found] == [["a"], ["b"], ["b"], ["b"]]

@@ -1,0 +1,152 @@
+"""Who is asked about when, on a clock that the tests turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.collect.polling.pace import Budget, Pace, Schedule
+
+PACE = Pace(quick=0.5, slow=10.0, requests=100)
+
+
+@pytest.mark.parametrize(("calm", "seconds"), [(0, 0.5), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (999, 10)])
+def test_each_answer_without_news_doubles_the_pause(calm: int, seconds: float) -> None:
+    assert PACE.pause(calm) == seconds
+
+
+def test_a_budget_comes_back_evenly_and_is_not_saved_up() -> None:
+    budget = Budget(10, 0.0)
+    budget.spend(10)
+    assert (budget.left(0.0), budget.left(0.5), budget.left(60.0)) == (0, 5, 10)
+    budget.spend(15)
+    assert (budget.pause(60.0), budget.left(60.5), budget.pause(60.5)) == (0.5, 0, 0)
+
+
+def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> list[float]:
+    """When the group is asked about, if each answer comes at once; the last kind of answer goes on."""
+    found, now = [], 0.0
+    while now < until:
+        if schedule.take(now):
+            found.append(now)
+            answer = shown.pop(0) if len(shown) > 1 else shown[0]
+            schedule.answered(group_id, answer, now)  # type: ignore[arg-type] # one of its literals
+        now += 0.5
+    return found
+
+
+def test_a_group_is_asked_about_quickly_in_flux_and_less_and_less_at_rest() -> None:
+    schedule = Schedule(PACE, 0.0)
+    schedule.add("g", 1, 0.0)
+    assert times(schedule, "g", ["flux", "flux", "rest"], 40) == [0, 0.5, 1, 2, 4, 8, 16, 26, 36]
+
+
+def test_one_without_an_answer_is_asked_about_less_and_less_even_if_something_happens() -> None:
+    schedule = Schedule(PACE, 0.0)
+    schedule.add("g", 1, 0.0)
+    assert schedule.take(0.0) == ["g"]
+    schedule.answered("g", "nothing", 10.0)
+    assert schedule.take(10.5) == []
+    schedule.hurry("g", 10.5)
+    assert schedule.take(10.5) == []
+    assert schedule.take(11.0) == ["g"]
+    schedule.answered("g", "nothing", 11.0)
+    assert (schedule.take(12.5), schedule.take(13.0)) == ([], ["g"])
+    schedule.answered("g", "flux", 13.0)
+    assert schedule.take(13.5) == ["g"]
+
+
+def test_groups_without_an_answer_are_due_at_once_when_the_cluster_is_back() -> None:
+    schedule = Schedule(PACE, 0.0)
+    for group_id in ("asked", "failed", "rests"):
+        schedule.add(group_id, 1, 0.0)
+    schedule.take(0.0)
+    for _ in range(5):
+        schedule.answered("failed", "nothing", 0.0)
+        schedule.answered("rests", "rest", 0.0)
+    schedule.retry(1.0)
+    assert (schedule.take(1.0), schedule.take(9.5)) == (["failed"], [])
+    schedule.answered("failed", "nothing", 9.5)
+    assert (schedule.take(10.0), schedule.take(19.5)) == (["rests"], ["failed"])
+
+
+def test_what_happens_in_a_group_makes_it_due_at_once_and_quick_again() -> None:
+    schedule = Schedule(PACE, 0.0)
+    schedule.add("g", 1, 0.0)
+    assert times(schedule, "g", ["rest"], 8) == [0, 2, 6]
+    schedule.hurry("g", 9.0)
+    schedule.hurry("g", 9.0)
+    assert schedule.take(9.0) == ["g"]
+    schedule.hurry("g", 9.0)  # asked about already
+    assert schedule.take(9.0) == []
+    schedule.answered("g", "flux", 9.0)
+    assert schedule.take(9.5) == ["g"]
+
+
+def test_a_group_that_is_removed_is_not_asked_about_and_its_answer_is_late() -> None:
+    schedule = Schedule(PACE, 0.0)
+    schedule.add("a", 1, 0.0)
+    schedule.add("b", 1, 0.0)
+    assert schedule.take(0.0) == ["a", "b"]
+    schedule.remove("a")
+    schedule.answered("a", "flux", 0.0)
+    schedule.answered("b", "flux", 0.0)
+    schedule.remove("b")
+    assert (schedule.take(99.0), len(schedule)) == ([], 0)
+
+
+def test_the_budget_bounds_requests_and_the_longest_overdue_come_first() -> None:
+    schedule = Schedule(Pace(quick=0.5, slow=10.0, requests=4), 0.0)
+    for name in "abcdef":
+        schedule.add(name, 2, 0.0)
+    assert schedule.cost == 12
+    assert schedule.take(0.0) == ["a", "b"]
+    assert schedule.pause(0.0) == 0
+    assert schedule.take(0.5) == ["c"]
+    assert schedule.overdue(0.5) == 0.5
+    schedule.spend(1, 0.5)
+    assert schedule.pause(0.5) == 0.25
+    assert schedule.take(0.6) == []
+    assert schedule.take(2.0) == ["d", "e"]
+    assert schedule.take(3.0) == ["f"]
+    assert schedule.overdue(3.0) == 0
+
+
+def test_groups_in_flux_and_at_rest_take_turns_where_the_budget_is_short() -> None:
+    schedule = Schedule(Pace(quick=0.5, slow=1.0, requests=2), 0.0)
+    groups = ["r1", "r2", "r3", "f1", "f2", "f3"]
+    for name in groups:
+        schedule.add(name, 1, 0.0)
+    asked = [name for now in range(3) for name in schedule.take(float(now))]
+    assert sorted(asked) == sorted(groups)
+    for name in groups:
+        schedule.answered(name, "rest" if name[0] == "r" else "flux", 3.0)
+    assert {name[0] for name in schedule.take(10.0)} == {"r", "f"}
+    assert {name[0] for name in schedule.take(11.0)} == {"r", "f"}
+
+
+def test_who_was_never_asked_about_comes_before_those_who_were() -> None:
+    schedule = Schedule(Pace(quick=0.5, slow=1.0, requests=1), 0.0)
+    for name in "abcd":
+        schedule.add(name, 1, 0.0)
+    asked = []
+    for second in range(5):
+        for name in schedule.take(float(second)):
+            asked.append(name)
+            schedule.answered(name, "rest", float(second))
+    assert asked == ["a", "b", "c", "d", "a"]
+
+
+def test_without_groups_nothing_is_ever_due() -> None:
+    schedule = Schedule(PACE, 0.0)
+    assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0)) == ([], 0, float("inf"))
+    assert "g" not in schedule
+
+
+def test_entries_that_no_longer_hold_do_not_pile_up() -> None:
+    schedule = Schedule(PACE, 0.0)
+    schedule.add("g", 1, 0.0)
+    for number in range(1000):
+        assert schedule.take(20.0 * number) == ["g"]
+        schedule.answered("g", "rest", 20.0 * number)
+        schedule.hurry("g", 20.0 * number)
+    assert sum(map(len, schedule._queues)) < 50

@@ -1,0 +1,112 @@
+"""What a restarted collector knows from the topics."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streaming.collect.counts import partitions_changed
+from streaming.collect.polling.group import UNKNOWN, Known, resumed, resumed_from_latest
+from streaming.collect.polling.resume import Published, published
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire import codec
+from streaming.wire.events import Event, GroupDeleted, GroupObserved, LatestAssignment, TopicMetadata
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+SIX = TopicMetadata(partitions=6, topic_id="i")
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.create(SETTINGS.topics.membership, 2)
+    return made
+
+
+def write(kafka: MemoryKafka, *events: Event) -> None:
+    for event in events:
+        key, value, headers = codec.encode_event(event)
+        kafka.append(SETTINGS.topics.membership, value, key=key, partition=len(key) % 2, headers=headers)
+
+
+def view(group: str, generation: int, **kind: Any) -> Event:
+    data = GroupObserved(group_id=group, timestamp=generation, members=[], generation=generation, **kind)
+    return Event("anyone", f"{group}-{generation}", data)
+
+
+def latest(group: str, generation: int, protocol: str = "classic", **kind: Any) -> LatestAssignment:
+    return LatestAssignment(
+        **kind,
+        group_id=group,
+        protocol=protocol,
+        assignor="range",
+        generation=generation,
+        group_epoch=None,
+        timestamp=1,
+        members={"m": {"t": [0]}},
+    )
+
+
+def read(kafka: MemoryKafka) -> dict[str, Known]:
+    del kafka
+    return published(SETTINGS, "here", lambda name: name != "unwanted").groups
+
+
+def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> None:
+    deleted = Event("s", "d", GroupDeleted(group_id="gone", timestamp=9))
+    write(kafka, view("a", 1), view("bb", 4), view("a", 2), view("unwanted", 1), view("gone", 1), deleted)
+    write(
+        kafka,
+        partitions_changed("here", "a", 1, {"t": SIX}),
+        partitions_changed("there", "bb", 1, {"t": SIX}),
+    )
+    assert published(SETTINGS, "here", lambda name: name != "unwanted") == Published(
+        {"a": {"t": SIX}}, {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4)), "gone": UNKNOWN}
+    )
+
+
+def test_groups_of_other_kinds_are_not_polled(kafka: MemoryKafka) -> None:
+    kafka.create(SETTINGS.topics.assignments, 1)
+    write(
+        kafka,
+        view("workers", 3, kind="connect", protocol_type="connect"),
+        view("shared", 3, kind="share", group_protocol="share"),
+        view("new streams", 3, kind="streams", group_protocol="streams"),
+        view("classic streams", 1, kind="streams", protocol="stream"),
+    )
+    for group, value in (
+        ("workers", latest("workers", 3)),  # of a release that did not tell kinds
+        ("other workers", latest("other workers", 3, kind="connect")),
+        ("others shared", latest("others shared", 3, "share", kind="share")),
+    ):
+        kafka.append(SETTINGS.topics.assignments, codec.encode(value), key=group.encode())
+    assert read(kafka).keys() == {"classic streams"}
+
+
+def test_a_group_without_events_is_known_by_its_latest_assignment(kafka: MemoryKafka) -> None:
+    kafka.create(SETTINGS.topics.assignments, 1)
+    for group, value in (
+        ("a", codec.encode(latest("a", 3))),
+        ("a", codec.encode(latest("a", 7))),
+        ("told", codec.encode(latest("told", 7))),
+        ("unwanted", codec.encode(latest("unwanted", 7))),
+        ("gone", codec.encode(latest("gone", 7))),
+        ("gone", None),
+        ("broken", b"{"),
+    ):
+        kafka.append(SETTINGS.topics.assignments, value, key=group.encode())
+    write(kafka, view("told", 9))
+    assert read(kafka) == {"a": resumed_from_latest(latest("a", 7)), "told": resumed(view("told", 9))}
+
+
+def test_what_cannot_be_decoded_is_left_to_the_stream(kafka: MemoryKafka) -> None:
+    _, value, headers = codec.encode_event(view("a", 1))
+    kafka.append(SETTINGS.topics.membership, b"{", key=b"a", headers=headers)
+    broken = json.dumps({**json.loads(value), "groupId": "bb", "members": 7}).encode()
+    kafka.append(SETTINGS.topics.membership, broken, key=b"bb", headers=headers)
+    kafka.append(SETTINGS.topics.membership, value, key=None, headers=[])
+    assert read(kafka) == {}

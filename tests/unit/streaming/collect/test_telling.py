@@ -1,0 +1,94 @@
+"""Groups are told of their topics before the view that shows them, and again when these change."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streaming.collect.cluster import ClusterTopics
+from streaming.collect.counts import PartitionCounts
+from streaming.collect.encoding import MalformedRecord
+from streaming.collect.fold import Found, Row, Unusable
+from streaming.collect.telling import Telling
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.events import Event, GroupObserved, ObservedMember, PartitionsChanged
+from tests.support.memory_kafka import Log, MemoryKafka
+
+ROW = Row(0, 0, 0, None, None)
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.create("t", 2)
+    return made
+
+
+def telling(every: float = 60.0) -> Telling:
+    topics = ClusterTopics(KafkaSettings(bootstrap_servers="memory:1"), threading.Event())
+    return Telling(topics, PartitionCounts("counts", {}), every)
+
+
+def view(group: str = "g", topic: str = "t", *, subscribed: bool = True, **fields: Any) -> Event:
+    member = ObservedMember(member_id="m", topics=[topic] if subscribed else [], assigned={topic: [0]})
+    return Event(
+        "s", "i", GroupObserved(group_id=group, timestamp=1, members=[member], generation=1, **fields)
+    )
+
+
+def counts(item: object) -> dict[str, int] | None:
+    if not isinstance(item, Event) or not isinstance(item.data, PartitionsChanged):
+        return None
+    return {name: topic.partitions for name, topic in item.data.topics.items()}
+
+
+def told(made: Telling, *items: Any, subscriptions: Any = None, away: bool = False) -> list[Any]:
+    """Counts as they are, everything else as it came."""
+    found = made.with_counts(items, subscriptions, away=away)
+    return [one if (how_many := counts(one)) is None else how_many for one in found]
+
+
+def test_before_the_view_that_shows_them_once(kafka: MemoryKafka) -> None:
+    made, event, unusable = telling(), view(), Unusable(ROW, MalformedRecord("x"))
+    assert told(made, unusable, event, event) == [unusable, {"t": 2}, event, event]
+    assert told(made, Found(ROW, event)) == [Found(ROW, event)]
+    assert kafka.requests.count("list_topics") == 1
+
+
+def test_of_a_consumer_whose_subscription_cannot_be_seen_by_what_it_has(kafka: MemoryKafka) -> None:
+    event = view(subscribed=False)
+    assert told(telling(), event) == [{"t": 2}, event]
+    connector = view(subscribed=False, kind="connect")  # named as a topic is
+    assert told(telling(), connector) == [connector]
+
+
+def test_all_groups_when_it_is_time(kafka: MemoryKafka) -> None:
+    made, groups = telling(every=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
+    assert told(made, subscriptions=lambda: groups) == [{"t": 2}]
+    assert told(made, subscriptions=lambda: groups) == []
+    kafka.topics["t"].logs.append(Log())
+    assert told(made, subscriptions=lambda: groups) == [{"t": 3}]
+    # Who subscribes to nothing for a while is told everything again.
+    assert told(made, subscriptions=lambda: {"g": frozenset[str]()}) == []
+    assert told(made, subscriptions=lambda: groups) == [{"t": 3}]
+
+
+def test_not_before_it_is_time(kafka: MemoryKafka) -> None:
+    made = telling()
+    assert told(made, subscriptions=lambda: {"g": frozenset({"t"})}) == [{"t": 2}]
+    assert told(made, subscriptions=lambda: {"h": frozenset({"t"})}) == []
+
+
+def test_a_cluster_that_does_not_answer_holds_nothing_up(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, event = telling(), view()
+    assert told(made, event, away=True) == [event]
+    assert kafka.requests == []
+    kafka.fail("list_topics", KafkaError(KafkaError._TRANSPORT, "broker is away"))
+    assert told(made, event) == [event]
+    assert "topic metadata: broker is away" in caplog.messages
+    assert told(made, event) == [{"t": 2}, event]

@@ -1,0 +1,78 @@
+"""A sign of life as bytes, and what is none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import structs
+
+from streaming.freshness.sign import MalformedSign, Sign, decoded, encoded
+
+_READ = {0: 7, 3: 2**40}
+_TIMES = {"timestamp": 1_700_000_005_000, "up_to": 1_700_000_004_000, "every_ms": 5000}
+SIGN = Sign(part="collector", id="p.collector", state="running", by="offsets", positions=_READ, **_TIMES)
+
+
+def test_it_is_a_cloud_event_under_its_parts_key() -> None:
+    key, value, headers = encoded(SIGN)
+    assert key == b"collector/p.collector"
+    assert json.loads(value) == {
+        "part": "collector",
+        "id": "p.collector",
+        "state": "running",
+        "timestamp": 1_700_000_005_000,
+        "upTo": 1_700_000_004_000,
+        "everyMs": 5000,
+        "by": "offsets",
+        "positions": {"0": 7, "3": 2**40},
+    }
+    assert dict(headers) == {
+        "ce_specversion": b"1.0",
+        "ce_type": b"rebalance.sign",
+        "ce_id": b"collector/p.collector/1700000005000",
+        "ce_source": b"rebalance-monitor/collector",
+        "ce_time": b"2023-11-14T22:13:25.000Z",
+        "content-type": b"application/json",
+    }
+    assert decoded(key, value) == SIGN
+
+
+def test_what_may_be_left_out_is() -> None:
+    value = b'{"part":"stream","id":"s","state":"stopped","timestamp":2,"upTo":1,"everyMs":3,"of":"later"}'
+    assert decoded(b"stream/s", value) == Sign(
+        part="stream", id="s", state="stopped", timestamp=2, up_to=1, every_ms=3
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("part", "serve"),
+        ("state", "well"),
+        ("timestamp", 2**70),
+        ("timestamp", -1),
+        ("upTo", "1"),
+        ("everyMs", 86_400_001),
+        ("positions", {"0": -1}),
+        ("positions", {"x": 1}),
+        ("id", None),
+    ],
+)
+def test_a_wrong_field_makes_it_none(field: str, value: object) -> None:
+    key, good, _ = encoded(SIGN)
+    with pytest.raises(MalformedSign, match="no sign of life: "):
+        decoded(key, json.dumps(json.loads(good) | {field: value}).encode())
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
+def test_what_is_no_json_of_ours_is_none(value: bytes) -> None:
+    with pytest.raises(MalformedSign):
+        decoded(b"collector/p.collector", value)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"collector/other", b"stream/p.collector"])
+def test_nobody_speaks_under_anothers_key(key: bytes | None) -> None:
+    _, value, _ = encoded(structs.replace(SIGN))
+    with pytest.raises(MalformedSign, match="key"):
+        decoded(key, value)

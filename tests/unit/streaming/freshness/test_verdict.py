@@ -1,0 +1,142 @@
+"""What follows from signs and the time alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from streaming.freshness.sign import Sign
+from streaming.freshness.verdict import Freshness, Heard, Late, Limits, Part, judge, unreachable
+
+#: When the sign was heard: by the reader's clock, and in ms.
+AT, MS = 1000.0, 1_700_000_000_000
+SIGN = Sign(part="collector", id="c", state="running", timestamp=50_000, up_to=49_900, every_ms=5000)
+LIMITS = Limits()
+
+
+def heard(at: float = AT, **fields: Any) -> Heard:
+    return Heard(structs.replace(SIGN, **fields), at, MS + int((at - AT) * 1000))
+
+
+def part(state: Any, **fields: Any) -> Part:
+    known = Part(part="collector", id="c", by=None, state=state, last_heard=MS, up_to=49_900)
+    return structs.replace(known, **fields)
+
+
+def test_without_a_sign_nothing_is_claimed() -> None:
+    assert judge([], AT, 0.0, LIMITS) == Freshness(known=True, parts=(), late=None)
+
+
+@pytest.mark.parametrize("after", [0.0, 20.0])
+def test_a_part_that_was_just_heard_is_alive(after: float) -> None:
+    assert judge([heard()], AT + after, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
+
+
+def test_without_a_sign_for_too_long_it_is_silent_since_the_last() -> None:
+    late = Late("collector-silent", "No sign of life from collector c", MS)
+    assert judge([heard()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
+    assert judge([heard()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
+
+
+def test_a_part_whose_signs_are_far_apart_may_be_silent_for_longer() -> None:
+    rare = heard(every_ms=20_000)
+    assert judge([rare], AT + 59, 0.0, LIMITS).late is None
+    assert judge([rare], AT + 61, 0.0, LIMITS).late is not None
+
+
+def test_whoever_has_just_begun_to_listen_does_not_know_yet() -> None:
+    """An old sign may be the last one, or the next is about to come; a host's clock may be wrong, too."""
+    old = heard(AT - 3600)
+    assert judge([old], AT, AT, LIMITS) == Freshness(known=False)
+    assert judge([old], AT + 20, AT, LIMITS) == Freshness(known=False)
+    found = judge([old], AT + 20.1, AT, LIMITS)
+    assert (found.known, found.late) == (
+        True,
+        Late("collector-silent", "No sign of life from collector c", MS - 3_600_000),
+    )
+    both = judge([old, heard(id="d")], AT, AT, LIMITS)
+    assert (both.known, [one.id for one in both.parts]) == (False, ["d"])
+
+
+def test_one_that_ends_in_order_is_told_at_once() -> None:
+    found = judge([heard(state="stopped")], AT, AT, LIMITS)
+    assert found == Freshness(
+        True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS)
+    )
+
+
+def test_one_that_lives_and_is_behind_says_up_to_when_it_has_come() -> None:
+    assert judge([heard(timestamp=109_900)], AT, 0.0, LIMITS).late is None
+    behind = judge([heard(timestamp=109_901)], AT, 0.0, LIMITS)
+    assert behind == Freshness(
+        True, (part("behind"),), Late("collector-behind", "Collector c has been behind", 49_900)
+    )
+
+
+def test_a_clock_that_was_set_back_is_not_behind() -> None:
+    assert judge([heard(timestamp=1)], AT, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("silent", "No sign of life from the stream"),
+        ("stopped", "The stream has been stopped"),
+        ("behind", "The stream has been behind"),
+    ],
+)
+def test_the_stream_is_told_from_collectors(state: str, says: str) -> None:
+    given = {"silent": {}, "stopped": {"state": "stopped"}, "behind": {"timestamp": 10**6}}[state]
+    now = AT + (21 if state == "silent" else 1)
+    stream = heard(part="stream", **given)
+    found = judge([stream, heard(now)], now, 0.0, LIMITS)
+    assert [(one.part, one.state) for one in found.parts] == [("collector", "alive"), ("stream", state)]
+    assert found.late is not None
+    assert (found.late.kind, found.late.reason) == (f"stream-{state}", says)
+
+
+def test_of_several_the_one_that_is_furthest_behind_is_told_and_each_has_its_own_state() -> None:
+    found = judge([heard(id="b"), heard(AT - 60, id="c"), heard(AT + 29, id="a")], AT + 30, 0.0, LIMITS)
+    assert [(one.id, one.state) for one in found.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
+    assert found.late == Late("collector-silent", "No sign of life from collector c", MS - 60_000)
+
+
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_one_that_was_replaced_is_forgotten_after_a_day(state: str) -> None:
+    day = 86_400
+    gone, other = heard(state=state), heard(AT + day, id="d")
+    assert judge([gone, other], AT + day, 0.0, LIMITS).late is not None
+    other = heard(AT + day + 1, id="d")
+    found = judge([gone, other], AT + day + 1, 0.0, LIMITS)
+    assert ([one.id for one in found.parts], found.late) == (["d"], None)
+
+
+def test_the_last_collector_is_never_forgotten() -> None:
+    """What it told is as old as it is, however long that is; that a stream lives does not change it."""
+    stream = heard(AT + 1e7, part="stream", id="s")
+    found = judge([heard(), heard(id="d", state="stopped"), stream], AT + 1e7, 0.0, LIMITS)
+    assert [(one.id, one.state) for one in found.parts] == [("c", "silent"), ("d", "stopped"), ("s", "alive")]
+    assert found.late is not None
+
+
+def test_one_that_is_behind_is_there() -> None:
+    day = 86_401.0
+    found = judge([heard(), heard(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
+    assert [(one.id, one.state) for one in found.parts] == [("d", "behind")]
+
+
+def test_limits_may_be_others() -> None:
+    limits = Limits(silent=1.0, behind=2.0, forget=3.0)
+    quick = {"every_ms": 100}
+    assert judge([heard(**quick)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
+    assert judge([heard(timestamp=51_901, **quick)], AT, 0.0, limits).parts == (part("behind"),)
+    found = judge([heard(**quick), heard(AT + 3.1, id="d", **quick)], AT + 3.1, 0.0, limits)
+    assert [one.id for one in found.parts] == ["d"]
+
+
+def test_while_the_cluster_is_away_that_is_what_is_told() -> None:
+    known = judge([heard()], AT, AT, LIMITS)
+    late = Late("kafka-unreachable", "No contact with Kafka", 7)
+    assert unreachable(known, 7) == Freshness(False, (part("alive"),), late)

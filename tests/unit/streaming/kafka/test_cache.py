@@ -1,0 +1,89 @@
+"""Where downloads are kept, and who waits for whom there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from streaming.kafka import cache
+from streaming.kafka.cache import CacheUnusable, cache_dir, locked
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, and no variable that says another place."""
+    for name in ("REBALANCE_MONITOR_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "place"),
+    [
+        ("linux", {}, "home/.cache/kafka-rebalance-monitor"),
+        ("linux", {"XDG_CACHE_HOME": "{}/xdg"}, "xdg/kafka-rebalance-monitor"),
+        ("linux", {"XDG_CACHE_HOME": ""}, "home/.cache/kafka-rebalance-monitor"),
+        ("darwin", {"XDG_CACHE_HOME": "{}/xdg"}, "home/Library/Caches/kafka-rebalance-monitor"),
+        ("linux", {"REBALANCE_MONITOR_CACHE": "{}/mine", "XDG_CACHE_HOME": "{}/xdg"}, "mine"),
+        ("darwin", {"REBALANCE_MONITOR_CACHE": "~/mine"}, "home/mine"),
+    ],
+)
+def test_downloads_are_kept_where_the_platform_keeps_them_or_where_one_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str], place: str
+) -> None:
+    monkeypatch.setattr(cache, "sys", SimpleNamespace(platform=platform))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(tmp_path))
+    folder = cache_dir("jars", "set")
+    assert folder == (tmp_path / place / "jars" / "set").resolve()
+    assert folder.is_dir()
+    assert cache_dir("jars", "set") == folder
+
+
+def test_a_place_that_can_not_be_made_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path / "file"))
+    with pytest.raises(CacheUnusable) as refused:
+        cache_dir("jars")
+    assert str(refused.value) == (
+        f"{tmp_path}/file/jars: Not a directory; set REBALANCE_MONITOR_CACHE to a folder to write in"
+    )
+
+
+HOLDS = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lock_is_waited_for_until_whoever_holds_it_ends(tmp_path: Path) -> None:
+    lock, entered = tmp_path / ".lock", threading.Event()
+
+    def enter() -> None:
+        with locked(lock):
+            entered.set()
+
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        waiting = threading.Thread(target=enter)
+        waiting.start()
+        assert not entered.wait(0.1)
+        other.kill()
+    waiting.join(60)
+    assert entered.is_set()
+    with locked(lock):  # and was let go
+        pass

@@ -1,0 +1,193 @@
+"""Signs of life that are heard, over a cluster in memory; what follows from them: test_verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streaming.freshness.sign import Sign, encoded
+from streaming.freshness.verdict import Freshness
+from streaming.kafka import clients, hearing, topic_reader
+from streaming.kafka.hearing import Hearing
+from streaming.settings.config import Settings, SignSettings
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.wait import eventually
+
+SETTINGS = Settings(
+    kafka=KafkaSettings(bootstrap_servers="memory:1"), signs=SignSettings(silent_after_ms=3_600_000)
+)
+TOPIC = SETTINGS.topics.signs
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    monkeypatch.setattr(hearing, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(hearing, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    made = MemoryKafka(monkeypatch)
+    made.create(TOPIC)
+    return made
+
+
+@pytest.fixture
+def told(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
+    """What is told now, once the topic is read."""
+    with Hearing(SETTINGS) as listening:
+        yield lambda: listening.freshness(time.monotonic())
+
+
+def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fields: Any) -> None:
+    """A sign that the broker took at this time (ms)."""
+    given = {"part": "collector", "state": "running", "timestamp": 2000, "up_to": 1000, "every_ms": 5000}
+    key, value, headers = encoded(Sign(id=part_id, **{**given, **fields}))
+    kafka.append(TOPIC, value, key=key, headers=headers, timestamp=now_ms() if at is None else at)
+
+
+def parts(found: Freshness) -> dict[str, str]:
+    return {one.id: one.state for one in found.parts}
+
+
+def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, told: Callable[[], Freshness]) -> None:
+    eventually(lambda: told() == Freshness())
+    leave(kafka, "c", up_to=5)
+    leave(kafka, "c", up_to=6)
+    leave(kafka, "d", state="stopped")
+    eventually(lambda: parts(told()) == {"c": "alive", "d": "stopped"})
+    found = told()
+    assert found.known
+    assert [(one.id, one.up_to) for one in found.parts] == [("c", 6), ("d", 1000)]
+    assert abs(found.parts[0].last_heard - now_ms()) < 60_000
+    kafka.append(TOPIC, None, key=b"collector/d")
+    eventually(lambda: parts(told()) == {"c": "alive"})
+
+
+def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
+    hour = 3_600_000
+    leave(kafka, "old", at=now_ms() - hour - 60_000)
+    leave(kafka, "new", at=now_ms() + hour)  # the broker's clock is ahead
+    with Hearing(SETTINGS) as listening:
+        eventually(lambda: listening._view.contact is not None)
+        heard = listening._view.heard
+        assert 3660 <= time.monotonic() - heard["collector/old"].at < 3720
+        assert 0 <= time.monotonic() - heard["collector/new"].at < 60
+        found = listening.freshness(time.monotonic())
+        assert (found.known, parts(found)) == (False, {"new": "alive"})  # it has not listened for an hour
+
+
+def test_one_that_comes_while_it_listens_is_of_now_whatever_clocks_say(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hearing, "_SETTLE_SECONDS", 0.0)
+    with Hearing(SETTINGS) as listening:
+        eventually(lambda: listening._view.contact is not None)
+        leave(kafka, at=now_ms() - 7_200_000)
+        eventually(lambda: listening._view.heard)
+        assert time.monotonic() - listening._view.heard["collector/c"].at < 60
+
+
+@pytest.mark.parametrize("said", [b"{", b"null", b"[1]"])
+def test_what_is_no_sign_is_told_once_and_skipped(
+    kafka: MemoryKafka, told: Callable[[], Freshness], caplog: pytest.LogCaptureFixture, said: bytes
+) -> None:
+    kafka.append(TOPIC, said, key=b"collector/\x1b]0;")
+    kafka.append(TOPIC, said)
+    leave(kafka)
+    eventually(lambda: parts(told()) == {"c": "alive"})
+    (message,) = caplog.messages
+    assert message.startswith("topic rebalance.signs: partition 0 offset 0: no sign of life: ")
+
+
+def test_others_records_do_not_fill_the_memory(
+    kafka: MemoryKafka, told: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hearing, "MOST_PARTS", 2)
+    for name in ("a", "b", "c", "a"):
+        leave(kafka, name, up_to=7 if kafka.records(TOPIC)[2:] else 6)
+    eventually(lambda: [(one.id, one.up_to) for one in told().parts] == [("a", 7), ("b", 6)])
+
+
+def test_without_the_right_nothing_is_claimed_and_the_log_says_which_it_is(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave(kafka)
+    kafka.deny(TOPIC, "DESCRIBE")
+    with Hearing(SETTINGS) as listening:
+        eventually(lambda: caplog.messages)
+        assert listening.freshness(time.monotonic()) == Freshness()
+        assert "user 'ANONYMOUS' may not read topic rebalance.signs" in caplog.messages[0]
+        kafka.deny(TOPIC)
+        eventually(lambda: parts(listening.freshness(time.monotonic())) == {"c": "alive"})
+        kafka.say(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not any more"), TOPIC)
+        eventually(lambda: len(caplog.messages) >= 2)
+        eventually(lambda: parts(listening.freshness(time.monotonic())) == {"c": "alive"})
+
+
+def test_a_topic_that_does_not_exist_claims_nothing_until_it_does(
+    kafka: MemoryKafka, told: Callable[[], Freshness]
+) -> None:
+    leave(kafka)
+    eventually(lambda: parts(told()) == {"c": "alive"})
+    kafka.delete(TOPIC)
+    eventually(lambda: told() == Freshness())
+    kafka.create(TOPIC)
+    leave(kafka, "d")
+    eventually(lambda: parts(told()) == {"d": "alive"})
+
+
+def test_while_a_partition_has_no_leader_nothing_is_claimed(
+    kafka: MemoryKafka, told: Callable[[], Freshness]
+) -> None:
+    leave(kafka)
+    eventually(lambda: parts(told()) == {"c": "alive"})
+    kafka.topics[TOPIC].offline.add(0)
+    eventually(lambda: told() == Freshness())
+    kafka.topics[TOPIC].offline.clear()
+    eventually(lambda: parts(told()) == {"c": "alive"})
+
+
+def test_a_cluster_that_is_away_is_what_is_told(
+    kafka: MemoryKafka, told: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "_open", lambda _: None)
+    leave(kafka)
+    eventually(lambda: parts(told()) == {"c": "alive"})
+    kafka.away = True
+    eventually(lambda: told().late)
+    found = told()
+    assert found.late is not None
+    assert (found.known, found.late.kind, parts(found)) == (False, "kafka-unreachable", {"c": "alive"})
+    assert abs(found.late.since - now_ms()) < 60_000
+    kafka.away = False
+    eventually(lambda: told().late is None and told().known)
+
+
+def test_before_it_has_read_the_topic_it_does_not_know(kafka: MemoryKafka) -> None:
+    listening = Hearing(SETTINGS)
+    assert not listening.freshness(listening._began + 15).known
+    assert listening.freshness(listening._began + 16) == Freshness()
+
+
+def test_a_thread_that_fails_begins_again(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave(kafka)
+    real, failing = hearing.decoded, [RuntimeError("odd")]
+
+    def decoded(*given: Any) -> Sign:
+        if failing:
+            raise failing.pop()
+        return real(*given)
+
+    monkeypatch.setattr(hearing, "decoded", decoded)
+    with Hearing(SETTINGS) as listening:
+        eventually(lambda: parts(listening.freshness(time.monotonic())) == {"c": "alive"})
+    assert "RuntimeError: odd" in caplog.messages[0]

@@ -1,0 +1,168 @@
+"""What an application imports and wraps."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import confluent_kafka
+import kafka
+import pytest
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
+
+from streaming.listener import Listener
+from streaming.listener import confluent as confluent_module
+from streaming.listener import kafka_python as kafka_module
+from streaming.listener.listener import NotAConsumer
+from streaming.listener.membership import About
+
+NOWHERE = "127.0.0.1:1"
+
+
+class Heard:
+    """Takes what a reporter would."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def assigned(self, _: Iterable[Any]) -> None:
+        self.told.append("assigned")
+
+    def revoked(self, _: Iterable[Any]) -> None:
+        self.told.append("revoked")
+
+    def lost(self, _: Iterable[Any]) -> None:
+        self.told.append("lost")
+
+
+def test_importing_it_loads_no_client_and_no_spark() -> None:
+    heavy = "{'confluent_kafka', 'kafka', 'pydantic', 'pyspark', 'pandas', 'numpy'}"
+    code = f"import sys; from streaming.listener import Listener; print(sorted({heavy} & sys.modules.keys()))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[]\n"
+
+
+def test_a_confluent_consumer_stays_one() -> None:
+    listener = Listener(NOWHERE)
+    wrapped = listener.wrap(confluent_kafka.Consumer)
+    assert issubclass(wrapped, confluent_kafka.Consumer)
+    assert (wrapped.__name__, wrapped.poll) == ("Consumer", confluent_kafka.Consumer.poll)
+    consumer = wrapped({"bootstrap.servers": NOWHERE, "group.id": "g", "log_level": 0})
+    consumer.subscribe(["t"], on_assign=lambda *_: None)
+    assert consumer.poll(0.01) is None
+    consumer.unsubscribe()
+    consumer.close()
+    listener.close(0)
+
+
+def test_a_consumer_in_no_group_is_not_listened_to() -> None:
+    listener = Listener(NOWHERE)
+    with pytest.raises(ValueError, match=r"group\.id"):  # as the client itself has it
+        listener.wrap(confluent_kafka.Consumer)({"bootstrap.servers": NOWHERE})
+    assert confluent_module.about({}) is None
+    listener.close(0)
+
+
+def test_what_is_no_consumer_is_refused() -> None:
+    with pytest.raises(NotAConsumer, match="dict is no consumer"):
+        Listener(NOWHERE).wrap(dict)
+
+
+def test_a_failing_callback_of_the_application_fails_as_before_and_is_told() -> None:
+    heard = Heard()
+
+    def own(*_: object) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        confluent_module._telling(own, heard.assigned)(None, [])
+    confluent_module._telling(None, heard.lost)(None, [])
+    assert heard.told == ["assigned", "lost"]
+
+
+def test_what_librdkafkas_configuration_says() -> None:
+    assert confluent_module.about({"group.id": "g"}) is not None
+    known = confluent_module.about(
+        {
+            "group.id": "g",
+            "client.id": "app",
+            "group.instance.id": "i",
+            "client.rack": "r",
+            "session.timeout.ms": "9000",
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+    )
+    assert known is not None
+    assert known == About(
+        *("g", "app", known.client_host, "i", "r"),
+        assignors=("cooperative-sticky",),
+        session_timeout_ms=9000,
+        incremental=True,
+    )
+    modern = confluent_module.about({"group.id": "g", "group.protocol": "consumer"})
+    assert modern is not None
+    assert (modern.protocol, modern.assignors, modern.incremental) == ("consumer", (), True)
+
+
+def test_a_pattern_names_no_topics() -> None:
+    assert (confluent_module._named(["a", "^b.*"]), confluent_module._named(["a", "b"])) == ([], ["a", "b"])
+
+
+def test_the_generation_in_librdkafkas_metadata() -> None:
+    assert confluent_module.librdkafka_generation(b"CGMDv2:" + (7).to_bytes(4, sys.byteorder) + b"x") == 7
+    assert confluent_module.librdkafka_generation(b"other") == -1
+
+
+def test_what_kafka_pythons_configuration_says() -> None:
+    config = kafka.KafkaConsumer.DEFAULT_CONFIG | {"group_id": "g", "client_id": "app"}
+    known = kafka_module.about(config)
+    assert known is not None
+    assert known == About("g", "app", known.client_host, assignors=("range", "roundrobin"))
+    assert kafka_module.about(config | {"group_id": None}) is None
+
+
+class Own(kafka.ConsumerRebalanceListener):
+    """An application's listener; it takes note after itself."""
+
+    def __init__(self, heard: Heard) -> None:
+        self.heard = heard
+
+    def on_partitions_assigned(self, _: Iterable[Any]) -> None:
+        self.heard.told.append("own")
+
+    def on_partitions_revoked(self, _: Iterable[Any]) -> None:
+        self.heard.told.append("own")
+
+
+class OwnAsync(AsyncConsumerRebalanceListener):
+    """The same, waited for."""
+
+    def __init__(self, heard: Heard) -> None:
+        self.heard = heard
+
+    async def on_partitions_assigned(self, _: Iterable[Any]) -> None:
+        self.heard.told.append("own")
+
+    async def on_partitions_revoked(self, _: Iterable[Any]) -> None:
+        raise KeyError("mine")
+
+
+def test_a_kafka_python_listener_is_called_first() -> None:
+    heard = Heard()
+    telling: Any = kafka_module._Telling(Own(heard), heard)
+    telling.on_partitions_assigned([])
+    telling.on_partitions_revoked([])
+    kafka_module._Telling(None, heard).on_partitions_lost([])
+    assert heard.told == ["own", "assigned", "own", "revoked", "lost"]
+
+
+def test_an_asynchronous_one_too() -> None:
+    heard = Heard()
+    telling: Any = kafka_module._Waiting(OwnAsync(heard), heard)
+    asyncio.run(telling.on_partitions_assigned([]))
+    with pytest.raises(KeyError, match="mine"):
+        asyncio.run(telling.on_partitions_revoked([]))
+    assert heard.told == ["own", "assigned", "revoked"]

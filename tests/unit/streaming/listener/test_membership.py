@@ -1,0 +1,174 @@
+"""What a consumer's callbacks make known, event by event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, SAID_AGAIN_MS, About, Membership, Moment
+from streaming.monitor import reported
+from streaming.wire.events import (
+    AssignmentAcknowledged,
+    Event,
+    MemberFenced,
+    MemberHeartbeat,
+    MemberJoined,
+    MemberLeft,
+    Partitions,
+    SubscriptionChanged,
+)
+
+EAGER = About("g", "app", "host", assignors=("range",))
+COOPERATIVE = replace(EAGER, assignors=("cooperative-sticky",), incremental=True)
+
+
+def at(tick: int) -> Moment:
+    """This many ms after the beginning; calendars began a second earlier."""
+    return Moment(1000 + tick, tick)
+
+
+def joined(about: About = EAGER, timestamp: int = 1000) -> MemberJoined:
+    return MemberJoined(
+        group_id="g",
+        timestamp=timestamp,
+        member_id="m",
+        topics=["t"],
+        client_id="app",
+        client_host="host",
+        group_instance_id=about.instance_id,
+        assignors=list(about.assignors),
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        acknowledges=True,
+    )
+
+
+def ack(tick: int, generation: int, owned: Partitions, held_ms: int = 0) -> AssignmentAcknowledged:
+    return AssignmentAcknowledged(
+        group_id="g",
+        timestamp=1000 + tick,
+        member_id="m",
+        generation=generation,
+        owned=owned,
+        held_ms=held_ms,
+    )
+
+
+def beat(tick: int, generation: int) -> MemberHeartbeat:
+    return MemberHeartbeat(group_id="g", timestamp=1000 + tick, member_id="m", generation=generation)
+
+
+def data(events: list[Event]) -> list[object]:
+    return [event.data for event in events]
+
+
+def member(about: About = EAGER) -> Membership:
+    made = Membership(about)
+    assert made.subscribed(["t"], at(0)) == []
+    return made
+
+
+def holding(about: About = EAGER) -> Membership:
+    """It was given two partitions in generation 3, at the beginning."""
+    made = member(about)
+    made.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
+    return made
+
+
+def test_its_first_assignment_is_its_join() -> None:
+    made = member()
+    events = made.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
+    assert data(events) == [joined(), ack(0, 3, {"t": [0, 1]})]
+    assert [event.id for event in events] == ["1", "2"]
+    assert {event.source for event in events} == {events[0].source}
+
+
+def test_no_two_consumers_have_one_source() -> None:
+    assert holding().due(at(BEAT_MS))[0].source != holding().due(at(BEAT_MS))[0].source
+
+
+def test_an_eager_consumer_gives_all_up_between_two_generations() -> None:
+    made = holding()
+    assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {})]
+    assert data(made.assigned([("t", 1)], "m", 4, at(9))) == [ack(9, 4, {"t": [1]})]
+
+
+def test_a_cooperative_consumer_gives_up_within_a_generation() -> None:
+    made = holding(COOPERATIVE)
+    assert data(made.revoked([("t", 0)], 4, at(5))) == [ack(5, 4, {"t": [1]})]
+    assert data(made.assigned([("u", 2)], "m", 5, at(9))) == [ack(9, 5, {"t": [1], "u": [2]})]
+
+
+def test_what_is_given_up_while_leaving_is_of_no_generation() -> None:
+    made = holding(COOPERATIVE)
+    made.leaves()
+    assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {})]
+    left = MemberLeft(group_id="g", timestamp=1006, member_id="m", reason="closed", acknowledges=True)
+    assert data(made.left("closed", at(6))) == [left]
+    assert made.due(at(60_000)) == made.renewed(at(60_000)) == made.left("closed", at(60_000)) == []
+
+
+def test_a_static_member_does_not_leave() -> None:
+    assert holding(replace(EAGER, instance_id="i")).left("closed", at(6)) == []
+
+
+def test_lost_is_fenced_and_then_a_new_join() -> None:
+    made = holding()
+    fenced = MemberFenced(group_id="g", timestamp=1005, member_id="m", reason=LOST, acknowledges=True)
+    assert data(made.lost(at(5))) == [fenced]
+    assert made.revoked([("t", 0)], 3, at(6)) == made.lost(at(6)) == []
+    assert data(made.assigned([], "m", 5, at(9))) == [joined(timestamp=1009), ack(9, 5, {})]
+
+
+def test_it_says_again_what_it_holds_and_between_that_it_lives() -> None:
+    made, said = holding(), list[object]()
+    for tick in range(0, 15_000, 250):
+        said += data(made.due(at(tick)))
+    holds = {"t": [0, 1]}
+    assert said == [
+        ack(SAID_AGAIN_MS[0], 3, holds, SAID_AGAIN_MS[0]),
+        *(beat(5000, 3), beat(8000, 3)),
+        ack(SAID_AGAIN_MS[1], 3, holds, SAID_AGAIN_MS[1]),
+        beat(13_000, 3),
+    ]
+
+
+def test_what_it_says_again_is_what_the_monitor_waits_for() -> None:
+    assert SAID_AGAIN_MS == (reported.SETTLED_MS, reported.PATIENCE_MS)
+
+
+def test_a_short_session_has_three_signs_of_life() -> None:
+    made = holding(replace(EAGER, session_timeout_ms=1500))
+    assert data(made.due(at(500))) == [beat(500, 3)]
+
+
+def test_between_two_generations_it_only_lives() -> None:
+    made = holding()
+    made.revoked([("t", 0), ("t", 1)], 3, at(5))
+    assert data(made.due(at(4000))) == [beat(4000, 3)]
+    assert data(made.renewed(at(5000))) == [joined(timestamp=6000)]
+
+
+def test_its_newest_state() -> None:
+    made = holding()
+    assert data(made.renewed(at(50))) == [joined(timestamp=1050), ack(50, 3, {"t": [0, 1]})]
+    assert data(made.due(at(50 + RENEW_MS))) == data(holding().renewed(at(50 + RENEW_MS)))
+
+
+def test_a_generation_that_changed_nothing_for_it() -> None:
+    made = holding(COOPERATIVE)
+    assert made.seen("m", 3, at(5)) == []
+    assert data(made.seen("m", 4, at(5))) == [ack(5, 4, {"t": [0, 1]})]
+    assert data(member(COOPERATIVE).seen("m", 4, at(0))) == [joined(COOPERATIVE), ack(0, 4, {})]
+    made.leaves()
+    assert made.seen("m", 5, at(6)) == []
+
+
+def test_another_subscription() -> None:
+    made = holding()
+    assert made.subscribed(["t"], at(5)) == []
+    changed = SubscriptionChanged(group_id="g", timestamp=1005, member_id="m", topics=["t", "u"])
+    assert data(made.subscribed(["t", "u", "t"], at(5))) == [changed]
+    (again, _) = data(made.renewed(at(6)))
+    assert again == structs.replace(joined(timestamp=1006), topics=["t", "u"])

@@ -1,0 +1,48 @@
+"""Bounded, and never in the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from streaming.listener.membership import About, Membership, Moment
+from streaming.listener.outbox import KEPT, Outbox, Source
+from streaming.settings.config import load
+from streaming.wire.events import Event, MemberHeartbeat
+
+
+def beats(count: int) -> Iterator[Event]:
+    for number in range(count):
+        yield Event("listener/1", str(number), MemberHeartbeat(group_id="g", timestamp=number, member_id="m"))
+
+
+@pytest.fixture
+def outbox() -> Iterator[Outbox]:
+    made = Outbox(load(bootstrap_servers="127.0.0.1:1"))
+    yield made
+    made.close(0)
+
+
+def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
+    outbox.put(beats(KEPT + 5))
+    assert [event.id for event in outbox.waiting()] == [str(number) for number in range(5, KEPT + 5)]
+
+
+def test_a_cluster_that_is_away_is_waited_for_by_nobody_else(
+    outbox: Outbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = Source(Membership(About("g")))
+    outbox.add(source)
+    outbox.put(source.membership.assigned([("t", 0)], "m", 1, Moment(1, 1)))
+    before = time.monotonic()
+    outbox.put(beats(10 * KEPT))
+    outbox.close(0.2)
+    assert time.monotonic() - before < 5
+    assert len(outbox.waiting()) == KEPT
+
+
+def test_a_consumer_that_is_gone_is_forgotten(outbox: Outbox) -> None:
+    outbox.add(Source(Membership(About("g"))))
+    assert outbox.sources() == []

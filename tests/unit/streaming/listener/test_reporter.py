@@ -1,0 +1,45 @@
+"""Whatever goes wrong in telling, the application does not hear of it."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from streaming.listener.membership import About
+from streaming.listener.outbox import Outbox
+from streaming.listener.reporter import Reporter, leaving, reporter
+from streaming.settings.config import load
+
+
+def outbox() -> Outbox:
+    return Outbox(load(bootstrap_servers="127.0.0.1:1"))
+
+
+def broken() -> tuple[str, int]:
+    raise RuntimeError("the client is gone")
+
+
+def test_a_client_that_does_not_answer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    made = Reporter(outbox(), About("g"), broken, broken)
+    with caplog.at_level(logging.ERROR):
+        made.assigned([SimpleNamespace(topic="t", partition=0)])
+        made.revoked([])
+        made.look()
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+
+
+def test_a_configuration_that_is_not_understood_is_not_listened_to() -> None:
+    def about() -> About:
+        raise ValueError("session.timeout.ms")
+
+    assert reporter(outbox(), about, broken) is None
+    assert reporter(outbox(), lambda: None, broken) is None
+
+
+def test_leaving_lets_the_applications_own_error_through() -> None:
+    with pytest.raises(KeyError), leaving(Reporter(outbox(), About("g"), broken), "closed"):
+        raise KeyError
+    with pytest.raises(KeyError), leaving(None, "closed"):
+        raise KeyError

@@ -1,0 +1,368 @@
+"""Groups that are not of consumers: Connect, Kafka Streams, share groups."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from streaming.monitor.rendering import Output
+from streaming.monitor.state import GroupState
+from streaming.monitor.tracked import Tracked
+from streaming.wire import codec
+from streaming.wire.events import (
+    PROBING,
+    Cause,
+    Diff,
+    Event,
+    Evidence,
+    GroupObserved,
+    Holding,
+    LatestAssignment,
+    MemberDiff,
+    ObservedMember,
+)
+from tests.support.histories import Log, assignments, change, diffs, play, sample
+from tests.support.kinds import share, streams, workers
+
+
+def rounds(outputs: list[Output]) -> list[tuple[int | None, int, str, Holding, int]]:
+    return [
+        (one.generation or one.group_epoch, one.round, one.cause.kind, one.unassigned, one.moved)
+        for one in diffs(outputs)
+    ]
+
+
+class TestConnect:
+    def test_a_worker_joins_one_cause_two_generations(self) -> None:
+        log = Log()
+        events = [
+            workers(log, 3, {"w1": {"snk": [-1, 0, 1, 2, 3]}}),
+            workers(log, 4, {"w1": {"snk": [-1, 2, 3]}, "w2": {}}, revoked={"w1": {"snk": [0, 1]}}),
+            workers(log, 5, {"w1": {"snk": [-1, 2, 3]}, "w2": {"snk": [0, 1]}}),
+        ]
+        state, outputs = play(events)
+
+        assert rounds(outputs) == [
+            (3, 1, "member.joined", {}, 0),
+            (4, 1, "member.joined", {"snk": [0, 1]}, 0),
+            (5, 2, "member.joined", {}, 2),
+        ]
+        assert diffs(outputs)[1] == sample(
+            assignor="sessioned",
+            generation=4,
+            cause=Cause(kind="member.joined", member_ids=["w2"]),
+            timestamp=events[1].data.timestamp,
+            members={
+                "w1": change({"snk": [-1, 0, 1, 2, 3]}, {"snk": [0, 1]}, {}, {"snk": [-1, 2, 3]}),
+                "w2": change(),
+            },
+            unassigned={"snk": [0, 1]},
+            kind="connect",
+        )
+        latest = assignments(outputs)[-1].assignment
+        assert latest is not None
+        assert (latest.kind, latest.standby, latest.members["w1"]) == ("connect", UNSET, {"snk": [-1, 2, 3]})
+        assert state is not None
+        assert state.last_owners == {}
+
+    def test_lost_tasks_wait_for_their_worker_and_move_when_it_stays_away(self) -> None:
+        log = Log()
+        events = [
+            workers(log, 5, {"w1": {"snk": [-1, 0]}, "w2": {"snk": [1, 2]}}),
+            workers(log, 6, {"w1": {"snk": [-1, 0]}}, delay_ms=15_000),
+            workers(log, 7, {"w1": {"snk": [-1, 0, 1, 2]}}),
+        ]
+        _, outputs = play(events)
+
+        assert rounds(outputs)[1:] == [
+            (6, 1, "member.left", {"snk": [1, 2]}, 0),
+            (7, 2, "member.left", {}, 2),
+        ]
+        assert [one.delay_ms for one in diffs(outputs)] == [UNSET, 15_000, UNSET]
+
+    def test_a_worker_that_comes_back_gets_its_tasks_when_the_delay_ends(self) -> None:
+        log = Log()
+        events = [
+            workers(log, 5, {"w1": {"snk": [-1, 0]}, "w2": {"snk": [1, 2]}}),
+            workers(log, 6, {"w1": {"snk": [-1, 0]}}, delay_ms=15_000),
+            workers(log, 7, {"w1": {"snk": [-1, 0]}, "w2-again": {}}, delay_ms=8_947),
+            workers(log, 8, {"w1": {"snk": [-1, 0]}, "w2-again": {"snk": [1, 2]}}),
+        ]
+
+        assert rounds(play(events)[1])[1:] == [
+            (6, 1, "member.left", {"snk": [1, 2]}, 0),
+            (7, 1, "member.joined", {"snk": [1, 2]}, 0),
+            (8, 2, "member.joined", {}, 2),
+        ]
+
+    def test_tasks_of_a_connector_that_is_deleted_are_forgotten(self) -> None:
+        log = Log()
+        events = [
+            workers(log, 5, {"w1": {"snk": [-1, 0], "src": [-1]}}),
+            workers(log, 6, {"w1": {"src": [-1]}}, revoked={"w1": {"snk": [-1, 0]}}),
+            workers(log, 7, {"w1": {"src": [-1]}}),
+            workers(log, 8, {"w1": {"src": [-1]}}),
+        ]
+        state, outputs = play(events)
+
+        assert [(one[1], one[3]) for one in rounds(outputs)] == [
+            (1, {}),
+            (1, {"snk": [-1, 0]}),
+            (2, {}),
+            (1, {}),
+        ]
+        assert state is not None
+        assert state.last_owners == {}
+
+    def test_under_the_eager_protocol_no_round_follows(self) -> None:
+        log = Log()
+        events = [
+            workers(log, 1, {"w1": {"snk": [-1, 0]}}, protocol="default"),
+            workers(log, 2, {"w1": {"snk": [-1]}, "w2": {"snk": [0]}}, protocol="default"),
+            workers(log, 3, {"w1": {"snk": [-1]}, "w2": {"snk": [0]}}, protocol="default"),
+        ]
+
+        assert [one[1:3] for one in rounds(play(events)[1])] == [
+            (1, "member.joined"),
+            (1, "member.joined"),
+            (1, "group.observed"),
+        ]
+
+    def test_two_workers_with_one_task_are_a_violation(self) -> None:
+        (diff,) = diffs(play([workers(Log(), 1, {"w1": {"snk": [-1]}, "w2": {"snk": [-1, 0]}})])[1])
+
+        assert diff.violations == ["snk--1 given to w1 and to w2"]
+
+    def test_when_the_group_is_deleted(self) -> None:
+        log = Log()
+        _, outputs = play([workers(log, 1, {"w1": {"snk": [-1]}}), log.delete()])
+
+        last = diffs(outputs)[-1]
+        assert (last.kind, last.unassigned) == ("connect", {})
+        assert last.members == {"w1": change({"snk": [-1]}, {"snk": [-1]}, present=False)}
+
+
+class TestStreams:
+    def test_an_active_task_is_free_until_its_owner_let_go_and_standby_tasks_stand_beside(self) -> None:
+        log = Log()
+        both = {"target": {"0": [0]}}, {"target": {"0": [1]}}
+        events = [
+            streams(log, 4, {"a": {"assigned": {"0": [0, 1]}, "target": {"0": [0, 1]}}}),
+            streams(
+                log,
+                5,
+                {
+                    "a": {"assigned": {"0": [0]}, "pending_revocation": {"0": [1]}, **both[0]},
+                    "b": {"assigned": {}, "standby": {"0": [0]}, **both[1]},
+                },
+                "Reconciling",
+            ),
+            streams(
+                log,
+                5,
+                {
+                    "a": {"assigned": {"0": [0]}, "standby": {"0": [1]}, **both[0]},
+                    "b": {"assigned": {"0": [1]}, "standby": {"0": [0]}, **both[1]},
+                },
+            ),
+        ]
+        _, outputs = play(events)
+
+        assert rounds(outputs) == [
+            (4, 1, "member.joined", {}, 0),
+            (5, 1, "member.joined", {"0": [1]}, 0),
+            (5, 2, "member.joined", {}, 1),
+        ]
+        first, _, last = diffs(outputs)
+        assert (first.protocol, first.kind, first.generation) == ("streams", "streams", None)
+        assert last.members == {
+            "a": MemberDiff(
+                **{name: {} for name in ("revoked", "assigned")},
+                **{name: {"0": [0]} for name in ("owned", "kept")},
+                present=True,
+                standby={"0": [1]},
+                warmup={},
+            ),
+            "b": MemberDiff(
+                owned={},
+                revoked={},
+                assigned={"0": [1]},
+                kept={},
+                present=True,
+                standby={"0": [0]},
+                warmup={},
+            ),
+        }
+        latest = assignments(outputs)[-1].assignment
+        assert latest is not None
+        assert (latest.standby, latest.warmup) == ({"a": {"0": [1]}, "b": {"0": [0]}}, {"a": {}, "b": {}})
+
+    def test_a_step_that_only_gives_standby_tasks_is_a_round_and_the_same_again_is_none(self) -> None:
+        log = Log()
+        members = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}}}
+        caught_up = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}, "standby": {"0": [0]}}}
+        _, outputs = play([streams(log, 4, one) for one in (members, caught_up, caught_up)])
+
+        assert [(one.group_epoch, one.round, one.members["b"].standby) for one in diffs(outputs)] == [
+            (4, 1, {}),
+            (4, 2, {"0": [0]}),
+        ]
+
+    def test_a_member_that_is_gone_has_no_standby_tasks(self) -> None:
+        log = Log()
+        events = [
+            streams(log, 4, {"a": {"assigned": {"0": [0]}, "standby": {"0": [1]}}}),
+            streams(log, 5, {}, "Empty"),
+        ]
+        (_, last) = diffs(play(events)[1])
+
+        assert last.members == {"a": change({"0": [0]}, {"0": [0]}, present=False)}
+        assert last.unassigned == {}
+
+    def test_a_probing_rebalance_is_the_cause_where_nothing_else_is(self) -> None:
+        log = Log()
+        probing = Evidence(source="assignment-info", reason="probing", member_ids=["a"], kind=PROBING)
+
+        def generation(number: int, members: dict[str, Holding], *evidence: Evidence) -> Event:
+            event = log.observe(number, members, protocol="stream", evidence=evidence)
+            return msgspec.structs.replace(event, data=msgspec.structs.replace(event.data, kind="streams"))
+
+        events = [
+            generation(1, {"a": {"t": [0, 1]}, "b": {}}),
+            generation(2, {"a": {"t": [0]}, "b": {}}, probing),
+            generation(3, {"a": {"t": [0]}, "b": {"t": [1]}}),
+            generation(4, {"a": {"t": [0]}, "b": {"t": [1]}, "c": {}}, probing),
+        ]
+
+        assert [(one.round, one.cause.kind, one.cause.member_ids) for one in diffs(play(events)[1])[1:]] == [
+            (1, PROBING, ["a"]),
+            (2, PROBING, ["a"]),
+            (1, "member.joined", ["c"]),
+        ]
+
+    def test_of_others_standby_tasks_are_not_remembered(self) -> None:
+        """The checkpoint would not keep them, and what follows would depend on when it was written."""
+        member = ObservedMember(
+            member_id="a", topics=["t"], assigned={}, standby={"0": [0]}, warmup={"0": [1]}
+        )
+        state, outputs = play([Log().event(GroupObserved, members=[member], generation=1)])
+
+        assert state is not None
+        assert (state.standby, state.warmup) == ({}, {})
+        assert diffs(outputs)[0].members["a"].standby is UNSET
+
+
+class TestShare:
+    def test_several_members_of_one_partition_are_no_violation(self) -> None:
+        log = Log()
+        events = [
+            log.topics(t=2),
+            share(log, 2, {"a": {"t": [0, 1]}}),
+            share(log, 3, {"a": {"t": [0]}, "b": {"t": [0, 1]}}),
+        ]
+        state, outputs = play(events)
+
+        last = diffs(outputs)[-1]
+        assert (last.kind, last.protocol, last.violations) == ("share", "share", [])
+        assert (last.unassigned, last.moved) == ({}, 1)
+        assert last.members == {
+            "a": change({"t": [0, 1]}, {"t": [1]}, {}, {"t": [0]}),
+            "b": change(assigned={"t": [0, 1]}),
+        }
+        assert state is not None
+        assert state.last_owners == {}
+
+    def test_what_one_of_several_gave_up_has_not_lost_its_owner(self) -> None:
+        log = Log()
+        state, outputs = play(
+            [
+                log.topics(t=1),
+                share(log, 2, {"a": {"t": [0]}, "b": {"t": [0]}}),
+                share(log, 3, {"a": {}, "b": {"t": [0]}}),
+            ]
+        )
+
+        assert diffs(outputs)[-1].unassigned == {}
+        assert state is not None
+        assert state.last_owners == {}
+
+    def test_what_does_not_exist_or_is_not_subscribed_to_is_still_a_violation(self) -> None:
+        log = Log()
+        members: dict[str, Holding] = {"a": {"t": [5]}, "b": {"u": [0]}}
+        (diff,) = diffs(play([log.topics(t=1), share(log, 2, members)])[1])
+
+        assert diff.violations == [
+            "a is given t-5, but t has 1 partitions",
+            "b is given u-0 without subscribing to u",
+        ]
+
+
+def test_the_state_of_a_group_of_consumers_has_the_fields_that_it_always_had() -> None:
+    log = Log()
+    consumers, _ = play([log.observe(1, {"c1": {"t": [0]}})])
+    connect, _ = play([workers(log, 1, {"w1": {"snk": [-1]}})])
+    streaming, _ = play([streams(log, 4, {"a": {"assigned": {"0": [0]}, "standby": {"0": [1]}}})])
+    polled = [Evidence(source="polling", reason="asked for")]
+    counted, _ = play([log.observe(1, {"c1": {"t": [0]}}, evidence=polled)])
+    for state, fields in ((consumers, 13), (connect, 16), (streaming, 16), (counted, 17)):
+        tracked = Tracked()
+        tracked.keep(state)
+        packed = bytes(tracked.pack())
+        (raw, _, _) = msgspec.msgpack.decode(packed)
+
+        assert len(raw) == fields
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(raw), type=GroupState) == state
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_only_connect_has_a_task_below_0(kind: str) -> None:
+    event = workers(Log(), 1, {"w1": {"snk": [-1]}})
+    key, value, headers = codec.encode_event(event)
+    attributes = codec.ce_attributes(headers)
+
+    assert codec.decode_event(key, value, attributes) == event
+    with pytest.raises(codec.MalformedEvent, match="w1: partition -1 of snk; only Connect's tasks"):
+        codec.decode_event(key, value.replace(b'"connect"}', f'"{kind}"}}'.encode()), attributes)
+    with pytest.raises(codec.MalformedEvent, match=">= -1"):
+        codec.decode_event(key, value.replace(b"[-1]", b"[-2]"), attributes)
+    no_kind = value.replace(b',"kind":"connect"', b"").replace(b'"evidence":[]', b'"evidence":null')
+    with pytest.raises(codec.MalformedEvent, match="partition -1"):
+        codec.decode_event(key, no_kind, attributes)
+
+
+@pytest.mark.parametrize("following", ["consumer", "share", "streams", "deleted"])
+def test_what_comes_after_a_group_of_connect_with_its_name_is_taken_by_every_reader(following: str) -> None:
+    log = Log()
+    before = workers(log, 1, {"w1": {"snk": [-1, 0]}})
+    after = {
+        "consumer": [log.observe(3, {"c1": {"t": [0]}})],
+        "share": [share(log, 3, {"c1": {"t": [0]}})],
+        "streams": [streams(log, 3, {"c1": {"assigned": {"0": [0]}}})],
+        "deleted": [log.delete()],
+    }[following]
+
+    _, outputs = play([before, *after])
+
+    assert {"snk": [-1, 0]} in [one.revoked for diff in diffs(outputs) for one in diff.members.values()]
+    for diff in diffs(outputs):
+        assert codec.decode(msgspec.json.Decoder(Diff), codec.encode(diff)) == diff
+    for one in assignments(outputs):
+        if one.assignment is not None:
+            assert (
+                codec.decode(msgspec.json.Decoder(LatestAssignment), codec.encode(one.assignment))
+                == one.assignment
+            )
+
+
+def test_after_a_round_only_connect_s_members_hold_a_task_below_0() -> None:
+    connect = sample(kind="connect", members={"w1": change(assigned={"snk": [-1]})})
+    decoder = msgspec.json.Decoder(Diff)
+    assert codec.decode(decoder, codec.encode(connect)) == connect
+    for held in (
+        {"members": {"w1": change(assigned={"snk": [-1]})}},
+        {"members": {"w1": change(owned={"snk": [-1]}, kept={"snk": [-1]})}},
+        {"unassigned": {"snk": [-1]}},
+    ):
+        with pytest.raises(msgspec.ValidationError, match="partition -1 of snk; only Connect's tasks"):
+            codec.decode(decoder, codec.encode(sample(**held)))

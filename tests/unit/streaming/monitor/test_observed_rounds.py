@@ -1,0 +1,168 @@
+"""Observed groups: which rounds are of one rebalance, and what caused it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.monitor.rendering import Output
+from streaming.wire.events import Event, Evidence
+from tests.support.histories import Log, diffs, play
+
+COOP = "cooperative-sticky"
+
+
+def logged(kind: str | None, *member_ids: str) -> Evidence:
+    return Evidence(source="coordinator-log", reason=str(kind), member_ids=list(member_ids), kind=kind)
+
+
+JOIN = logged("member.joined", "c2")
+
+
+def rounds(outputs: list[Output]) -> list[tuple[int | None, int, str, list[str]]]:
+    return [(diff.group_epoch, diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(outputs)]
+
+
+def step(log: Log, epoch: int, *evidence: Evidence, **assigned: list[int]) -> Event:
+    shares = {member_id: {"t": partitions} for member_id, partitions in assigned.items()}
+    return log.observe(epoch, shares, epoch=True, protocol="uniform", evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        [(), (), ()],
+        [(JOIN,), (JOIN,), (JOIN,)],
+        [(), (JOIN,), (JOIN,)],  # the log is read after the records
+        [(JOIN,), (), ()],  # the collector started again: its log begins later
+        [(JOIN,), (JOIN, logged("member.left", "c9")), (JOIN,)],
+    ],
+)
+def test_a_join_under_the_consumer_protocol_is_one_rebalance(evidence: list[tuple[Evidence, ...]]) -> None:
+    log = Log()
+    events = [
+        step(log, 1, c1=[0, 1]),
+        step(log, 2, *evidence[0], c1=[0, 1], c2=[]),
+        step(log, 2, *evidence[1], c1=[0], c2=[]),
+        step(log, 2, *evidence[1], c1=[0], c2=[]),  # the same records read again
+        step(log, 2, *evidence[2], c1=[0], c2=[1]),
+    ]
+    found = play(events)[1]
+    joined = "member.joined"
+    assert rounds(found) == [(1, 1, joined, ["c1"]), *((2, number, joined, ["c2"]) for number in (1, 2, 3))]
+    assert len({str(diff.cause) for diff in diffs(found)[1:]}) == 1
+
+
+def test_a_leave_during_reconciliation_starts_the_next_rebalance() -> None:
+    log = Log()
+    leave = logged("member.left", "c3")
+    events = [
+        step(log, 1, c1=[0, 1], c3=[2]),
+        step(log, 2, JOIN, c1=[0, 1], c2=[], c3=[2]),
+        step(log, 3, leave, c1=[0, 1], c2=[]),
+        step(log, 3, leave, c1=[0], c2=[]),
+        step(log, 3, leave, c1=[0], c2=[1, 2]),
+    ]
+    assert rounds(play(events)[1])[1:] == [
+        (2, 1, "member.joined", ["c2"]),
+        *((3, number, "member.left", ["c3"]) for number in (1, 2, 3)),
+    ]
+
+
+def test_epochs_that_share_a_target_are_a_rebalance_each() -> None:
+    log = Log()
+    third = logged("member.joined", "c3")
+    events = [
+        step(log, 1, c1=[0, 1, 2]),
+        step(log, 2, JOIN, c1=[0, 1, 2], c2=[]),
+        step(log, 3, third, c1=[0, 1, 2], c2=[], c3=[]),
+        step(log, 3, third, c1=[0], c2=[], c3=[]),
+        step(log, 3, third, c1=[0], c2=[1], c3=[2]),
+    ]
+    assert rounds(play(events)[1])[1:] == [
+        (2, 1, "member.joined", ["c2"]),
+        *((3, number, "member.joined", ["c3"]) for number in (1, 2, 3)),
+    ]
+
+
+def test_what_is_heard_between_two_steps_is_for_the_epoch_that_it_starts() -> None:
+    log = Log()
+    events = [
+        log.topics(t=2),
+        step(log, 1, c1=[0, 1], c3=[]),
+        step(log, 2, c1=[0, 1], c2=[], c3=[]),
+        log.join("c2"),  # an application reports what the records showed already
+        log.fence("c3", reason="session timed out"),
+        log.topics(t=3),
+        step(log, 2, c1=[0], c2=[], c3=[]),
+        step(log, 2, c1=[0], c2=[1], c3=[]),
+        step(log, 3, c1=[0], c2=[1]),
+    ]
+    found = play(events)[1]
+    assert rounds(found)[1:] == [
+        *((2, number, "member.joined", ["c2"]) for number in (1, 2, 3)),
+        (3, 1, "member.fenced", ["c3"]),
+    ]
+    assert [item.kind for item in diffs(found)[-1].cause.evidence] == [
+        "member.fenced",
+        "topic.partitions_changed",
+    ]
+
+
+def test_a_cause_that_becomes_known_later_is_told_by_the_rounds_that_follow() -> None:
+    log = Log()
+    events = [
+        log.topics(t=1),
+        step(log, 1, c1=[0], c2=[]),
+        step(log, 3, c1=[0], c2=[]),
+        log.topics(t=2),
+        step(log, 3, c1=[0], c2=[1]),
+        step(log, 4, c1=[0], c2=[1]),
+    ]
+    found = play(events)[1]
+    assert rounds(found)[1:] == [
+        (3, 1, "group.observed", []),
+        (3, 2, "topic.partitions_changed", []),
+        (4, 1, "group.observed", []),
+    ]
+    assert [item.reason for item in diffs(found)[2].cause.evidence] == [
+        "generations 2 to 2 were not seen",
+        "t: 1 → 2 partitions",
+    ]
+
+
+def test_members_that_were_seen_late_stand_in_the_epoch_that_they_belong_to() -> None:
+    log = Log()
+    events = [step(log, 7, c1=[0]), step(log, 7, c1=[0], c2=[1])]
+    assert rounds(play(events)[1]) == [(7, 1, "member.joined", ["c1"]), (7, 2, "member.joined", ["c2"])]
+
+
+def test_evidence_that_comes_again_with_the_next_generation_is_not_new() -> None:
+    log = Log()
+    events = [
+        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOP),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOP, evidence=[JOIN]),
+        log.leave("c9"),
+        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, evidence=[JOIN]),
+    ]
+    state, outputs = play(events)
+    assert [diff.round for diff in diffs(outputs)] == [1, 1, 2]
+    assert state is not None
+    assert [hint.member_ids for hint in state.hints] == [["c9"]]
+
+
+def test_what_is_told_anew_of_a_member_that_joined_is_a_rebalance_of_its_own() -> None:
+    log = Log()
+    changed = logged("member.subscription_changed", "c2")
+    events = [
+        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOP),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOP, evidence=[JOIN]),
+        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, evidence=[changed]),
+    ]
+    found = [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(play(events)[1])]
+    assert found[1:] == [(1, "member.joined", ["c2"]), (1, "member.subscription_changed", ["c2"])]
+
+
+def test_a_group_that_changes_its_protocol_starts_a_rebalance() -> None:
+    log = Log()
+    events = [log.observe(2, {"c1": {"t": [0, 1]}}), step(log, 2, c1=[0])]
+    assert [diff.round for diff in diffs(play(events)[1])] == [1, 1]

@@ -1,0 +1,324 @@
+"""Reported groups: what each member says of itself, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streaming.monitor.blob import Bucket
+from streaming.monitor.group import apply
+from streaming.monitor.state import GroupState
+from streaming.wire.events import Event, Evidence, Partitions
+from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play
+
+COOP = "cooperative-sticky"
+SPOKE = Evidence(
+    source="listener", reason="as its members report it themselves; members that do not report are not seen"
+)
+POLLED = Evidence(source="polling", reason="asked for")
+
+
+class Told(Log):
+    """The events of members that report themselves."""
+
+    def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
+        return super().join(member_id, *topics, **{"acknowledges": True, "assignors": [COOP]} | fields)
+
+    def acks(self, generation: int, **owned: list[int]) -> list[Event]:
+        """Each holds these partitions of ``t`` from now on."""
+        return [self.ack(generation, name, {"t": numbers}) for name, numbers in owned.items()]
+
+    def ack(self, generation: int, name: str, owned: Partitions, **fields: Any) -> Event:
+        return self.acknowledge(name, generation=generation, owned=owned, **fields)
+
+    def settled(self, generation: int, **owned: list[int]) -> list[Event]:
+        """The same, a while later."""
+        return [self.ack(generation, name, {"t": numbers}, held_ms=2000) for name, numbers in owned.items()]
+
+    def two(self, **fields: Any) -> list[Event]:
+        """Generation 3: c1 and c2 share four partitions."""
+        first = [self.join("c1", **fields), *self.acks(3, c1=[0, 1]), self.join("c2", **fields)]
+        return [*first, *self.acks(3, c2=[2, 3]), *self.settled(3, c1=[0, 1], c2=[2, 3])]
+
+
+def after(events: list[Event]) -> GroupState:
+    state, _ = play(events)
+    assert state is not None
+    return state
+
+
+def test_members_that_joined_together_are_one_round_at_the_time_of_the_first() -> None:
+    (diff,) = diffs(play(Told().two())[1])
+    assert diff.members == {"c1": change(assigned={"t": [0, 1]}), "c2": change(assigned={"t": [2, 3]})}
+    assert (diff.generation, diff.round, diff.protocol, diff.assignor) == (3, 1, "classic", COOP)
+    assert (diff.cause.kind, diff.cause.member_ids, diff.timestamp) == ("member.joined", ["c1", "c2"], 2000)
+    assert diff.cause.evidence[0] == SPOKE
+    assert (diff.unassigned, diff.violations) == ({}, [])
+
+
+def test_nothing_is_a_round_until_somebody_has_held_it_for_a_while() -> None:
+    log = Told()
+    assert play([log.join("c1"), *log.acks(1, c1=[0])])[1] == []
+
+
+def test_a_member_of_the_group_is_waited_for() -> None:
+    log = Told()
+    state = after(log.two())
+    events = [*log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1])]
+    state, outputs = play(events, state)
+    assert outputs == []
+    (diff,) = diffs(play(log.acks(4, c2=[2, 3]), state)[1])
+    assert (diff.generation, holds(diff)) == (4, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}})
+
+
+def test_nobody_is_waited_for_for_ever_and_who_is_late_keeps_what_no_other_has() -> None:
+    log = Told()
+    state = after(log.two())
+    events = [*log.acks(4, c1=[0, 1, 2]), log.ack(4, "c1", {"t": [0, 1, 2]}, held_ms=10_000)]
+    (diff,) = diffs(play(events, state)[1])
+    assert holds(diff) == {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3]}}
+    check_algebra(diff)
+
+
+def test_who_was_waited_for_in_vain_is_out_when_its_end_is_told() -> None:
+    log = Told()
+    state = after(log.two())
+    late = [
+        *log.acks(4, c1=[0, 1, 2, 3]),
+        log.ack(4, "c1", {"t": [0, 1, 2, 3]}, held_ms=10_000),
+        log.fence("c2"),
+    ]
+    found = diffs(play(late, state)[1])
+    assert [(one.generation, one.round, one.cause.kind, holds(one)) for one in found] == [
+        (4, 1, "group.observed", {"c1": {"t": [0, 1, 2, 3]}, "c2": {}}),
+        (4, 2, "member.fenced", {"c1": {"t": [0, 1, 2, 3]}, "c2": {}}),
+    ]
+    assert not found[1].members["c2"].present
+
+
+def test_both_rounds_of_a_cooperative_rebalance_whatever_their_order_in_the_log() -> None:
+    log = Told()
+    first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
+    # c1 is through both generations before anything of c2 has come.
+    later = [
+        *log.acks(2, c1=[0]),
+        *log.acks(3, c1=[0]),
+        log.join("c2"),
+        log.ack(2, "c2", {}),
+        *log.acks(3, c2=[1]),
+    ]
+    found = diffs(play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1])
+    assert [(one.generation, one.round, one.cause.kind, one.moved, one.unassigned) for one in found] == [
+        (1, 1, "member.joined", 0, {}),
+        (2, 1, "member.joined", 0, {"t": [1]}),
+        (3, 2, "member.joined", 1, {}),
+    ]
+    assert [holds(one) for one in found[1:]] == [
+        {"c1": {"t": [0]}, "c2": {}},
+        {"c1": {"t": [0]}, "c2": {"t": [1]}},
+    ]
+    assert len({output.id for output in play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1]}) > 3
+
+
+def test_a_generation_that_a_client_passed_over_is_no_round() -> None:
+    log = Told()
+    state = after(log.two())
+    events = [*log.acks(4, c1=[0]), *log.acks(5, c2=[1, 2, 3]), *log.acks(5, c1=[0]), *log.settled(5, c1=[0])]
+    (diff,) = diffs(play(events, state)[1])
+    assert (diff.generation, holds(diff)) == (5, {"c1": {"t": [0]}, "c2": {"t": [1, 2, 3]}})
+    assert diff.cause.evidence[-1].reason == "generations 4 to 4 were not seen"
+
+
+def test_a_member_between_two_generations_says_nothing_of_either() -> None:
+    log = Told()
+    state = after(log.two())
+    assert play([log.ack(-1, "c1", {})], state) == (state, [])
+
+
+def test_a_leave_is_out_with_the_next_generation_of_the_others() -> None:
+    log = Told()
+    state, outputs = play([log.leave("c2", reason="closed")], after(log.two()))
+    assert outputs == []
+    (diff,) = diffs(play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)[1])
+    assert (diff.cause.kind, diff.cause.member_ids, diff.moved) == ("member.left", ["c2"], 2)
+    assert not diff.members["c2"].present
+
+
+def test_a_crash_lets_the_others_generation_through() -> None:
+    log = Told()
+    state = after(log.two())
+    state, outputs = play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)
+    assert outputs == []
+    (diff,) = diffs(play([log.fence("c2", reason="session timeout")], state)[1])
+    assert (diff.cause.kind, diff.cause.member_ids) == ("member.fenced", ["c2"])
+
+
+def test_the_last_one_out_leaves_an_empty_group_which_begins_anew() -> None:
+    log = Told()
+    events = [log.leave("c1"), log.leave("c2")]
+    state, outputs = play(events, after(log.two()))
+    (diff,) = diffs(outputs)
+    assert (diff.generation, diff.cause.kind, holds(diff)) == (4, "member.left", {"c1": {}, "c2": {}})
+    again = [log.join("c3"), *log.acks(1, c3=[0]), *log.settled(1, c3=[0])]
+    (diff,) = diffs(play(again, state)[1])
+    assert (diff.generation, holds(diff)) == (1, {"c3": {"t": [0]}})
+
+
+def test_who_leaves_before_its_generation_was_a_round_was_in_it() -> None:
+    log = Told()
+    found = diffs(play([log.join("c1"), *log.acks(1, c1=[0]), log.leave("c1")])[1])
+    assert [(one.generation, holds(one)) for one in found] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
+
+
+def test_the_newest_state_said_again_changes_nothing() -> None:
+    log = Told()
+    state = after(log.two())
+    again = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
+    after_it, outputs = play(again, state)
+    assert outputs == []
+    assert after_it is not None
+    assert structs.replace(after_it, applied=b"") == structs.replace(state, applied=b"")
+
+
+def test_who_was_fenced_by_mistake_comes_back_without_a_round_and_is_no_later_cause() -> None:
+    log = Told()
+    state = after(log.two())
+    state, outputs = play([log.fence("c2"), log.join("c2"), *log.acks(3, c2=[2, 3])], state)
+    assert outputs == []
+    events = [*log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
+    (diff,) = diffs(play(events, state)[1])
+    assert diff.cause.kind == "group.observed"
+
+
+def test_who_tells_late_of_a_generation_is_one_more_round_of_it() -> None:
+    log = Told()
+    first = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
+    late = [log.join("c2"), *log.acks(3, c2=[2, 3]), *log.settled(3, c2=[2, 3])]
+    found = diffs(play([*first, *late])[1])
+    assert [(one.generation, one.round, holds(one)) for one in found] == [
+        (3, 1, {"c1": {"t": [0, 1]}}),
+        (3, 2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}),
+    ]
+
+
+def test_a_static_member_that_comes_back_takes_its_own_place() -> None:
+    log = Told()
+    events = [log.join("a1", group_instance_id="i"), *log.acks(1, a1=[0]), *log.settled(1, a1=[0])]
+    state = after(events)
+    back = [log.join("a2", group_instance_id="i"), *log.acks(1, a2=[0]), *log.settled(1, a2=[0])]
+    state, outputs = play(back, state)
+    assert diffs(outputs) == []
+    (latest,) = assignments(outputs)
+    assert latest.assignment is not None
+    assert latest.assignment.members == {"a2": {"t": [0]}}
+
+
+def test_a_static_member_that_comes_back_too_late_was_not_in_the_generation_between() -> None:
+    log = Told()
+    events = [
+        log.join("c1"),
+        *log.acks(1, c1=[0]),
+        log.join("a1", group_instance_id="i"),
+        *log.acks(1, a1=[1]),
+    ]
+    state = after([*events, *log.settled(1, c1=[0])])
+    without = [*log.acks(2, c1=[0, 1]), log.join("a2", group_instance_id="i"), *log.acks(3, a2=[1], c1=[0])]
+    found = diffs(play([*without, *log.settled(3, c1=[0])], state)[1])
+    assert [(one.generation, {name: one.members[name].present for name in one.members}) for one in found] == [
+        (2, {"c1": True, "a1": False}),
+        (3, {"c1": True, "a2": True}),
+    ]
+    assert [one.moved for one in found] == [1, 1]
+
+
+def test_another_subscription_is_why() -> None:
+    log = Told()
+    events = [log.subscribe("c1", "t", "u"), *log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
+    (diff,) = diffs(play(events, after(log.two()))[1])
+    assert (diff.cause.kind, diff.cause.member_ids) == ("member.subscription_changed", ["c1"])
+
+
+def test_the_steps_of_an_epoch() -> None:
+    log, modern = Told(), {"group_protocol": "consumer", "assignors": []}
+    events = [log.join("c1", **modern), *log.acks(2, c1=[0, 1]), *log.settled(2, c1=[0, 1])]
+    events += [log.join("c2", **modern), log.ack(3, "c2", {}), log.ack(3, "c2", {}, held_ms=2000)]
+    # What c2 was given comes before c1 has told that it gave it up.
+    events += [*log.acks(3, c2=[1]), *log.settled(3, c2=[1]), *log.acks(2, c1=[0]), *log.settled(3, c1=[0])]
+    found = diffs(play(events)[1])
+    assert [(one.group_epoch, one.round, holds(one)) for one in found] == [
+        (2, 1, {"c1": {"t": [0, 1]}}),
+        (3, 1, {"c1": {"t": [0, 1]}, "c2": {}}),
+        (3, 2, {"c1": {"t": [0]}, "c2": {"t": [1]}}),
+    ]
+    assert {one.assignor for one in found} == {"uniform"}
+
+
+def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
+    log, modern = Told(), {"group_protocol": "consumer", "assignors": []}
+    state = after(log.two(**modern))
+    events = [log.leave("c2"), *log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])]
+    found = diffs(play(events, state)[1])
+    assert [(one.group_epoch, one.round, holds(one)) for one in found] == [
+        (4, 1, {"c1": {"t": [0, 1]}, "c2": {}}),
+        (4, 2, {"c1": {"t": [0, 1, 2, 3]}}),
+    ]
+
+
+def test_a_collector_decides_from_its_first_view_on() -> None:
+    log = Told()
+    state = after(log.two())
+    # The same generation, then the next one: members that tell of it are evidence, early or late.
+    seen = log.observe(3, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "x": {"t": [4]}}, protocol=COOP)
+    state, outputs = play([seen, *log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1]), log.leave("c2")], state)
+    assert diffs(outputs) == []
+    view = log.observe(4, {"c1": {"t": [0, 1, 2, 3]}}, protocol=COOP)
+    (diff,) = diffs(play([view], state)[1])
+    assert (diff.generation, diff.cause.kind, diff.cause.member_ids) == (4, "member.left", ["c2"])
+
+
+def test_polling_decides_once_it_is_ahead() -> None:
+    log = Told()
+    state = after(log.two())
+    told = {"c1": {"t": [0, 1, 2, 3]}}
+    behind, ahead = (log.observe(number, told, protocol=COOP, evidence=[POLLED]) for number in (3, 4))
+    same, outputs = play([behind], state)
+    assert (same.reports if same else None, outputs) == (state.reports, [])
+    state, outputs = play([ahead], state)
+    assert (state.reports if state else "", len(diffs(outputs))) == (None, 1)
+
+
+def test_what_a_collector_has_shown_already_is_no_cause_of_what_comes() -> None:
+    log = Told()
+    state = after([log.observe(1, {"c1": {"t": [0]}}), log.join("c1"), log.leave("c0", acknowledges=True)])
+    assert state.hints == ()
+
+
+def test_members_that_do_not_tell_are_not_waited_for() -> None:
+    log = Told()
+    events = [log.join("c1"), Log.join(log, "x"), *log.acks(1, c1=[0]), *log.settled(1, c1=[0])]
+    (diff,) = diffs(play(events)[1])
+    assert holds(diff) == {"c1": {"t": [0]}}
+
+
+def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
+    log = Told()
+    events = [*log.two(), log.join("c3"), *log.acks(4, c1=[0], c3=[]), *log.settled(4, c1=[0])]
+    events += [
+        *log.acks(4, c2=[2]),
+        log.leave("c3"),
+        *log.acks(5, c1=[0, 1], c2=[2, 3]),
+        *log.settled(5, c1=[0, 1]),
+    ]
+    at_once, through = None, None
+    for event in events:
+        at_once, given = apply(at_once, event)
+        through, again = apply(_packed(through), event)
+        assert (again, through) == (given, at_once)
+
+
+def _packed(state: GroupState | None) -> GroupState | None:
+    bucket = Bucket()
+    bucket.get("g").keep(state)
+    bucket.put("g")
+    return Bucket(bucket.pack()).get("g").state

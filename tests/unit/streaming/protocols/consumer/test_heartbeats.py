@@ -1,0 +1,24 @@
+"""When members of a KIP-848 group hear of a change."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.machines import played, scenario
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        (59_998, 60_002),  # b's next heartbeat leaves at 60 000, and its answer is there two crossings later
+        (60_000, 60_002),  # it leaves with the change, and arrives after it
+        (60_001, 63_335),  # it arrived before the change: the next one, a third of the session later
+    ],
+)
+def test_a_member_hears_of_a_change_with_the_first_heartbeat_that_arrives_after_it(
+    left: int, told: int
+) -> None:
+    text = scenario(
+        "p: 5", "at: 3, join: a", "at: 3, join: b", f"at: {left}, leave: a", session_timeout_ms=10_000
+    )
+    assert played(text, "consumer")["rounds"][-1]["at"] == told

@@ -1,0 +1,140 @@
+"""What goes wrong with the history file, in plain words."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import zlib
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streaming.serve import schema
+from streaming.serve.schema import HistoryBlocked, HistoryFailure, connect, plainly, reading
+
+
+def failed(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("what SQLite says")
+    error.sqlite_errorcode = code
+    return error
+
+
+def what_is_told(path: Path, code: int) -> HistoryFailure:
+    with pytest.raises(HistoryFailure) as told, plainly(path):
+        raise failed(code)
+    return told.value
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (sqlite3.SQLITE_BUSY, HistoryBlocked, "another program holds a lock on it"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, HistoryBlocked, "another program holds a lock on it"),
+        (sqlite3.SQLITE_LOCKED, HistoryBlocked, "another program holds a lock on it"),
+        (sqlite3.SQLITE_FULL, HistoryBlocked, "the disk is full"),
+        (sqlite3.SQLITE_READONLY_DIRECTORY, HistoryFailure, "it can't be written: "),
+        (sqlite3.SQLITE_PERM, HistoryFailure, "no permission to use it"),
+        (sqlite3.SQLITE_CANTOPEN, HistoryFailure, "it can't be opened; its folder must exist"),
+        (sqlite3.SQLITE_IOERR_WRITE, HistoryFailure, "the disk reports an error"),
+        (sqlite3.SQLITE_CORRUPT, HistoryFailure, "is damaged; restore a copy, or remove it"),
+        (sqlite3.SQLITE_NOTADB, HistoryFailure, "is damaged; restore a copy, or remove it"),
+    ],
+)
+def test_what_sqlite_reports_says_what_to_do(
+    tmp_path: Path, code: int, kind: type[HistoryFailure], says: str
+) -> None:
+    told = what_is_told(tmp_path / "h", code)
+    assert type(told) is kind
+    assert str(told).startswith(f"history {tmp_path / 'h'}: {says}")
+    assert str(told).endswith("(what SQLite says)")
+
+
+@pytest.mark.parametrize(
+    "error", [failed(sqlite3.SQLITE_ERROR), sqlite3.ProgrammingError("what SQLite says")]
+)
+def test_what_nobody_has_words_for_is_told_as_it_is(tmp_path: Path, error: sqlite3.Error) -> None:
+    with pytest.raises(HistoryFailure) as told, plainly(tmp_path / "h", "--database"):
+        raise error
+    assert (type(told.value), str(told.value)) == (
+        HistoryFailure,
+        f"--database {tmp_path / 'h'}: what SQLite says",
+    )
+
+
+class Disk:
+    """In the place of ``tempfile``: a file on a disk that can't be written, for this reason."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def TemporaryFile(self, dir: Path) -> None:  # noqa: N802, A002 - the library's names
+        raise OSError(self._number, os.strerror(self._number), str(dir))
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "says"),
+    [
+        (errno.ENOSPC, HistoryBlocked, "the disk is full"),
+        (errno.EDQUOT, HistoryBlocked, "the disk is full"),
+        (errno.EROFS, HistoryFailure, "it can't be written: the file, its folder or the disk is read-only"),
+        (errno.EIO, HistoryFailure, "the disk reports an error"),
+    ],
+)
+def test_where_sqlite_says_no_more_than_an_error_the_disk_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[HistoryFailure], says: str
+) -> None:
+    monkeypatch.setattr(schema, "tempfile", Disk(number))
+    told = what_is_told(tmp_path / "h", sqlite3.SQLITE_IOERR_WRITE)
+    assert (type(told), str(told)) == (kind, f"history {tmp_path / 'h'}: {says} (what SQLite says)")
+
+
+def test_an_error_of_the_system_names_its_file_once(tmp_path: Path) -> None:
+    path, other = tmp_path / "h", tmp_path / "other"
+    for given, says in (
+        (PermissionError(13, "Permission denied", str(path)), "Permission denied"),
+        (PermissionError(13, "Permission denied", str(other)), f"{other}: Permission denied"),
+        (OSError("odd"), "odd"),
+    ):
+        with pytest.raises(HistoryFailure) as told, plainly(path):
+            raise given
+        assert str(told.value) == f"history {path}: {says}"
+
+
+@pytest.mark.parametrize("error", [zlib.error("bits"), UnicodeDecodeError("utf-8", b"x", 0, 1, "bits")])
+def test_bytes_that_do_not_decode_are_damage_everywhere(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(HistoryFailure, match=r"is damaged; restore a copy.*bits"), plainly(tmp_path / "h"):
+        raise error
+
+
+@pytest.mark.parametrize("error", [ValueError("v"), KeyError("v"), TypeError("v"), RecursionError("v")])
+def test_values_that_nobody_wrote_are_damage_where_they_are_read_and_our_mistakes_elsewhere(
+    tmp_path: Path, error: Exception
+) -> None:
+    with pytest.raises(HistoryFailure, match="is damaged; restore a copy"), reading(tmp_path / "h"):
+        raise error
+    with pytest.raises(type(error)), plainly(tmp_path / "h"):
+        raise error
+
+
+def test_a_connection_that_only_reads_makes_no_file_and_writes_none(tmp_path: Path) -> None:
+    path = tmp_path / "a file?mode=rwc#%"
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"), closing(connect(path)):
+        pass
+    with closing(connect(path, "rwc")) as connection:
+        schema.create(connection, "c-1")
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (
+            2,
+        )  # incremental: retention gives room back
+        assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+    assert (meta["cluster_id"], meta["trimmed"], len(meta["epoch"])) == ("c-1", "0", 8)
+    with (
+        closing(connect(path, "ro")) as connection,
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+    ):
+        connection.execute("DELETE FROM meta")
+    assert path.read_bytes()[68:72] == b"KRMH"

@@ -1,0 +1,78 @@
+"""Records that are gone before they were read are told of by partition, with the choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streaming.spark.damage import CheckpointDamaged
+from streaming.spark.losses import Span, gone, message, spans, told_by
+
+
+def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
+    """A batch as Spark notes it, with where it ends in each source."""
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "offsets" / str(number)).write_text("\n".join(['v1\n{"batchWatermarkMs":0}', *sources]))
+    if done:
+        (folder / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def test_a_start_reads_on_from_the_last_batch_that_was_done(tmp_path: Path) -> None:
+    assert spans(str(tmp_path), "m") == {}
+    batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', '{"ticks":{"0":2}}', done=True)
+    assert spans(str(tmp_path), "m") == {0: Span(4, 4), 1: Span(7, 7)}
+    assert spans(str(tmp_path), "another") == {}
+    assert spans("s3a://bucket/checkpoint", "m") == {}
+
+
+def test_a_batch_that_was_begun_is_run_again_to_its_end(tmp_path: Path) -> None:
+    batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', "-", done=True)
+    batch(tmp_path, 10, '{"m":{"0":6,"1":7,"2":3}}', '{"ticks":{"0":2}}', done=False)
+    assert spans(str(tmp_path), "m") == {0: Span(4, 6), 1: Span(7, 7)}
+
+
+def test_a_batch_that_ends_before_it_begins_was_begun_after_the_loss(tmp_path: Path) -> None:
+    batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
+    batch(tmp_path, 10, '{"m":{"0":0}}', "-", done=False)
+    assert spans(str(tmp_path), "m") == {0: Span(4, 4)}
+
+
+def test_before_the_first_batch_is_done_nothing_was_read(tmp_path: Path) -> None:
+    batch(tmp_path, 0, '{"m":{"0":4}}', done=False)
+    assert spans(str(tmp_path), "m") == {}
+
+
+@pytest.mark.parametrize("source", ['{"m":4}', '{"m":{"x":4}}', '{"m":{"0":"4"}}', "4"])
+def test_what_is_no_offsets_is_damage(tmp_path: Path, source: str) -> None:
+    batch(tmp_path, 0, source, done=True)
+    with pytest.raises(CheckpointDamaged, match="offsets holds what is no offsets"):
+        spans(str(tmp_path), "m")
+
+
+def test_what_is_gone_is_told_by_partition() -> None:
+    wanted = {1: Span(4, 6), 0: Span(3, 3), 2: Span(5, 8), 3: Span(5, 8)}
+    there = {0: (4, 9), 1: (4, 6), 2: (0, 7), 3: (6, 6)}
+    assert [*gone(wanted, there)] == [
+        "partition 0 begins at 4, and is read from 3 on",
+        "partition 2 ends at 7, and was read to 8",
+        "partition 3 begins at 6, and is read from 5 on",
+    ]
+    assert "lost records, by its retention or with a broker's disk: why. Choose: --on-data-loss" in message(
+        "m", "why"
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some",
+        "Some data may have been lost because they are not available in Kafka any more",
+        "[RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The",
+        "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: x",
+    ],
+)
+def test_spark_tells_in_its_own_words(said: str) -> None:
+    assert told_by(f"Caused by: {said}")
+    assert not told_by("org.apache.kafka.common.errors.TimeoutException")

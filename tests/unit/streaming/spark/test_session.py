@@ -1,0 +1,26 @@
+"""What Spark is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streaming.spark.pyspark import survey
+from streaming.spark.session import SessionOptions, configuration
+
+
+def told(options: SessionOptions) -> dict[str, str]:
+    return configuration(options, survey(public=True), [], Path("log4j2.properties"))
+
+
+def test_executors_import_from_the_archive_where_they_unpack_it(tmp_path: Path) -> None:
+    options = SessionOptions(master="spark://m:7077", archive=tmp_path / "monitor.tar.gz")
+    archived = {name: value for name, value in told(options).items() if name not in told(SessionOptions())}
+    assert archived == {
+        "spark.archives": f"{tmp_path}/monitor.tar.gz#rebalance-monitor",
+        "spark.executorEnv.PYTHONPATH": "rebalance-monitor",
+    }
+
+
+def test_a_cluster_s_driver_can_be_reached_and_one_machine_s_only_from_there() -> None:
+    assert told(SessionOptions())["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in told(SessionOptions(master="spark://m:7077"))
