@@ -28,13 +28,12 @@ class Own(ConsumerRebalanceListener):
 
 consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest")
 consumer.subscribe([topic], listener=Own())
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda *_: sys.exit())
 try:
     while True:
         for messages in consumer.poll(timeout_ms=500).values():
             for message in messages:
                 print(message.topic, message.partition, message.offset, flush=True)
-except KeyboardInterrupt:
-    pass
 finally:
     consumer.close()  # told as a leave

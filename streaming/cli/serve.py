@@ -13,47 +13,51 @@ if TYPE_CHECKING:
     from streaming.serve.callers import Proxies
 
 
+Host = Annotated[str, typer.Option("--host", help="Address to listen on; loopback by default.")]
+Port = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one and prints it.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file", metavar="FILE", help="Ask for a bearer token of FILE, which has one a line."
+    ),
+]
+TrustHeader = Annotated[
+    str | None,
+    typer.Option("--trust-header", metavar="NAME", help="Who asks, as a proxy that signs people in says."),
+]
+TrustedProxies = Annotated[
+    list[str] | None,
+    typer.Option("--trusted-proxy", metavar="ADDRESS", help="Who may set it; or a network. Repeatable."),
+]
+AccessLog = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
+Database = Annotated[
+    Path | None,
+    typer.Option("--database", metavar="FILE", help="The history; by default one a cluster, in your home."),
+]
+Keep = Annotated[str, typer.Option("--keep", help="Rounds older than this go: 12h, 30d, 8w.")]
+KeepMib = Annotated[
+    int, typer.Option("--keep-mib", min=1, help="The oldest rounds go when the history is larger.")
+]
+MaxClients = Annotated[int, typer.Option("--max-clients", min=1, help="Followers of the stream at once.")]
+
+
 @command("Example: rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
 @long_running
 def serve(
     session: Session,
     *,
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; loopback by default.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one and prints it.")
-    ] = 8686,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file", metavar="FILE", help="Ask for a bearer token of FILE, which has one a line."
-        ),
-    ] = None,
-    trust_header: Annotated[
-        str | None,
-        typer.Option(
-            "--trust-header", metavar="NAME", help="Who asks, as a proxy that signs people in says."
-        ),
-    ] = None,
-    trusted_proxies: Annotated[
-        list[str] | None,
-        typer.Option("--trusted-proxy", metavar="ADDRESS", help="Who may set it; or a network. Repeatable."),
-    ] = None,
-    access_log: Annotated[bool, typer.Option("--access-log", help="Log every request.")] = False,
-    database: Annotated[
-        Path | None,
-        typer.Option(
-            "--database", metavar="FILE", help="The history; by default one a cluster, in your home."
-        ),
-    ] = None,
-    keep: Annotated[str, typer.Option("--keep", help="Rounds older than this go: 12h, 30d, 8w.")] = "30d",
-    keep_mib: Annotated[
-        int, typer.Option("--keep-mib", min=1, help="The oldest rounds go when the history is larger.")
-    ] = 1024,
-    max_clients: Annotated[
-        int, typer.Option("--max-clients", min=1, help="Followers of the stream at once.")
-    ] = 1000,
+    host: Host = "127.0.0.1",
+    port: Port = 8686,
+    token_file: TokenFile = None,
+    trust_header: TrustHeader = None,
+    trusted_proxies: TrustedProxies = None,
+    access_log: AccessLog = False,
+    database: Database = None,
+    keep: Keep = "30d",
+    keep_mib: KeepMib = 1024,
+    max_clients: MaxClients = 1000,
 ) -> None:
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.durations import duration_ms

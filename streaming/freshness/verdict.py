@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     forget: float = 86_400.0
 
 
-class Heard(NamedTuple):
+class LastSign(NamedTuple):
     """A part's newest sign, and when it was heard.
 
     Attributes:
@@ -91,7 +91,7 @@ class Freshness(NamedTuple):
     late: Late | None = None
 
 
-def judge(heard: Iterable[Heard], now: float, contact: float, limits: Limits) -> Freshness:
+def judge(heard: Iterable[LastSign], now: float, contact: float, limits: Limits) -> Freshness:
     """What is true at ``now``.
 
     Args:
@@ -122,7 +122,7 @@ def judge(heard: Iterable[Heard], now: float, contact: float, limits: Limits) ->
     return Freshness(known, tuple(parts), late)
 
 
-def _state(one: Heard, now: float, contact: float, limits: Limits) -> State | None:
+def _state(one: LastSign, now: float, contact: float, limits: Limits) -> State | None:
     """None while the reader has not listened for long enough to know."""
     sign = one.sign
     if sign.state == "stopped":

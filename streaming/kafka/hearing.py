@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from streaming.freshness.sign import MalformedSign, decoded
-from streaming.freshness.verdict import Freshness, Heard, Limits, judge, unreachable
+from streaming.freshness.verdict import Freshness, LastSign, Limits, judge, unreachable
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.topic_reader import TopicReader
 from streaming.process.plain import printable
@@ -32,7 +32,7 @@ class _View(NamedTuple):
         deaf: whether the topic can't be read: nothing is claimed.
     """
 
-    heard: Mapping[str, Heard] = {}
+    heard: Mapping[str, LastSign] = {}
     contact: float | None = None
     silent_since: float | None = None
     deaf: bool = False
@@ -153,7 +153,7 @@ class Hearing:
                 self._say_odd(f"more than {MOST_PARTS} parts; the others are not heard")
                 continue
             age = max(0, ms - message.timestamp()[1]) if old else 0
-            heard[sign.key] = Heard(sign, now - age / 1000, ms - age)
+            heard[sign.key] = LastSign(sign, now - age / 1000, ms - age)
         if messages:
             self._view = self._view._replace(heard=heard)
 

@@ -39,7 +39,7 @@ _LAST_LOOK_SECONDS: Final = 0.02  # as _LOOK_SECONDS, while it closes
 _AGAIN_SECONDS: Final = 1.0  # until a cluster that is away is asked again
 
 
-class Source:
+class Speaker:
     """A consumer that is listened to.
 
     Attributes:
@@ -65,7 +65,7 @@ class Outbox:
         self._waiting: deque[Event] = deque(maxlen=KEPT)
         #: Taken from the queue, and not taken by the client library.
         self._next: Event | None = None
-        self._sources: WeakSet[Source] = WeakSet()
+        self._speakers: WeakSet[Speaker] = WeakSet()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._close_by: float | None = None
@@ -76,27 +76,29 @@ class Outbox:
         self._missed = False
         self._said = ""
 
-    def add(self, source: Source) -> None:
+    def add(self, speaker: Speaker) -> None:
         """Listen to a consumer from now on, for as long as it exists."""
         with self._lock:
-            self._sources.add(source)
+            self._speakers.add(speaker)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rebalance-listener", daemon=True)
                 self._thread.start()
 
     def put(self, events: Iterable[Event]) -> None:
         """Have these sent; returns at once."""
-        self._waiting.extend(events)
-        self._wake.set()
+        # Only news wakes the thread: its own looks put nothing nearly always, and it would never sleep.
+        if new := list(events):
+            self._waiting.extend(new)
+            self._wake.set()
 
     def waiting(self) -> list[Event]:
         """What the client library has not been given yet, oldest first."""
         return list(self._waiting)
 
-    def sources(self) -> list[Source]:
+    def speakers(self) -> list[Speaker]:
         """The consumers that are listened to."""
         with self._lock:
-            return list(self._sources)
+            return list(self._speakers)
 
     def close(self, timeout: float) -> None:
         """Send what is left, within ``timeout`` seconds; the rest is given up."""
@@ -142,9 +144,9 @@ class Outbox:
         self._send()
 
     def _say(self, what: Callable[[Membership], list[Event]]) -> None:
-        for source in self.sources():
-            source.look()
-            self._waiting.extend(what(source.membership))
+        for speaker in self.speakers():
+            speaker.look()
+            self._waiting.extend(what(speaker.membership))
 
     def _send(self) -> None:
         """Give the client library what it may have.

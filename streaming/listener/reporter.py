@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from streaming.listener.membership import About, Membership, Place
-from streaming.listener.outbox import Outbox, Source, moment
+from streaming.listener.outbox import Outbox, Speaker, moment
 
 _log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ def _safely() -> Iterator[None]:
         _log.exception("the monitor is not told of this consumer")
 
 
-class Reporter(Source):
+class Reporter(Speaker):
     """Tells of one consumer.
 
     Args:

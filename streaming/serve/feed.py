@@ -39,7 +39,7 @@ class FeedTimes(Struct, frozen=True):
 
 
 class Feed:
-    """What every listener shares."""
+    """What every subscriber shares."""
 
     def __init__(self, board: Board, archive: Archive, readers: CapacityLimiter, times: FeedTimes) -> None:
         self.board = board
@@ -59,7 +59,7 @@ class Feed:
         )
 
 
-class Listener:
+class Subscriber:
     """One client's progress through the feed.
 
     ``position`` is the number of the last round it is past. While it has a ``cursor`` it reads the board's
@@ -121,7 +121,7 @@ class Listener:
             async with asyncio.timeout(self._feed.times.keep_alive):
                 await self._woken.wait()
         except TimeoutError:
-            # With its place, so that a listener whose filter takes little does not come back from far away.
+            # With its place, so that a subscriber whose filter takes little does not come back from far away.
             return [b"id: %b\n%b" % (board.event_id(position), board.progress_event())]
         self._woken.clear()
         # Let what arrives together leave together: one write, not one an event.
@@ -129,7 +129,7 @@ class Listener:
         return []
 
     def _pack(self, frames: list[Frame], position: int) -> list[bytes]:
-        """The writes for these events, each of about ``WRITE_BYTES``; the listener is past them then."""
+        """The writes for these events, each of about ``WRITE_BYTES``; the subscriber is past them then."""
         self._position = next((frame.seq for frame in reversed(frames) if frame.seq), position)
         everything = self._wanted.everything
         found: list[bytes] = []
@@ -146,7 +146,7 @@ class Listener:
 
 
 class FeedResponse:
-    """The ASGI response of one listener."""
+    """The ASGI response of one subscriber."""
 
     def __init__(
         self, feed: Feed, wanted: Filter, last: int | None, admitted: Callable[[], bool] = lambda: True
@@ -169,10 +169,10 @@ class FeedResponse:
             await send({"type": "http.response.body", "body": b""})
             return
         with board.listening() as woken:
-            listener = Listener(self._feed, self._wanted, self._last, woken, self._admitted)
-            watcher = asyncio.create_task(_watch(receive, listener, woken))
+            subscriber = Subscriber(self._feed, self._wanted, self._last, woken, self._admitted)
+            watcher = asyncio.create_task(_watch(receive, subscriber, woken))
             try:
-                async with contextlib.aclosing(listener.chunks()) as chunks:
+                async with contextlib.aclosing(subscriber.chunks()) as chunks:
                     async for chunk in chunks:
                         async with asyncio.timeout(self._feed.times.stuck):
                             await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -189,8 +189,8 @@ class FeedResponse:
                 watcher.cancel()
 
 
-async def _watch(receive: Receive, listener: Listener, woken: asyncio.Event) -> None:
+async def _watch(receive: Receive, subscriber: Subscriber, woken: asyncio.Event) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    listener.gone = True
+    subscriber.gone = True
     woken.set()

@@ -10,6 +10,7 @@ Only checkpoints in a folder have a card; one behind a URL (``s3a://…``) is ta
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ from streaming.monitor import blob
 from streaming.spark.damage import RESTORE, damaged, refused
 from streaming.wire.codec import UNREADABLE
 from streaming.wire.events import Count
+
+_log = logging.getLogger(__name__)
 
 #: What to do when records are gone: stop, go on with what is there, or begin anew.
 OnDataLoss = Literal["stop", "continue", "restart"]
@@ -116,7 +119,8 @@ def grow(checkpoint: str, card: Card) -> None:
 
 @contextmanager
 def held(checkpoint: str) -> Iterator[Callable[[], None]]:
-    """Have the checkpoint for this process alone. One behind a URL, and where locks don't work, is taken as it is.
+    """Have the checkpoint for this process alone. One behind a URL is taken as it is; where the
+    file system has no locks, that is logged.
 
     Yields:
         A look whether the folder is still the one that is held; where it is not, it raises CheckpointDamaged. Spark
@@ -141,8 +145,12 @@ def held(checkpoint: str) -> Iterator[Callable[[], None]]:
             raise CheckpointInUse(
                 f"--checkpoint {checkpoint}: another process works with it; stop that one first"
             ) from None
-        except OSError:  # some network file systems have no locks
-            pass
+        except OSError as error:  # some network file systems have no locks
+            _log.warning(
+                "--checkpoint %s: its file system has no locks (%s): see to it that no second job uses it",
+                checkpoint,
+                error.strerror,
+            )
         yield partial(_look, checkpoint, path, os.fstat(file.fileno()))
 
 

@@ -84,7 +84,7 @@ def operator(sinks: Sinks, tally: Tally) -> Function:
     return partial(_bucket_batch, sinks, tally)
 
 
-class Step(NamedTuple):
+class BucketStep(NamedTuple):
     """What one batch makes of a bucket: what to write, its state when that changed, what it tells the driver."""
 
     writes: list[Write]
@@ -92,7 +92,7 @@ class Step(NamedTuple):
     told: Told
 
 
-def step(blob: bytes | None, rows: list[Record], oldest: int | None, now_ms: int, sinks: Sinks) -> Step:
+def step(blob: bytes | None, rows: list[Record], oldest: int | None, now_ms: int, sinks: Sinks) -> BucketStep:
     """One batch of a bucket.
 
     Args:
@@ -109,7 +109,7 @@ def step(blob: bytes | None, rows: list[Record], oldest: int | None, now_ms: int
     topics = [write.topic for write in writes]
     due = min(bucket.due.values(), default=0)
     told = Told(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), oldest)
-    return Step(writes, changed, told)
+    return BucketStep(writes, changed, told)
 
 
 def _bucket_batch(

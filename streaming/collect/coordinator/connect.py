@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class WorkerAssignment:
     """What a leader's assignment says to one worker; under the incremental protocols ``assigned`` is what is new.
 
     ``delay_ms``: how long lost tasks still wait for their worker to come back.
@@ -65,20 +65,20 @@ def read_worker(data: bytes, protocol: str | None) -> Worker:
     return Worker(**found, owned={} if allocation is None else _assignment(allocation, protocol).assigned)
 
 
-def read_assignment(data: bytes, protocol: str | None) -> Assigned:
+def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
     """What a worker was assigned; no bytes at all: nothing.
 
     Raises:
         MalformedRecord: as :func:`read_worker`.
     """
-    return _assignment(data, protocol) if data else Assigned()
+    return _assignment(data, protocol) if data else WorkerAssignment()
 
 
-def _assignment(data: bytes, protocol: str | None) -> Assigned:
-    return Assigned(**read_fields(_open(data, protocol), "assignment", _ASSIGNMENT))
+def _assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
+    return WorkerAssignment(**read_fields(_open(data, protocol), "assignment", _ASSIGNMENT))
 
 
-def runs(worker: Worker, given: Assigned, protocol: str | None) -> Holding:
+def runs(worker: Worker, given: WorkerAssignment, protocol: str | None) -> Holding:
     """What a worker runs after a generation."""
     if LAYOUTS.get(protocol or "", 0) < _INCREMENTAL:
         return given.assigned

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from streaming.collect.coordinator.parts import (
     CLIENT,
     STABLE,
-    Client,
+    ClientIdentity,
+    EpochProgress,
     GroupPart,
     IdPartitions,
     PartedGroup,
-    Progress,
     TopicNames,
     id_partitions,
     named,
@@ -34,7 +34,7 @@ _STATES = {0: STABLE, 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription(Client):
+class Subscription(ClientIdentity):
     """What a member subscribes to, and who it is."""
 
     topics: tuple[str, ...]
@@ -46,7 +46,7 @@ class Subscription(Client):
 
 
 @dataclass(frozen=True, slots=True)
-class Current(Progress):
+class Current(EpochProgress):
     """What a member owns and still has to give up."""
 
     assigned: IdPartitions

@@ -26,7 +26,7 @@ _LATE = frozenset({"regexes"})
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientIdentity:
     """Who a member is, where members may be static."""
 
     group_instance_id: str | None
@@ -36,7 +36,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class EpochProgress:
     """How far a member is on its way to what it is to have."""
 
     member_epoch: int
@@ -48,7 +48,7 @@ class Progress:
 E = TypeVar("E")
 S = TypeVar("S")
 T = TypeVar("T")
-N = TypeVar("N", bound=Progress)
+N = TypeVar("N", bound=EpochProgress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def state_of(group: PartedGroup[Any, Any, Any, N], epoch: int) -> str:
     return "Reconciling" if behind or len(group.currents) < len(group.subscriptions) else "Stable"
 
 
-def observed(member_id: str, said: Any, now: Progress | None, **more: Any) -> ObservedMember:
+def observed(member_id: str, said: Any, now: EpochProgress | None, **more: Any) -> ObservedMember:
     """A member by what it ``said`` of itself (who it is), how far it is ``now``, and what its kind has ``more``."""
     return ObservedMember(
         member_id=member_id,

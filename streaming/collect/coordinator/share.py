@@ -12,10 +12,10 @@ from typing import Final
 from streaming.collect.coordinator.parts import (
     CLIENT,
     STABLE,
+    EpochProgress,
     GroupPart,
     IdPartitions,
     PartedGroup,
-    Progress,
     TopicNames,
     id_partitions,
     named,
@@ -45,7 +45,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Current(Progress):
+class Current(EpochProgress):
     """What a member has."""
 
     assigned: IdPartitions

@@ -13,10 +13,10 @@ from msgspec import UNSET
 from streaming.collect.coordinator.parts import (
     CLIENT,
     STABLE,
-    Client,
+    ClientIdentity,
+    EpochProgress,
     GroupPart,
     PartedGroup,
-    Progress,
     observed,
     progress,
     state_of,
@@ -42,7 +42,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription(Client):
+class Subscription(ClientIdentity):
     """Who a member is, and which instance it belongs to."""
 
     rebalance_timeout_ms: int
@@ -60,7 +60,7 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Current(Progress):
+class Current(EpochProgress):
     """What a member has, and the active tasks that it still has to give up."""
 
     active: Partitions

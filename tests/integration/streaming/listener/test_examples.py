@@ -45,7 +45,9 @@ def test_python(broker: Kafka, written: str, name: str) -> None:
                 lambda: [*listener.holds(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60
             )
         eventually(lambda: listener.holds(group) == {}, timeout=60)
-        assert [diff.cause.kind for diff in listener.rounds(group)] == ["member.joined", "member.left"]
+        causes = [diff.cause.kind for diff in listener.rounds(group)]
+        # kafka-python may join before it knows the topic: a generation in which nothing is assigned comes first.
+        assert [kind for kind in causes if kind != "group.observed"] == ["member.joined", "member.left"]
 
 
 @pytest.mark.full

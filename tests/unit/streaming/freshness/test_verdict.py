@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from streaming.freshness.sign import Sign
-from streaming.freshness.verdict import Freshness, Heard, Late, Limits, Part, judge, unreachable
+from streaming.freshness.verdict import Freshness, LastSign, Late, Limits, Part, judge, unreachable
 
 #: When the sign was heard: by the reader's clock, and in ms.
 AT, MS = 1000.0, 1_700_000_000_000
@@ -16,8 +16,8 @@ SIGN = Sign(part="collector", id="c", state="running", timestamp=50_000, up_to=4
 LIMITS = Limits()
 
 
-def heard(at: float = AT, **fields: Any) -> Heard:
-    return Heard(structs.replace(SIGN, **fields), at, MS + int((at - AT) * 1000))
+def heard(at: float = AT, **fields: Any) -> LastSign:
+    return LastSign(structs.replace(SIGN, **fields), at, MS + int((at - AT) * 1000))
 
 
 def part(state: Any, **fields: Any) -> Part:

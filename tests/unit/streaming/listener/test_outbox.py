@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from streaming.listener.membership import About, Membership, Moment
-from streaming.listener.outbox import KEPT, Outbox, Source
+from streaming.listener.outbox import KEPT, Outbox, Speaker
 from streaming.settings.config import load
 from streaming.wire.events import Event, MemberHeartbeat
 
@@ -33,9 +33,9 @@ def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
 def test_a_cluster_that_is_away_is_waited_for_by_nobody_else(
     outbox: Outbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    source = Source(Membership(About("g")))
-    outbox.add(source)
-    outbox.put(source.membership.assigned([("t", 0)], "m", 1, Moment(1, 1)))
+    speaker = Speaker(Membership(About("g")))
+    outbox.add(speaker)
+    outbox.put(speaker.membership.assigned([("t", 0)], "m", 1, Moment(1, 1)))
     before = time.monotonic()
     outbox.put(beats(10 * KEPT))
     outbox.close(0.2)
@@ -44,5 +44,5 @@ def test_a_cluster_that_is_away_is_waited_for_by_nobody_else(
 
 
 def test_a_consumer_that_is_gone_is_forgotten(outbox: Outbox) -> None:
-    outbox.add(Source(Membership(About("g"))))
-    assert outbox.sources() == []
+    outbox.add(Speaker(Membership(About("g"))))
+    assert outbox.speakers() == []

@@ -30,6 +30,19 @@ def test_a_client_that_does_not_answer_is_logged(caplog: pytest.LogCaptureFixtur
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
 
 
+def test_a_look_that_finds_nothing_new_wakes_nobody() -> None:
+    """It is the outbox's own thread that looks: woken by its own looks, it would never sleep."""
+    box = outbox()
+    made = Reporter(box, About("g"), broken, lambda: ("m", 1))
+    made.look()
+    made.look()
+    news = box.waiting()
+    assert news
+    box._wake.clear()
+    made.look()
+    assert (box.waiting(), box._wake.is_set()) == (news, False)
+
+
 def test_a_configuration_that_is_not_understood_is_not_listened_to() -> None:
     def about() -> About:
         raise ValueError("session.timeout.ms")

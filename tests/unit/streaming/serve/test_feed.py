@@ -15,7 +15,7 @@ from anyio import CapacityLimiter
 from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter
-from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Listener
+from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Subscriber
 from streaming.serve.history import History, Retention
 from streaming.serve.standing import Stale, Standing
 from tests.support.feed import records
@@ -73,8 +73,8 @@ class Feeding:
     @contextlib.asynccontextmanager
     async def listen(self, last: int | None = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
         with self.board.listening() as woken:
-            listener = Listener(self.feed, wanted or Filter(), last, woken)
-            async with contextlib.aclosing(listener.chunks()) as chunks:
+            subscriber = Subscriber(self.feed, wanted or Filter(), last, woken)
+            async with contextlib.aclosing(subscriber.chunks()) as chunks:
                 yield Reader(chunks)
 
 

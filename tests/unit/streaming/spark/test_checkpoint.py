@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from collections.abc import Callable
@@ -125,3 +126,19 @@ def test_a_checkpoint_that_is_held_is_missed_when_it_is_gone_or_another(
             look()
     with held("s3a://bucket/checkpoint") as look:
         look()
+
+
+def test_a_file_system_without_locks_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with held(str(tmp_path)) as look:
+        look()
+    (told,) = caplog.messages
+    assert told == (
+        f"--checkpoint {tmp_path}: its file system has no locks (No locks available): "
+        "see to it that no second job uses it"
+    )

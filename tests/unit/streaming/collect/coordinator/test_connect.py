@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, view
-from streaming.collect.coordinator.connect import Assigned, Worker, read_assignment, read_worker, runs
+from streaming.collect.coordinator.connect import Worker, WorkerAssignment, read_assignment, read_worker, runs
 from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedRecord
 from streaming.wire.events import GroupObserved
@@ -53,7 +53,7 @@ def test_an_allocation_without_bytes_is_none() -> None:
 
 def test_what_a_worker_runs_after_a_generation() -> None:
     before = Worker("u", {"snk": [-1, 0, 1], "src": [0]})
-    given = Assigned({"src": [1]}, {"snk": [0, 1]})
+    given = WorkerAssignment({"src": [1]}, {"snk": [0, 1]})
 
     assert runs(before, given, "sessioned") == {"snk": [-1], "src": [0, 1]}
     assert runs(before, given, "default") == {"src": [1]}
@@ -62,20 +62,24 @@ def test_what_a_worker_runs_after_a_generation() -> None:
 @pytest.mark.parametrize(
     ("data", "protocol", "expected"),
     [
-        (EAGER_ASSIGNMENT, "default", Assigned({"k8045": [0, 2]})),
-        (COMPATIBLE_ASSIGNMENT, "compatible", Assigned({}, {"k8043": [0]})),
+        (EAGER_ASSIGNMENT, "default", WorkerAssignment({"k8045": [0, 2]})),
+        (COMPATIBLE_ASSIGNMENT, "compatible", WorkerAssignment({}, {"k8043": [0]})),
         (
             work({"snk": [1, -1]}, {"src": [0]}, 8947),
             "sessioned",
-            Assigned({"snk": [-1, 1]}, {"src": [0]}, 8947),
+            WorkerAssignment({"snk": [-1, 1]}, {"src": [0]}, 8947),
         ),
-        (b"", "sessioned", Assigned()),
+        (b"", "sessioned", WorkerAssignment()),
         # A version to come is read as the newest that is known, null is nothing, and the end may be missing.
-        (pack(">hh", 9, 0) + string("l") + string("u") + pack(">qii", 5, -1, -1), "sessioned", Assigned()),
-        (pack(">hh", 1, 0) + string("l") + string("u") + pack(">q", 5), "compatible", Assigned()),
+        (
+            pack(">hh", 9, 0) + string("l") + string("u") + pack(">qii", 5, -1, -1),
+            "sessioned",
+            WorkerAssignment(),
+        ),
+        (pack(">hh", 1, 0) + string("l") + string("u") + pack(">q", 5), "compatible", WorkerAssignment()),
     ],
 )
-def test_assignments(data: bytes, protocol: str, expected: Assigned) -> None:
+def test_assignments(data: bytes, protocol: str, expected: WorkerAssignment) -> None:
     assert read_assignment(data, protocol) == expected
 
 
