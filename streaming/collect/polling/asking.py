@@ -107,6 +107,10 @@ class Asking:
         """Whether a list is asked for and has not come."""
         return None in self._pending
 
+    def describes(self, group_id: str) -> bool:
+        """Whether a description is asked for and has not come."""
+        return group_id in self._pending
+
     def brokers(self, topic: str) -> int:
         """How many brokers there are, each of which a list asks; ``topic`` keeps the answer short. Waits for it.
 

@@ -120,6 +120,8 @@ class PollingCollector:
         self._listed_at = 0
         self._contact, self._unanswered = Contact(), set[str]()
         self._held: dict[str, float] = {}
+        # Groups of which something was learned after the list, or the answer about them, was asked for.
+        self._newer_than_list, self._newer_than_answer = set[str](), set[str]()
         self._away = self._complete = False
         _log.info("asking about groups, %g requests a second at most", self._pace.requests)
         while not (
@@ -140,6 +142,7 @@ class PollingCollector:
             self._schedule.spend(self._brokers, now)
             pause = self._brokers / (_LISTS * self._pace.requests)
             self._list_due = now + max(_LIST_EVERY * self._pace.quick, pause)
+            self._newer_than_list.clear()
             self._asking.list()
         self._asking.describe(self._schedule.take(now))
 
@@ -161,9 +164,14 @@ class PollingCollector:
     def _answered(self, answer: Answer) -> Iterable[Event]:
         group_id, now = answer.group_id, time.monotonic()
         self._answers_again(group_id)
+        self._metrics.answered()
+        if group_id in self._newer_than_answer:
+            self._newer_than_answer.discard(group_id)
+            self._schedule.answered(group_id, "flux", now)
+            return ()
+        self._newer_than_list.add(group_id)
         before = self._known.get(group_id, UNKNOWN)
         known, event = poll(before, answer, int(time.time() * 1000), self._source)
-        self._metrics.answered()
         if event is None:
             self._held.pop(group_id, None)
         elif before.told_by_other and self._is_held(group_id, now):
@@ -179,9 +187,15 @@ class PollingCollector:
         return () if event is None else (event,)
 
     def _told(self, event: Event) -> None:
-        """Another collector has told this of a group: what comes next is compared with it."""
+        """Another collector has told this of a group: what comes next is compared with it.
+
+        What was asked before may be from before it: a rebalance that it ended would seem to be another one.
+        """
         group_id, known = event.data.group_id, known_by(event)
         self._held.pop(group_id, None)
+        self._newer_than_list.add(group_id)
+        if self._asking.describes(group_id):
+            self._newer_than_answer.add(group_id)
         if known is None or known is UNKNOWN:
             self._known.pop(group_id, None)
         else:
@@ -207,7 +221,7 @@ class PollingCollector:
             if one.state is None:
                 continue
             known = self._known.get(group_id, UNKNOWN)
-            if one.state not in RESTS:
+            if one.state not in RESTS and group_id not in self._newer_than_list:
                 before = self._listed_at if group_id in self._there else None
                 known = self._known[group_id] = in_flux(known, one.state, moment, before)
             if is_news(known, one.state):
@@ -238,6 +252,7 @@ class PollingCollector:
             self._tell_contact(reply.error.str())
             self._list_due = now + _AGAIN_SECONDS
             return
+        self._newer_than_answer.discard(reply.group_id)
         self._schedule.answered(reply.group_id, "nothing", now)
         if not self._unanswered and not self._away:
             _log.warning(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import SimpleNamespace
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from tests.support.memory_kafka.cluster import MemoryKafka
 
 
-def answered(make: Any) -> Future[Any]:
+Groups = Mapping[str, admin.ConsumerGroupDescription]
+
+
+def answered(make: Callable[[], Any], future: Future[Any] | None = None) -> Future[Any]:
     """A future that is done: with what ``make()`` gives, or its error."""
-    future: Future[Any] = Future()
+    future = future or Future()
     try:
         future.set_result(make())
     except KafkaException as error:
@@ -114,32 +117,40 @@ class MemoryAdmin:
         if self._kafka.silent or self in self._kafka.stale:
             return {name: Future() for name in names}
 
-        def describe(name: str) -> admin.ConsumerGroupDescription:
+        def describe(name: str, groups: Groups) -> admin.ConsumerGroupDescription:
             self._kafka.asked(f"describe {name}")
             denied = self._kafka.denied.get(name, set())
             if "DESCRIBE" in denied:
                 raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
-            found = self._kafka.groups.get(name) or group(name, ConsumerGroupState.DEAD)
+            found = groups.get(name) or group(name, ConsumerGroupState.DEAD)
             found.authorized_operations = [one for one in admin.AclOperation if one.name not in denied]
             return found
 
-        return {name: answered(partial(describe, name)) for name in names}
+        return {name: self._about_groups(f"describe {name}", partial(describe, name)) for name in names}
 
     def list_consumer_groups(self, *, request_timeout: float) -> Future[admin.ListConsumerGroupsResult]:
         del request_timeout
         if self._kafka.silent:
             return Future()
 
-        def listed() -> admin.ListConsumerGroupsResult:
+        def listed(groups: Groups) -> admin.ListConsumerGroupsResult:
             self._kafka.asked("list_consumer_groups")
             found = [
                 admin.ConsumerGroupListing(name, one.is_simple_consumer_group, one.state, one.type)
-                for name, one in self._kafka.groups.items()
+                for name, one in groups.items()
                 if name not in self._kafka.unlisted
             ]
             return admin.ListConsumerGroupsResult(found, list(self._kafka.unlistable))
 
-        return answered(listed)
+        return self._about_groups("list_consumer_groups", listed)
+
+    def _about_groups(self, request: str, make: Callable[[Groups], Any]) -> Future[Any]:
+        """The answer, now or when the test lets it come."""
+        if request not in self._kafka.slow:
+            return answered(partial(make, self._kafka.groups))
+        late: Future[Any] = Future()
+        self._kafka.late.append((late, make))
+        return late
 
     def describe_configs(
         self, resources: Sequence[Any], request_timeout: float = -1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -15,7 +17,7 @@ from confluent_kafka import (
     admin,
 )
 
-from tests.support.memory_kafka.admin import MemoryAdmin
+from tests.support.memory_kafka.admin import Groups, MemoryAdmin, answered
 from tests.support.memory_kafka.clients import MemoryConsumer, MemoryProducer
 from tests.support.memory_kafka.log import DEFAULTS, Log, Message, Topic
 
@@ -43,6 +45,9 @@ class MemoryKafka:
         self.stale: set[MemoryAdmin] = set()
         #: Whether no question about groups is answered.
         self.silent = False
+        #: Questions about groups whose answers wait until :meth:`answer`, and those that do.
+        self.slow: set[str] = set()
+        self.late: list[tuple[Future[Any], Callable[[Groups], Any]]] = []
         self._failing: dict[str, deque[KafkaError]] = defaultdict(deque)
         self._made = 0
         if monkeypatch is not None:
@@ -106,6 +111,13 @@ class MemoryKafka:
     def move_coordinators(self) -> None:
         """The clients that there are keep to the coordinators before, as librdkafka's may when brokers restart."""
         self.stale = set(self.admins)
+
+    def answer(self, groups: Groups) -> None:
+        """What waits is answered as of a moment when the groups were these; later questions are at once."""
+        self.slow.clear()
+        late, self.late = self.late, []
+        for future, make in late:
+            answered(partial(make, groups), future)
 
     def say(self, error: KafkaError, topic: str | None = None) -> None:
         """Every consumer meets this event."""

@@ -289,6 +289,69 @@ def test_what_the_collector_by_offsets_tells_is_not_told_again(kafka: MemoryKafk
     assert len(told(kafka)) == 5
 
 
+def asked_and_unanswered(kafka: MemoryKafka, *requests: str) -> None:
+    """Until exactly these questions wait for their answers."""
+    kafka.slow = {*requests}
+    eventually(lambda: len(kafka.late) == len(requests))
+
+
+def test_an_answer_that_is_older_than_what_the_collector_by_offsets_tells_says_nothing(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "OTHER_SECONDS", 0.1)
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling() as polling:
+        eventually(lambda: told(kafka) == FIRST)
+        for number, then in enumerate(
+            [
+                {"g": group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})},  # as if there was another
+                {"g": group("g", shares=ONE)},  # as if it went back
+            ],
+            start=7,
+        ):
+            asked_and_unanswered(kafka, "list_consumer_groups", "describe g")
+            kafka.groups["g"] = group("g", shares=TWO)
+            tell(kafka, by_offsets(number, TWO))
+            eventually(lambda: heard_all(kafka))
+            kafka.answer(then)
+            polling.looks(8)
+    assert [what[0] for kind, what in told(kafka) if kind == "group.observed"] == [1, 7, 8]
+
+
+def test_a_list_that_is_older_than_the_answer_about_a_group_starts_no_rebalance(kafka: MemoryKafka) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling() as polling:
+        eventually(lambda: told(kafka) == FIRST)
+        asked_and_unanswered(kafka, "list_consumer_groups")
+        polling.looks()
+        kafka.answer({"g": group("g", STATE.COMPLETING_REBALANCING, ONE)})
+        polling.looks()
+    assert told(kafka) == FIRST
+
+
+def test_a_group_whose_deletion_another_has_told_does_not_come_back_by_an_older_answer(
+    kafka: MemoryKafka,
+) -> None:
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling() as polling:
+        eventually(lambda: told(kafka) == FIRST)
+        then = dict(kafka.groups)
+        asked_and_unanswered(kafka, "describe g")
+        del kafka.groups["g"]
+        tell(kafka, GroupDeleted(group_id="g", timestamp=2, reason="deleted"))
+        eventually(lambda: heard_all(kafka))
+        kafka.answer(then)
+        eventually(lambda: polling.figure("groups") == 0)
+    assert told(kafka)[2:] == [("group.deleted", None)]
+
+
+def heard_all(kafka: MemoryKafka) -> bool:
+    """Whether the collector has read all that is published."""
+    reader = next(one for one in reversed(kafka.consumers) if not one.closed)
+    ends = {(TOPIC, number): log.end for number, log in enumerate(kafka.topics[TOPIC].logs)}
+    return reader._next == ends
+
+
 def test_when_the_collector_by_offsets_falls_silent_polling_tells_and_counts_on(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
