@@ -66,7 +66,11 @@ def _rounds() -> Finding:
 
 
 def _permissions(settings: Settings) -> Iterator[Finding]:
-    lacking = [line for component in access.COMPONENTS for line in access.missing(settings, component)]
+    lacking = [
+        line
+        for component in access.COMPONENTS
+        for line in (*access.missing(settings, component), *access.missed(settings, component))
+    ]
     for line in dict.fromkeys(lacking):
         yield Finding("permissions", False, line)
     if not lacking:

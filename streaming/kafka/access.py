@@ -82,15 +82,27 @@ def missing(settings: Settings, component: str) -> Iterator[str]:
 
     What does not exist yet is skipped, and so are transactional ids: the cluster does not say.
     """
+    return _lacking(settings, needs(component, settings), f"which {component} must")
+
+
+def missed(settings: Settings, component: str) -> Iterator[str]:
+    """The same for what the component goes on without."""
+    return _lacking(
+        settings,
+        wishes(component, settings),
+        f"which {component} needs for signs of life, and goes on without",
+    )
+
+
+def _lacking(settings: Settings, wanted: Iterable[Permission], why: str) -> Iterator[str]:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient(confluent_config(settings.kafka))
-    wanted = needs(component, settings)
     allowed = _allowed(admin, {one[1:] for one in wanted if one.resource != "transactional-id"})
     for one in wanted:
         operations = allowed.get(one[1:])
         if operations is not None and one.operation.lower() not in operations:
-            yield denied(settings.kafka, one, f"which {component} must")
+            yield denied(settings.kafka, one, why)
 
 
 def require(settings: Settings, component: str) -> str:

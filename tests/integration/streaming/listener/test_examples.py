@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from subprocess import DEVNULL, Popen, run
 import pytest
 
 from streaming.kafka.jars import fetch, kafka_coordinates
+from streaming.kafka.java import java
 from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
@@ -33,14 +35,28 @@ def program(*command: str) -> Iterator[Popen[bytes]]:
             process.kill()
 
 
+def command(name: str, folder: Path) -> list[str]:
+    """What starts an example; Java's is compiled, without a warning."""
+    source = EXAMPLES / name
+    if source.suffix == ".py":
+        return [sys.executable, str(source)]
+    jars = os.pathsep.join(map(str, fetch(kafka_coordinates(DEFAULT_VERSION))))
+    options = ["-Xlint:all", "-proc:none", "-cp", jars, "-d", str(folder)]
+    done = run(["javac", *options, str(source)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [str(java()[0]), "-cp", f"{folder}{os.pathsep}{jars}", source.stem]
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["confluent_consumer", "kafka_python_consumer"])
-def test_python(broker: Kafka, written: str, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["confluent_consumer.py", "kafka_python_consumer.py", "ReportingListener.java"]
+)
+def test_a_consumer_is_seen_until_it_leaves(broker: Kafka, written: str, name: str, tmp_path: Path) -> None:
     servers, group = broker.bootstrap_servers, unique("example")
     settings = load(bootstrap_servers=servers)
     ensure_topics(settings)
     with Following(settings) as listener:
-        with program(sys.executable, str(EXAMPLES / f"{name}.py"), servers, servers, group, written):
+        with program(*command(name, tmp_path), servers, servers, group, written):
             eventually(
                 lambda: [*listener.holds(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60
             )
@@ -48,17 +64,3 @@ def test_python(broker: Kafka, written: str, name: str) -> None:
         causes = [diff.cause.kind for diff in listener.rounds(group)]
         # kafka-python may join before it knows the topic: a generation in which nothing is assigned comes first.
         assert [kind for kind in causes if kind != "group.observed"] == ["member.joined", "member.left"]
-
-
-@pytest.mark.full
-def test_java_compiles_without_a_warning(tmp_path: Path) -> None:
-    jars = ":".join(map(str, fetch(kafka_coordinates(DEFAULT_VERSION))))
-    source = str(EXAMPLES / "ReportingListener.java")
-    done = run(
-        ["javac", "-Xlint:all", "-proc:none", "-cp", jars, "-d", str(tmp_path), source],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "ReportingListener.class").exists()

@@ -88,3 +88,14 @@ def test_topics_that_are_there_with_one_wrong_policy_are_not_called_right(
         False,
         "topic rebalance.diffs: cleanup.policy is compact, delete is needed",
     )
+
+
+def test_a_right_that_a_part_goes_on_without_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    ensure_topics(load())
+    for name in ("__consumer_offsets", "rebalance.signs", load().topics.ticks):
+        kafka.create(name)
+    assert [finding.ok for finding in doctor._permissions(load())] == [True]
+    kafka.deny("rebalance.signs", "READ")
+    (found,) = doctor._permissions(load())
+    assert (found.ok, "may not read topic rebalance.signs, which serve needs" in found.text) == (False, True)

@@ -14,6 +14,7 @@ from streaming.kafka.access import (
     NotAllowed,
     Permission,
     denied,
+    missed,
     missing,
     needs,
     refusal,
@@ -85,6 +86,14 @@ def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> 
         (Permission(operation, "p.rebalance.signs"),) for operation in ("Write", "Write", "Read", "Read")
     ]
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
+    said = [list(missed(SETTINGS, component)) for component in COMPONENTS]
+    assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in said] == [
+        [
+            f"cluster memory:1: user 'ANONYMOUS' may not {verb} topic p.rebalance.signs, "
+            f"which {component} needs for signs of life, and goes on without"
+        ]
+        for component, verb in zip(COMPONENTS, ("write", "write", "read"), strict=True)
+    ]
 
 
 def test_who_may_not_even_see_a_topic_lacks_everything_on_it(kafka: MemoryKafka) -> None:
@@ -121,6 +130,7 @@ def test_of_topics_that_are_missing_nothing_is_said(kafka: MemoryKafka) -> None:
     for name in list(kafka.topics):
         kafka.delete(name)
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
+    assert [list(missed(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
 
 
 def documented() -> dict[str, tuple[Permission, ...]]:
