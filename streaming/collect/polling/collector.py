@@ -26,7 +26,7 @@ from streaming.collect.polling.group import (
     poll,
 )
 from streaming.collect.polling.others import Others
-from streaming.collect.polling.pace import Pace, Schedule
+from streaming.collect.polling.pace import Pace, Schedule, wait
 from streaming.collect.polling.resume import known_by, published
 from streaming.collect.publisher import Publisher, written
 from streaming.collect.remade import Remade
@@ -44,16 +44,8 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-#: The longest that a signal waits to be heard.
-_LOOK_SECONDS: Final = 0.2
-#: The shortest wait for answers: what is asked meanwhile is asked together.
-_PAUSE_SECONDS: Final = 0.05
 #: Until a list is asked for again after there was none.
 _AGAIN_SECONDS: Final = 2.0
-#: Between two lists, in pauses between two questions about a group in flux.
-_LIST_EVERY: Final = 2
-#: The part of the budget that lists may take.
-_LISTS: Final = 0.5
 _DENIED: Final = "_AUTHORIZATION_FAILED"
 
 
@@ -130,7 +122,8 @@ class PollingCollector:
             for event in others.heard():
                 self._told(event)
             self._ask()
-            replies = self._asking.replies(self._wait())
+            now = time.monotonic()
+            replies = self._asking.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
             self._publish([event for reply in replies for event in self._take(reply)])
             signs.tell(up_to=time.time() if self._complete and not self._away else None)
         if self._stop.is_set():
@@ -140,16 +133,10 @@ class PollingCollector:
         now = time.monotonic()
         if now >= self._list_due and not self._asking.listing:
             self._schedule.spend(self._brokers, now)
-            pause = self._brokers / (_LISTS * self._pace.requests)
-            self._list_due = now + max(_LIST_EVERY * self._pace.quick, pause)
+            self._list_due = now + self._pace.between_lists(self._brokers)
             self._newer_than_list.clear()
             self._asking.list()
         self._asking.describe(self._schedule.take(now))
-
-    def _wait(self) -> float:
-        """Seconds to wait for answers: until something is asked, and no longer than a signal may wait."""
-        now = time.monotonic()
-        return min(max(min(self._list_due - now, self._schedule.pause(now)), _PAUSE_SECONDS), _LOOK_SECONDS)
 
     def _take(self, reply: Reply) -> Iterable[Event]:
         match reply:

@@ -9,8 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Literal
+from typing import Final, Literal
 
+#: The longest that a signal waits to be heard.
+_LOOK_SECONDS: Final = 0.2
+#: The shortest wait for answers: what is asked meanwhile is asked together.
+_PAUSE_SECONDS: Final = 0.05
+#: Between two lists, in pauses between two questions about a group in flux.
+_LIST_EVERY: Final = 2
+#: The part of the budget that lists may take.
+_LISTS: Final = 0.5
 #: What an answer showed: something under way or new, nothing new, or there was none.
 Shown = Literal["flux", "rest", "nothing"]
 
@@ -26,6 +34,15 @@ class Pace:
     def pause(self, calm: int) -> float:
         """Until the next question, after so many answers in a row that showed nothing new: each doubles it."""
         return min(self.slow, self.quick * 2.0 ** min(calm, 32))
+
+    def between_lists(self, brokers: int) -> float:
+        """Between two lists of all groups, each a request to every broker: they may not take the whole budget."""
+        return max(_LIST_EVERY * self.quick, brokers / (_LISTS * self.requests))
+
+
+def wait(until_due: float) -> float:
+    """How long to wait for answers: until something is to be asked, and no longer than a signal may wait."""
+    return min(max(until_due, _PAUSE_SECONDS), _LOOK_SECONDS)
 
 
 class Budget:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
-from streaming.collect.polling.pace import Budget, Pace, Schedule
+from streaming.collect.polling.pace import Budget, Pace, Schedule, wait
 
 PACE = Pace(quick=0.5, slow=10.0, requests=100)
 
@@ -12,6 +14,22 @@ PACE = Pace(quick=0.5, slow=10.0, requests=100)
 @pytest.mark.parametrize(("calm", "seconds"), [(0, 0.5), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (999, 10)])
 def test_each_answer_without_news_doubles_the_pause(calm: int, seconds: float) -> None:
     assert PACE.pause(calm) == seconds
+
+
+@pytest.mark.parametrize(("brokers", "seconds"), [(1, 1.0), (50, 1.0), (51, 1.02), (500, 10.0)])
+def test_lists_come_at_half_the_pace_of_questions_and_take_half_the_budget_at_most(
+    brokers: int, seconds: float
+) -> None:
+    assert PACE.between_lists(brokers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("until_due", "seconds"), [(-1.0, 0.05), (0.0, 0.05), (0.06, 0.06), (0.2, 0.2), (0.21, 0.2), (inf, 0.2)]
+)
+def test_answers_are_waited_for_until_there_is_something_to_ask_or_to_hear(
+    until_due: float, seconds: float
+) -> None:
+    assert wait(until_due) == seconds
 
 
 def test_a_budget_comes_back_evenly_and_is_not_saved_up() -> None:
