@@ -213,13 +213,14 @@ _OTHER_LINES = """\
 [GroupId streams] Streams member n fenced from the group because of a rebalance timeout.
 [GroupId streams] Static member m with instance id i has left the group.
 Group g removed dynamic members who haven't joined: Set(a, b)
-Preparing to rebalance group g in state Stable with old generation 5 (reason: Removing [a, b] on pending sync request \
-expiration).
-Preparing to rebalance group g in state Stable with old generation 6 (reason: Leader l re-joining group because its \
-cached metadata has changed).
-Preparing to rebalance group g in state Stable with old generation 7 (reason: Updating metadata for static member s).
-Preparing to rebalance group g in state Empty with old generation 8 (__consumer_offsets-7) (reason: Adding new member \
-a with group instance id Some(i))
+Preparing to rebalance group g in state Stable with old generation 5 (reason: Removing [a, b] on pending sync \
+request expiration).
+Preparing to rebalance group g in state Stable with old generation 6 (reason: Leader l re-joining group because \
+its cached metadata has changed).
+Preparing to rebalance group g in state Stable with old generation 7 (reason: Updating metadata for static \
+member s).
+Preparing to rebalance group g in state Empty with old generation 8 (__consumer_offsets-7) (reason: Adding new \
+member a with group instance id Some(i))
 Stabilized group g generation 9 with 2 members.
 Group g with generation 10 is now empty.
 Member x in group g has failed, removing it from the group.
