@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -56,7 +56,7 @@ def dynamic_id(name: str, incarnation: int) -> str:
     return name
 
 
-@lru_cache(maxsize=1 << 14)
+@cache
 def _quarter(name: str) -> int:
     return sum(name.encode()) % 4
 
