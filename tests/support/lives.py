@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from assignors.errors import InvalidGroup
 from assignors.model import Share
@@ -30,6 +31,7 @@ from streaming.protocols.vocabulary import (
     TopicsChanged,
     UndefinedTransition,
     Wants,
+    dynamic_id,
 )
 from tests.support.machines import Driver, topics
 
@@ -63,6 +65,7 @@ class Life(NamedTuple):
     assignor: str
     timing: dict[str, int]
     lag: int
+    crowd: bool
     events: list[MachineEvent]
 
 
@@ -78,7 +81,8 @@ def life(number: int, protocol: str, assignor: str, mixed: bool, count: int = 30
         "metadata_age_ms": chance.choice([0, 2_000]),
     }
     static = {name: chance.random() < 0.4 for name in NAMES}
-    names = [*NAMES, *(f"w{number}" for number in range(chance.choice([0, 0, 12])))]
+    # Every other one is a crowd, whose ids fill the coordinator's table as random ones do.
+    names = [*NAMES, *(f"w{one}" for one in range(20 * (number % 2)))]
     at = 0
     events: list[MachineEvent] = []
     there: dict[type[MachineEvent] | None, list[str]] = {None: list(names), Start: [], Freeze: []}
@@ -88,13 +92,17 @@ def life(number: int, protocol: str, assignor: str, mixed: bool, count: int = 30
         if kind is CoordinatorFails:
             events.append(CoordinatorFails(at))
         elif kind is TopicsChanged:
-            events.append(TopicsChanged(at, topics(**{chance.choice(TOPICS): chance.randint(2, 7)})))
+            events.append(
+                TopicsChanged(
+                    at, topics(**{chance.choice(TOPICS): chance.randint(2, 7) * (1 + 2 * (number % 2))})
+                )
+            )
         else:
             where = there[None if kind is Start else Freeze if kind is Thaw else Start]
             # Now and then it is one of whom that cannot be so.
             several = _some(chance, where if where and chance.random() < 0.93 else names)
-            if turn == 2 and len(names) > len(NAMES):
-                several = names[len(NAMES) :]
+            if turn < 3 and len(names) > len(NAMES):
+                several = names[len(NAMES) + 7 * turn :][:7]
             clients = [_client(chance, name, protocol, mixed=mixed, static=static) for name in several]
             if kind is Start:
                 events.append(Start(at, tuple(clients)))
@@ -107,7 +115,8 @@ def life(number: int, protocol: str, assignor: str, mixed: bool, count: int = 30
                     if name in one:
                         one.remove(name)
                 there[{Start: Start, Thaw: Start, Freeze: Freeze}.get(kind)].append(name)
-    return Life(protocol, assignor, timing, chance.randrange(4) if protocol == "zookeeper" else 0, events)
+    lag = chance.randrange(4) if protocol == "zookeeper" else 0
+    return Life(protocol, assignor, timing, lag, bool(number % 2), events)
 
 
 def _some(chance: random.Random, names: list[str]) -> list[str]:
@@ -130,7 +139,9 @@ def answers(lived: Life) -> list[str]:
     """Everything that the machine says to this life, and in which state it leaves the group."""
     driver = Driver(lived.protocol, topics(t0=3, t1=4, t2=1), assignor=lived.assignor, **lived.timing)
     driver.machine.setup = replace(
-        driver.machine.setup, view_lag=lambda name, change: lived.lag * (ord(name[0]) + change) % 9
+        driver.machine.setup,
+        view_lag=lambda name, change: lived.lag * (ord(name[0]) + change) % 9,
+        member_id=_random_id if lived.crowd else dynamic_id,
     )
     found: list[str] = []
     for event in lived.events:
@@ -152,6 +163,10 @@ def answers(lived: Life) -> list[str]:
         )
     found.append(f"  {sorted(driver.machine.owned(driver.state))}")
     return found
+
+
+def _random_id(name: str, incarnation: int) -> str:
+    return f"{crc32(f'{name}{incarnation}'.encode()):08x}"
 
 
 def _until(driver: Driver, at: int, found: list[str]) -> None:

@@ -261,6 +261,7 @@ def expired(step: ConsumerStep, event: Expired) -> None:
 def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
     """Takes members out, a new group epoch for each; their targets are free for the next assignment."""
     known = [name for name in names if step.members[name].known]
+    # The table never shrinks: how large it was is to be known from the first that goes on.
     step.set(most=max(step.group.most, len(step.known())))
     for name in names:
         member = step.members[name]

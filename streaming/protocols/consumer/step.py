@@ -40,9 +40,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         """The coordinator knows this member from now on."""
         place = self.group.places + 1
         self.update(name, known=True, place=place, **changes)
-        there = sum(member.known for member in self.members.values())
-        # It is in the table once its heartbeat is answered.
-        self.set(places=place, most=max(self.group.most, there - 1))
+        self.set(places=place)
 
     def order(self, *, last: str | None) -> list[str]:
         """Known members as the coordinator's table of members iterates them; ``last`` has just come."""

@@ -1,0 +1,53 @@
+"""What a step of the consumer protocol keeps: the order of the coordinator's table, and who holds what."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors.java import in_timeline_order
+from assignors.model import Share
+from streaming.protocols.consumer.group import ConsumerMember, ConsumerState
+from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
+from streaming.protocols.consumer.step import ConsumerStep
+from streaming.protocols.vocabulary import Client, Setup
+
+NAMES = ("d", "b", "a", "c")
+
+
+def current(assigned: Share, revoking: Share | None = None) -> CurrentAssignment:
+    return CurrentAssignment(Reconciliation.STABLE, 1, assigned, revoking or {})
+
+
+def step(**members: ConsumerMember) -> ConsumerStep:
+    return ConsumerStep(ConsumerState(members=members), 0, Setup(assignor="uniform"))
+
+
+@pytest.mark.parametrize("turn", range(4))
+def test_members_are_in_the_table_in_the_order_in_which_they_were_counted_in(turn: int) -> None:
+    # "Aa" and "BB" have one hash: what comes first in their slot is for the order of coming to say.
+    ids = dict(zip(NAMES, ("AaAa", "BBBB", "AaBB", "BBAa"), strict=True))
+    made = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
+    came = [*NAMES[turn:], *NAMES[:turn]]
+    for name in reversed(came):
+        made.counted_in(name, member_id=ids[name])
+    expected = in_timeline_order([ids[name] for name in reversed(came)])
+    assert [ids[name] for name in made.order(last=None)] == expected
+    *others, last = [ids[name] for name in made.order(last=came[0])]
+    assert (others, last) == (in_timeline_order([ids[name] for name in reversed(came[1:])]), ids[came[0]])
+
+
+def test_who_holds_a_partition_follows_each_assignment_of_the_step() -> None:
+    there = {
+        "a": ConsumerMember(Client("a"), known=True, current=current({"t": [0, 1]}, {"u": [0]})),
+        "b": ConsumerMember(Client("b"), known=True, current=current({"t": [2]})),
+        "gone": ConsumerMember(Client("gone"), known=False, current=current({"t": [3]})),
+    }
+    made = step(**there)
+    made.held("a", current({"t": [0]}), current({}))  # nobody has asked yet: it is read when somebody does
+    assert made.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {0: "a"}}
+    after = current({"t": [0], "v": [7]}, {"t": [1]})
+    made.held("a", there["a"].current, after)
+    assert made.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {}, "v": {7: "a"}}
+    made.held("b", there["b"].current, current({"t": [1, 2]}))
+    made.held("a", after, current({"t": [0]}))  # 1 is the other's already
+    assert made.holders() == {"t": {0: "a", 1: "b", 2: "b"}, "u": {}, "v": {}}
