@@ -1,0 +1,35 @@
+"""Every field of every record, with its bounds and its default: what others read and write is a promise.
+
+``python -m tests.golden.streaming.wire.test_schema`` writes ``schema.json`` anew, when a change is meant.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streaming.freshness.sign import Sign
+from streaming.wire.events import EVENT_TYPES, Diff, LatestAssignment
+
+GOLDEN = Path(__file__).with_name("schema.json")
+
+
+def schema() -> dict[str, Any]:
+    """All types by name, without their descriptions."""
+    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Sign]
+    _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
+    return {
+        name: {key: value for key, value in components[name].items() if key != "description"}
+        for name in sorted(components)
+    }
+
+
+def test_the_fields_of_records_are_the_recorded_ones() -> None:
+    assert schema() == json.loads(GOLDEN.read_text())
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(json.dumps(schema(), indent=1) + "\n")
