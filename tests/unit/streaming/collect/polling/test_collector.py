@@ -177,9 +177,8 @@ def test_a_coordinator_that_is_away_is_waited_for(
         eventually(lambda: len(told(kafka, "h")) == 3)
         eventually(lambda: "all coordinators answer again" in caplog.messages)
         assert polling.figure("groups_unanswered") == 0
-    assert (
-        "group g: its coordinator gives no answer of use (no coordinator): waiting for one" in caplog.messages
-    )
+    said = "group g: its coordinator gives no answer of use (no coordinator): waiting for one"
+    assert caplog.messages.count(said) == 1
     assert told(kafka) == FIRST
 
 
@@ -365,6 +364,41 @@ def test_when_the_collector_by_offsets_falls_silent_polling_tells_and_counts_on(
         eventually(lambda: len(told(kafka)) == 4)
     assert told(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))
     assert "group g: nobody else tells of its changes any more: told from here" in caplog.messages
+
+
+def test_its_signs_reach_no_further_than_what_it_has_seen(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs: list[bool] = []
+
+    class Signs:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def tell(self, *, up_to: float | None) -> None:
+            signs.append(up_to is not None)
+
+        def stopped(self) -> None:
+            signs.append(False)
+
+    def said(*expected: bool) -> bool:
+        """Whether these are the kinds of signs since the last call, in this order."""
+        found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
+        return found == list(expected)
+
+    monkeypatch.setattr(collector, "SignWriter", Signs)
+    kafka.groups["g"] = group("g", shares=ONE)
+    kafka.unlistable = [AWAY]
+    with Polling() as polling:
+        polling.looks()
+        assert said(False)  # one broker has not listed its groups
+        kafka.unlistable = []
+        eventually(lambda: said(False, True))
+        kafka.away = True
+        eventually(lambda: said(False, True, False))
+        kafka.away = False
+        eventually(lambda: said(False, True, False, True))
+    assert said(False, True, False, True, False)
 
 
 def test_where_no_group_can_be_seen_it_says_which_right_may_be_missing(
