@@ -97,6 +97,25 @@ def test_a_batch_says_what_was_read_what_was_not_and_where_to_go_on(kafka: Memor
         assert one.read(settle_seconds=0).records == 1
 
 
+@pytest.mark.parametrize(
+    ("lag", "behind", "up_to_date"), [(0, 0, True), (2000, 0, True), (2001, 0, False), (0, 1, False)]
+)
+def test_all_is_read_but_what_the_next_read_takes(lag: int, behind: int, up_to_date: bool) -> None:
+    batch = source.Batch([], ResumePoint(OFFSETS_TOPIC, {}, None), 0, lag, behind)
+    assert batch.up_to_date is up_to_date
+
+
+def test_a_read_takes_two_thousand_records_and_waits_a_moment_for_the_first(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.create(OFFSETS_TOPIC, 1)
+    asked: list[tuple[int, float]] = []
+    with reading() as one:
+        monkeypatch.setattr(kafka.consumers[-1], "consume", lambda *how: asked.append(how) or [])
+        one.read()
+    assert asked == [(2000, 0.05)]
+
+
 def test_lag_counts_what_was_not_read_and_no_markers(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from streaming.collect.metrics import PollMetrics
 from streaming.collect.polling import collector
 from streaming.collect.polling.collector import PollingCollector
+from streaming.collect.polling.pace import Schedule
 from streaming.kafka.access import NotAllowed
 from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
@@ -364,6 +365,29 @@ def test_when_the_collector_by_offsets_falls_silent_polling_tells_and_counts_on(
         eventually(lambda: len(told(kafka)) == 4)
     assert told(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))
     assert "group g: nobody else tells of its changes any more: told from here" in caplog.messages
+
+
+def test_a_group_that_is_seen_at_rest_is_calm_from_the_first_answer_on(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    answered = Schedule.answered
+
+    def noted(self: Schedule, group_id: str, what: Any, now: float) -> None:
+        shown.append(what)
+        answered(self, group_id, what, now)
+
+    monkeypatch.setattr(Schedule, "answered", noted)
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling() as polling:
+        polling.looks()
+        assert set(shown) == {"rest"}
+        kafka.groups["g"] = group("g", shares=TWO)
+        eventually(lambda: "flux" in shown)
+        polling.looks()
+        kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
+        eventually(lambda: shown[-2:] == ["flux", "flux"])
+    assert shown[shown.index("flux") + 1] == "rest"
 
 
 def test_its_signs_reach_no_further_than_what_it_has_seen(
