@@ -100,9 +100,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     Raises:
         MissingGeneration: the number of the generation is not in the event.
     """
-    number = data.group_epoch if data.counts_epochs else data.generation
-    if number is None:
-        raise MissingGeneration
+    number = numbered(data)
     first = not state.observed
     if data.polled and state.observed and not state.counted and number <= state.generation:
         return Seen(state, None, latest=False)
@@ -145,6 +143,18 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=data.polled
     )
     return Seen(after, decided, bool(renames))
+
+
+def numbered(data: GroupObserved) -> int:
+    """The number of the generation, or of the epoch.
+
+    Raises:
+        MissingGeneration: it is not in the event.
+    """
+    number = data.group_epoch if data.counts_epochs else data.generation
+    if number is None:
+        raise MissingGeneration
+    return number
 
 
 def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partitions]]:

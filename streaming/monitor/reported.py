@@ -70,11 +70,13 @@ def overruled(state: GroupState, data: GroupObserved) -> GroupState:
     """The group once a collector sees it: what members say is evidence from then on.
 
     A view by polling that is not ahead of what they have said changes nothing.
+
+    Raises:
+        MissingGeneration: the number of the generation is not in the event.
     """
     if state.reports is None:
         return state
-    number = (data.group_epoch if data.counts_epochs else data.generation) or 0
-    if data.polled and state.observed and number <= state.generation:
+    if data.polled and state.observed and observed.numbered(data) <= state.generation:
         return state
     return structs.replace(state, reports=None)
 

@@ -36,6 +36,14 @@ def test_topics_without_metadata_and_empty_claims_are_dropped_and_shares_sorted(
     ]
 
 
+@pytest.mark.parametrize(
+    "claimed", [[1], [0, 1], [1, 0], [0, 2, 1], [2, 0, 1], [2, 1, 0], range(2, -1, -1), range(3), (3, 1)]
+)
+def test_a_share_is_ascending_however_it_was_claimed(claimed: Sequence[int]) -> None:
+    (share,) = read((3, {"t": claimed})).shares
+    assert [*share["t"]] == sorted(claimed)
+
+
 def test_the_higher_generation_wins() -> None:
     owned = read((2, {"t": [0, 1]}), (3, {"t": [1, 2]}))
     assert (owned.shares, owned.sizes, owned.doubly) == ([{"t": [0]}, {"t": [1, 2]}], [1, 2], set())

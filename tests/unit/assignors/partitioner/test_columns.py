@@ -61,10 +61,18 @@ def test_null_keys_have_no_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    "empty", [[], np.empty((0, 16), np.uint8), pa.array([], pa.binary()), pa.chunked_array([], pa.binary())]
+    "empty",
+    [
+        [],
+        np.empty((0, 16), np.uint8),
+        pa.array([], pa.binary()),
+        pa.chunked_array([], pa.binary()),
+        pa.chunked_array([pa.array([], pa.binary())]),
+    ],
 )
 def test_empty_columns(empty: object) -> None:
     assert partition_column(empty, 3).tolist() == []
+    assert murmur2_column(empty).tolist() == []
 
 
 def test_s_dtype_drops_trailing_nuls_as_numpy_does() -> None:
