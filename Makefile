@@ -58,10 +58,11 @@ soak: packages java ## a monitor under load and faults, MINUTES of it; its table
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30) --document $(ARGS)
 
 # In an environment of its own: what it needs is no part of what the tests run with.
+NATIVE = $$([ -e .venv/without-kernel ] || ! cargo --version >/dev/null 2>&1 || echo --group kernel)
 MUTANTS := $(if $(SEED),--seed $(SEED)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ROOM),--room $(ROOM)) $(ARGS)
 
 mutants: packages ## do the fast tests fail when the code is wrong? (SEED=1 SAMPLE=40 ROOM=collect; ARGS=--write)
-	@$$(command -v uv || echo .uv/bin/uv) run --isolated --locked --group mutants python -m tests.mutants $(MUTANTS)
+	@$$(command -v uv || echo .uv/bin/uv) run --isolated --locked --group mutants $(NATIVE) python -m tests.mutants $(MUTANTS)
 
 # Newer connectors of Spark's may be missing from a repository: scripts/spark_versions.py says what is run then.
 VERSIONS := 4.0.0 4.1.1 4.2.0 4.3.0

@@ -40,7 +40,7 @@ def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
         runs = free(owned.get(name), group.topics[name].partitions)
         if runs:
             load.deal(name, audience, runs[0] if len(runs) == 1 else list(chain.from_iterable(runs)))
-    balance(load, [(name, audience) for name, audience in topics if len(audience.members) > 1])
+    balance(load, topics)
     answer = empty(members)
     for index, member in enumerate(group.members):
         answer[member.member_id] = load.shares[index]

@@ -162,7 +162,7 @@ def test_the_last_one_out_leaves_an_empty_group_which_begins_anew() -> None:
     assert (diff.generation, diff.cause.kind, holds(diff)) == (4, "member.left", {"c1": {}, "c2": {}})
     again = [log.join("c3"), *log.acks(1, c3=[0]), *log.settled(1, c3=[0])]
     (diff,) = diffs(play(again, state)[1])
-    assert (diff.generation, holds(diff)) == (1, {"c3": {"t": [0]}})
+    assert (diff.generation, diff.round, holds(diff)) == (1, 1, {"c3": {"t": [0]}})
 
 
 def test_who_leaves_before_its_generation_was_a_round_was_in_it() -> None:

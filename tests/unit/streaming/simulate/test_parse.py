@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.simulate import ready
-from streaming.simulate.document import MAX_JSON, MAX_YAML
+from streaming.simulate.document import MAX_JSON, MAX_YAML, document
 from streaming.simulate.parse import loads
 from streaming.simulate.scenario import InvalidScenario
 
@@ -156,6 +156,55 @@ def test_what_would_grow_or_break_is_one_short_line(name: str) -> None:
         loads(LIMITS[name])
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("topics: {t: 1}\nevents: [{at: %d, join: c}]", (2147483647, 2147483648)),
+        ("topics: {t: %d}\nevents: []", (200_000, 200_001)),
+        ("topics: {t: 1, u: %d}\nevents: []", (199_999, 200_000)),
+        ("topics: {t: 1}\nevents: [{at: 0, partitions: {t: %d}}]", (200_000, 200_001)),
+        ("topics: {t: 1}\nevents: []\nsession_timeout_ms: %d", (1, 0)),
+        ("topics: {t: 1}\nevents: []\nrebalance_timeout_ms: %d", (1, 0)),
+        ("topics: {t: 1}\nevents: []\nscheduled_rebalance_delay_ms: %d", (0, -1)),
+        ("topics: {t: 1}\nevents: []\nmetadata_max_age_ms: %d", (0, -1)),
+        ("topics: {t: %d}\nevents: []", (0, -1)),
+        ("topics: {t: 1}\nevents: [{at: 0, join: c}, {at: 0, pause: c, down_ms: %d}]", (0, -1)),
+    ],
+)
+def test_the_last_number_that_is_taken(text: str, more: tuple[int, int]) -> None:
+    taken, refused = more
+    loads(text % taken)
+    with pytest.raises(InvalidScenario, match=str(refused)):
+        loads(text % refused)
+
+
+@pytest.mark.parametrize(
+    ("text", "filler", "most"),
+    [
+        ("topics: {t: 1}\nevents: []\n#", "x", 1_048_576),
+        ('{"topics": {"t": 1}, "events": []}', " ", 16_777_216),
+    ],
+)
+def test_the_longest_text_that_is_read(text: str, filler: str, most: int) -> None:
+    longest = text + filler * (most - len(text))
+    loads(longest)
+    with pytest.raises(InvalidScenario, match=f"longer than {most} characters"):
+        loads(longest + filler)
+
+
+def test_the_deepest_value_and_the_longest_number_that_are_read() -> None:
+    for opened, closed in (('{"a": ', "}"), ("{a: ", "}"), ("[", "]")):
+        for kind in ("1", "[]"):
+            deepest = 20 if kind == "1" else 19
+            document(opened * deepest + kind + closed * deepest)
+            with pytest.raises(InvalidScenario, match="nested more than 20 deep"):
+                document(opened * 21 + kind + closed * 21)
+    for written in ('{"a": %s}', "a: %s"):
+        assert document(written % ("9" * 40)) == {"a": 10**40 - 1}
+        with pytest.raises(InvalidScenario, match=r"a number of 41 .*; 40 are the limit"):
+            document(written % ("9" * 41))
 
 
 def test_a_date_is_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from streaming.simulate.parse import loads
@@ -44,3 +45,9 @@ def test_ticks_of_a_long_forecast_are_whole_seconds_and_about_eight() -> None:
     ends = (9000, 9001, 64_800_000, 80_000_000)
     assert [tick_ms(end) for end in ends] == [1000, 2000, 7_200_000, 10_001_000]
     assert isinstance(tick_ms(80_000_000), int)
+
+
+def test_every_tick_up_to_the_last_forecast_that_it_serves() -> None:
+    ticks = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
+    for seconds, next_one in pairwise(ticks):
+        assert [tick_ms(seconds * 9000), tick_ms(seconds * 9000 + 1)] == [seconds * 1000, next_one * 1000]
