@@ -1,0 +1,51 @@
+"""What commands print for people, whole: ``tests/golden/streaming/cli`` holds it as it was looked at.
+
+``WRITE_RECORDED=1`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+STORED = Path(__file__).parents[3] / "golden/streaming/cli"
+
+VIEWS: dict[str, tuple[str, ...]] = {
+    "simulate-all": ("simulate", "two-bounces"),
+    "simulate-assignor": (
+        "simulate",
+        "scale-out",
+        "--protocol",
+        "eager",
+        "--assignor",
+        "sticky",
+        "--rows",
+        "3",
+    ),
+    "simulate-flapping": ("simulate", "flapping", "--members", "12", "--protocol", "cooperative"),
+    "simulate-growth": ("simulate", "partition-growth", "--partitions", "30", "--protocol", "consumer"),
+    "simulate-pause": ("simulate", "long-gc", "--members", "1", "--protocol", "connect"),
+    "simulate-list": ("simulate", "--list"),
+    "simulate-show": ("simulate", "classic-to-consumer", "--members", "2", "--partitions", "3", "--show"),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_as_it_was_looked_at(
+    name: str, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    status, shown, errors = command(*VIEWS[name])
+    assert (status, errors) == (0, "")
+    file = STORED / f"{name}.txt"
+    if os.environ.get("WRITE_RECORDED"):
+        file.write_text(shown)
+    assert shown == file.read_text()
+
+
+def test_the_version_comes_before_everything_else(command: Callable[..., tuple[int, str, str]]) -> None:
+    status, shown, _ = command("--version", "--help")
+    assert (status, shown.split()[0], len(shown.splitlines())) == (0, "rebalance-monitor", 1)
