@@ -10,13 +10,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from tests.support.wait import PATIENCE
+
 
 def command(*arguments: str, module: str = "streaming") -> list[str]:
     """The command line, in this interpreter."""
     return [sys.executable, "-m", module, *arguments]
 
 
-def run(*arguments: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, stdin: str = "", timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     """The finished command; text is UTF-8 and line ends are left alone."""
     done = subprocess.run(
         command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout
@@ -67,13 +69,13 @@ class Running:
         assert self.process is not None
         assert self.process.poll() is None, self.said()
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 30) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = PATIENCE) -> int:
         """The exit status after the signal."""
         assert self.process is not None
         self.process.send_signal(number)  # to one that has ended: nothing
         return self.ended(seconds)
 
-    def ended(self, seconds: float = 30) -> int:
+    def ended(self, seconds: float = PATIENCE) -> int:
         """The exit status, once it has ended."""
         assert self.process is not None
         return self.process.wait(seconds)

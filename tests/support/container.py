@@ -99,7 +99,7 @@ def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
     with container:
         started = Container(container, servers)
         try:
-            eventually(lambda: _answers(servers), timeout=60)
+            eventually(lambda: _answers(servers))
         except AssertionError:
             pytest.fail(f"the broker does not answer:\n{started.log_text()[-3000:]}")
         yield started
@@ -126,7 +126,7 @@ def _answers(servers: str) -> bool:
     # Refused connections are expected while it starts.
     admin = AdminClient({"bootstrap.servers": servers, "error_cb": lambda _: None, "log_level": 0})
     try:
-        admin.list_topics(timeout=2)
+        admin.list_topics(timeout=10)
     except KafkaException:
         return False
     return True

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.support.wait import eventually
+from tests.support.wait import PATIENCE, eventually
 
 __all__ = ["Embedded", "Kafka", "eventually", "kafka_under_test", "read", "unique"]
 
@@ -83,7 +83,7 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list
     )
     found: list[Any] = []
     try:
-        metadata = consumer.list_topics(topic, timeout=10).topics[topic]
+        metadata = consumer.list_topics(topic, timeout=PATIENCE).topics[topic]
         waiting = set(metadata.partitions) if metadata.error is None else set()
         consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
         while waiting:

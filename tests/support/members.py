@@ -9,6 +9,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, Self
 
 from tests.support.command import command
+from tests.support.wait import PATIENCE
 
 #: ``{topic: ascending partitions}``, topics without any left out.
 Share = dict[str, list[int]]
@@ -74,14 +75,14 @@ class Member:
     def close(self) -> None:
         """Leave the group and end."""
         self._process.terminate()
-        self._process.wait(30)
-        self._reader.join(10)
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
 
     def crash(self) -> None:
         """End without a word (SIGKILL)."""
         self._process.kill()
         self._process.wait()
-        self._reader.join(10)
+        self._reader.join(PATIENCE)
 
     def __enter__(self) -> Self:
         return self

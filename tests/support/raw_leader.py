@@ -9,7 +9,7 @@ from typing import Self, cast
 
 from streaming.collect.encoding import Reader
 from tests.support.offsets_topic import sized, string
-from tests.support.wait import eventually
+from tests.support.wait import PATIENCE, eventually
 
 _FIND_COORDINATOR = 10
 _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = 11, 12, 13, 14
@@ -33,7 +33,7 @@ class RawConnection:
     The broker answers one request after the other: one that has to wait holds up those behind it.
     """
 
-    def __init__(self, servers: str, timeout: float = 30) -> None:
+    def __init__(self, servers: str, timeout: float = PATIENCE) -> None:
         host, _, port = servers.partition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=timeout)
 

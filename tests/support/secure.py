@@ -28,6 +28,7 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.identity_provider import AUDIENCE, ISSUER, SCOPE, IdentityProvider, identity_provider
 from tests.support.kafka import unique
 from tests.support.pem import certificate, signed
+from tests.support.wait import PATIENCE
 
 _OPERATIONS = {"DescribeConfigs": "DESCRIBE_CONFIGS"}
 _SECURITY = "org.apache.kafka.common.security"
@@ -169,28 +170,28 @@ def give_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None
         UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()
     ]
     for future in admin.alter_user_scram_credentials(upsertions).values():
-        future.result(20)
+        future.result(PATIENCE)
 
 
 def allow(secure: Secure, principal: str, *permissions: Permission) -> None:
     """Grant permissions, as the superuser."""
     admin = AdminClient({"bootstrap.servers": secure.clear})  # held: answers come only while it lives
     for future in admin.create_acls([_acl(principal, one) for one in permissions]).values():
-        future.result(20)
+        future.result(PATIENCE)
 
 
 def forbid(secure: Secure, principal: str, permission: Permission) -> None:
     """Take one away again."""
     admin = AdminClient({"bootstrap.servers": secure.clear})
     for future in admin.delete_acls([_acl(principal, permission, AclBindingFilter)]).values():
-        assert len(future.result(20)) == 1
+        assert len(future.result(PATIENCE)) == 1
 
 
 def new_topic(secure: Secure, partitions: int) -> str:
     """The name of a topic that nobody else uses."""
     name = unique("topic")
     admin = AdminClient({"bootstrap.servers": secure.clear})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
     return name
 
 

@@ -15,7 +15,7 @@ from streaming.settings.config import load
 from streaming.wire.events import Diff
 from tests.support.command import Running
 from tests.support.feed import message
-from tests.support.wait import eventually
+from tests.support.wait import PATIENCE, eventually
 
 
 class Serve(Running):
@@ -48,7 +48,7 @@ class Serve(Running):
         self.start().await_status("/ready", 200)
         return self
 
-    def await_status(self, path: str, status: int, seconds: float = 30) -> None:
+    def await_status(self, path: str, status: int, seconds: float = PATIENCE) -> None:
         def answers() -> bool:
             try:
                 return self.ask(path)[0] == status
@@ -60,7 +60,7 @@ class Serve(Running):
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Status and body of an answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -102,7 +102,7 @@ class Publisher:
     def put(self, found: Iterable[Diff]) -> None:
         for diff in found:
             self.producer.produce(self.topic, **message(diff))
-        self.producer.flush(20)
+        self.producer.flush(PATIENCE)
 
 
 class Follower(threading.Thread):

@@ -24,6 +24,7 @@ from tests.support.histories import Topic
 from tests.support.kafka import Kafka, eventually, read, unique
 from tests.support.processes import children
 from tests.support.pure_stream import by_key, run
+from tests.support.wait import PATIENCE
 
 #: What a reader sees of a record: value and headers.
 Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -146,9 +147,9 @@ class Job:
 
         def ends() -> int | None:
             try:
-                partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+                partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
                 return sum(
-                    consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+                    consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=PATIENCE)[1]
                     for number in partitions
                 )
             except KafkaException:  # a topic made a moment ago has no leader yet; a broker may be away

@@ -9,7 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], object], *, timeout: float = 60.0, every: float = 0.02) -> object:
+#: Seconds that a busy machine may take for what the product does not bound.
+PATIENCE = 120.0
+
+
+def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, every: float = 0.02) -> object:
     """The first true answer of ``condition``; AssertionError after ``timeout`` seconds without one."""
     by = monotonic() + timeout
     while True:

@@ -18,6 +18,7 @@ from streaming.wire.events import Event, GroupObserved
 from tests.support.command import Running
 from tests.support.kafka import read, unique
 from tests.support.members import Share
+from tests.support.wait import PATIENCE
 
 
 class Collecting(Running):
@@ -94,4 +95,4 @@ def written_topic(servers: str) -> Iterator[str]:
     finally:
         stop.set()
         writer.join()
-        producer.flush(10)
+        producer.flush(PATIENCE)

@@ -14,6 +14,7 @@ from tests.integration.streaming.collect.collecting import Collecting, written_t
 from tests.support.histories import diffs, play
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
+from tests.support.wait import PATIENCE
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
@@ -24,7 +25,7 @@ def await_commit(servers: str, group: str, member: Member) -> None:
 
     def committed() -> dict[tuple[str, int], int]:
         asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        places = asked[group].result(20).topic_partitions
+        places = asked[group].result(PATIENCE).topic_partitions
         return {(place.topic, place.partition): place.offset for place in places}
 
     before = committed()
@@ -37,14 +38,14 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
     servers = broker.bootstrap_servers
     classic, modern = unique("classic"), unique("consumer")
     with ExitStack() as stack:
-        for group, config in ((classic, COOPERATIVE | {"session_timeout_ms": 4000}), (modern, CONSUMER)):
+        for group, config in ((classic, COOPERATIVE), (modern, CONSUMER)):
             stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
             # One by one: the coordinator logs no reason for who joins while a rebalance is on its way.
             leave = Member(servers, group, "leave", [topic], **config)
             eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
             crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
-            eventually(lambda: crash.owned)  # noqa: B023 - called at once
+            eventually(lambda: spread([stay, leave, crash], 6))  # noqa: B023 - called at once
             await_commit(servers, group, leave)
             leave.close()
             eventually(lambda: spread([stay, crash], 6))  # noqa: B023 - called at once

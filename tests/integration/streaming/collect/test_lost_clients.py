@@ -20,6 +20,7 @@ from streaming.wire.events import Event, MemberLeft
 from tests.integration.streaming.collect.collecting import written_topic
 from tests.support.kafka import Kafka, eventually, read, unique
 from tests.support.members import Member
+from tests.support.wait import PATIENCE
 
 pytestmark = pytest.mark.broker
 
@@ -107,7 +108,7 @@ def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
         publish(3)
 
         def kept() -> int:  # the coordinator takes a transaction's offsets up a moment after it is committed
-            (place,) = source._consumer.committed([TopicPartition(OFFSETS_TOPIC, 0)], timeout=10)
+            (place,) = source._consumer.committed([TopicPartition(OFFSETS_TOPIC, 0)], timeout=PATIENCE)
             return place.offset
 
         eventually(lambda: kept() == 3)

@@ -17,8 +17,12 @@ from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import EAGER, Member, spread
 from tests.support.offsets_topic import assignment, group_key, subscription
 from tests.support.raw_leader import RawLeader
+from tests.support.wait import PATIENCE
 
 pytestmark = pytest.mark.broker
+
+#: Longer than any test here: a raw leader sends no heartbeats.
+SESSION_MS = 600_000
 
 
 def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() -> None:
@@ -39,7 +43,7 @@ def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() 
         producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
         for one in (b"\x00\x02\x00\x05other", key):  # the other group is not asked for
             producer.produce("__consumer_offsets", key=one, value=value, partition=unused)
-        assert producer.flush(10) == 0
+        assert producer.flush(PATIENCE) == 0
         [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))
         b = stack.enter_context(Member(servers, group, "b", [topic], **EAGER))
         eventually(lambda: spread([a, b], 6))
@@ -63,7 +67,7 @@ def test_what_a_leader_sends_costs_its_own_record_alone_also_after_a_restart(
 ) -> None:
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
     with (
-        RawLeader(servers, bad, 60_000) as leader,
+        RawLeader(servers, bad, SESSION_MS) as leader,
         Collecting(servers, f"{bad}|{good}") as collecting,
         Collecting(servers, ".*", "--exclude-group", f"{bad}|(?!{good}).*") as excluding,
     ):
@@ -112,7 +116,7 @@ def test_by_polling_what_a_leader_sends_costs_its_own_group_alone(
     collecting = Collecting(servers, f"{bad}|{good}", "--by", "polling", log=tmp_path / "log")
     collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}
     told = f"group {bad}: its coordinator gives no answer of use"
-    with RawLeader(servers, bad, 60_000) as leader, collecting:
+    with RawLeader(servers, bad, SESSION_MS) as leader, collecting:
         for number, nonsense in enumerate(NONSENSE, start=1):
             leader.generation(subscription([topic]), nonsense)
             eventually(lambda: collecting.said().count(told) == number)  # noqa: B023 - called at once
@@ -127,7 +131,7 @@ def test_by_polling_what_a_leader_sends_costs_its_own_group_alone(
 
 def test_a_view_that_is_longer_than_its_topic_takes_is_a_dead_letter(broker: Kafka) -> None:
     servers, group = broker.bootstrap_servers, unique("group")
-    with RawLeader(servers, group, 60_000) as leader, Collecting(servers, group) as collecting:
+    with RawLeader(servers, group, SESSION_MS) as leader, Collecting(servers, group) as collecting:
         membership = collecting.settings.topics.membership
         assert leader.generation(b"", assignment({"t": [0]})) == 1
         eventually(lambda: consecutive(collecting.views(group)) == [1])
@@ -139,7 +143,7 @@ def test_a_view_that_is_longer_than_its_topic_takes_is_a_dead_letter(broker: Kaf
         # Noise, as lz4 would make less of what is regular.
         noise = random.Random(7).sample(range(2**31), 20_000)
         assert leader.generation(b"", assignment({"t": noise})) == 2
-        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters), timeout=60)
+        [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))
         assert leader.generation(b"", assignment({"t": [1]})) == 3
         eventually(lambda: consecutive(collecting.views(group)) == [1, 3])
         assert collecting.stop() == 0

@@ -95,8 +95,8 @@ def test_both_collectors_wait_for_a_broker_that_restarts_and_for_one_that_crashe
 
         def see(members: int) -> None:
             """Both, the same."""
-            eventually(lambda: len(collecting.members(group) or ()) == members, timeout=120)
-            eventually(lambda: polling.members(group) == collecting.members(group), timeout=120)
+            eventually(lambda: len(collecting.members(group) or ()) == members)
+            eventually(lambda: polling.members(group) == collecting.members(group))
 
         stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
         see(1)

@@ -12,6 +12,7 @@ from streaming.wire.events import Diff, Holding
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.histories import diffs, holds, play
 from tests.support.kafka import Kafka, eventually, unique
+from tests.support.wait import PATIENCE
 
 pytestmark = [pytest.mark.broker]
 
@@ -42,7 +43,7 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
 
         def work() -> None:
             producer.produce(topic, b"v")
-            producer.flush(30)
+            producer.flush(PATIENCE)
             for name, member in members.items():
                 read[name] += sum(one.error() is None for one in member.poll(0.2))
 
@@ -54,13 +55,13 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
             for member in members.values():
                 member.subscribe([topic])
             both = {name: {topic: [0]} for name in read}
-            eventually(lambda: shows(both) and all(read.values()), timeout=60)
+            eventually(lambda: shows(both) and all(read.values()))
             members.pop("b").close()
-            eventually(lambda: shows({"a": {topic: [0]}}), timeout=60)
+            eventually(lambda: shows({"a": {topic: [0]}}))
         finally:
             for member in members.values():
                 member.close()
-        eventually(lambda: not owned(collecting, group), timeout=60)
+        eventually(lambda: not owned(collecting, group))
         assert collecting.stop() == 0
 
     found = rounds(collecting, group)
@@ -70,7 +71,7 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text(broker.log_text())
     with Collecting(servers, group, "--coordinator-log", str(log)) as logged:
-        eventually(lambda: len(rounds(logged, group)) == len(found), timeout=60)
+        eventually(lambda: len(rounds(logged, group)) == len(found))
         assert logged.stop() == 0
     told = rounds(logged, group)
     assert [one.members for one in told] == [one.members for one in found]

@@ -20,9 +20,6 @@ pytestmark = pytest.mark.broker
 
 View = dict[str, Share]
 
-#: What a busy machine may take for what is not bounded.
-PATIENCE = 120.0
-
 
 def view(data: GroupObserved) -> View:
     """Client id → what it owns."""
@@ -70,10 +67,10 @@ def test_together_they_tell_what_the_one_by_offsets_tells_and_polling_agrees_on_
     beside.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "beside"}
 
     def agree(*members: Member) -> None:
-        eventually(lambda: spread([*members], 6), timeout=PATIENCE)
+        eventually(lambda: spread([*members], 6))
         owned = {one.name: one.owned for one in members}
         for one in (offsets, alone):
-            eventually(lambda: one.members(group) == owned, timeout=PATIENCE)  # noqa: B023 - called at once
+            eventually(lambda: one.members(group) == owned)  # noqa: B023 - called at once
 
     with ExitStack() as stack:
         for one in (offsets, alone):
@@ -82,16 +79,16 @@ def test_together_they_tell_what_the_one_by_offsets_tells_and_polling_agrees_on_
             agree(a)
             # Of a group that is new to both, both may tell, and polling until it has heard of it from the other.
             stack.enter_context(beside)
-            eventually(lambda: "asking about groups" in beside.said(), timeout=PATIENCE)
+            eventually(lambda: "asking about groups" in beside.said())
             with Member(servers, group, "b", [topic], **config) as b:
                 agree(a, b)
             agree(a)
             with Member(servers, group, "c", [topic], **config) as c:
                 agree(a, c)
         for one in (offsets, alone):
-            eventually(lambda: one.members(group) == {}, timeout=PATIENCE)  # noqa: B023 - called at once
+            eventually(lambda: one.members(group) == {})  # noqa: B023 - called at once
         last = offsets.views(group)[-1].timestamp
-        eventually(lambda: polled_up_to(offsets) > last, timeout=PATIENCE)
+        eventually(lambda: polled_up_to(offsets) > last)
         assert [one.stop() for one in (offsets, beside, alone)] == [0, 0, 0]
 
     told, seen = offsets.events(group), alone.events(group)

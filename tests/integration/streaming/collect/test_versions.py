@@ -16,12 +16,10 @@ from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-CLASSIC = COOPERATIVE | {"session_timeout_ms": 4000}
-
 
 @pytest.mark.parametrize(
     ("version", "configs"),
-    [("3.3.2", [CLASSIC]), ("3.9.1", [CLASSIC]), ("4.0.2", [CLASSIC, CONSUMER])],
+    [("3.3.2", [COOPERATIVE]), ("3.9.1", [COOPERATIVE]), ("4.0.2", [COOPERATIVE, CONSUMER])],
     ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_who_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[dict[str, Any]]) -> None:
@@ -34,22 +32,22 @@ def test_who_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: lis
         polling = stack.enter_context(Collecting(servers, pattern, "--by", "polling"))
         for group, config in zip(groups, configs, strict=True):
             stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
-            eventually(lambda: spread([stay], 6), timeout=60)  # noqa: B023 - called at once
+            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
             leave = Member(servers, group, "leave", [topic], **config)
-            eventually(lambda: spread([stay, leave], 6), timeout=60)  # noqa: B023 - called at once
+            eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
             await_commit(servers, group, leave)
             leave.close()
-            eventually(lambda: spread([stay], 6), timeout=60)  # noqa: B023 - called at once
+            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
             crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
-            eventually(lambda: spread([stay, crash], 6), timeout=60)  # noqa: B023 - called at once
+            eventually(lambda: spread([stay, crash], 6))  # noqa: B023 - called at once
             await_commit(servers, group, crash)
             crash.crash()
-            eventually(lambda: spread([stay], 6), timeout=60)  # noqa: B023 - called at once
+            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
         log.write_text(broker.log_path.read_text())
         logged = stack.enter_context(Collecting(servers, pattern, "--coordinator-log", str(log)))
         for one in (logged, polling):
             for group in groups:
-                eventually(lambda: [*(one.members(group) or ())] == ["stay"], timeout=60)  # noqa: B023 - called at once
+                eventually(lambda: [*(one.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
         assert [one.stop() for one in (logged, polling)] == [0, 0]
         found = {group: (logged.views(group), polling.views(group)) for group in groups}
 

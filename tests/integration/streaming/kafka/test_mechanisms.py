@@ -113,7 +113,7 @@ class Pipeline:
                 password = f"{PASSWORDS[name]}-of-today"
                 give_passwords(self.secure.clear, {name: password})
                 self._own(name, "sasl_password_file").write_text(password)
-            eventually(partial(self._is_renewed, one), timeout=60)
+            eventually(partial(self._is_renewed, one))
 
     def _new_certificate(self, name: str) -> None:
         pem = self.secure.certificate("monitor")
@@ -160,7 +160,7 @@ def test_a_group_reaches_the_page_until_a_right_is_taken_away(mechanism: str, tm
             forbid(secure, pipeline.principal(holder), written)
             late = Member(secure.clear, pipeline.group, unique("late"), [pipeline.topic])
             try:
-                assert stream.ended(120) == 3
+                assert stream.ended(240) == 3
             finally:
                 late.close()
             assert f"may not write topic {written.name}" in stream.said()

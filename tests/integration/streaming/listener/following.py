@@ -16,6 +16,7 @@ from streaming.wire.codec import Record
 from streaming.wire.events import Diff, Event, LatestAssignment
 from tests.support.members import Share
 from tests.support.pure_stream import SINKS
+from tests.support.wait import PATIENCE
 
 _diffs = msgspec.json.Decoder(Diff)
 _latest = msgspec.json.Decoder(LatestAssignment)
@@ -38,7 +39,7 @@ class Following:
             {"bootstrap.servers": settings.kafka.bootstrap_servers, "group.id": "unused", "log_level": 0}
         )
         topic = settings.topics.membership
-        partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        partitions = self._consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
 
     def read(self) -> None:

@@ -14,6 +14,7 @@ from tests.integration.streaming.listener.following import Following
 from tests.support.histories import check_algebra, holds
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
+from tests.support.wait import PATIENCE
 
 SESSION: dict[str, Any] = {"session_timeout_ms": 6000}
 KAFKA_PYTHON: dict[str, Any] = {"client": "kafka-python", **SESSION}
@@ -79,14 +80,14 @@ def test_listener_and_offsets_topic_agree_on_every_round(
     servers, group = broker.bootstrap_servers, unique(client)
     options = listened(settings, **CLIENTS[client])
     with Collecting(servers, group) as collecting, Following(settings) as listener:
-        eventually(lambda: collecting.process is not None and ready(collecting), timeout=60)
+        eventually(lambda: collecting.process is not None and ready(collecting))
         with Following(collecting.settings) as collector:
             monitors = (collector, listener)
 
             def at_rest(*members: Member) -> None:
                 """Callbacks, listener and collector say the same."""
-                eventually(lambda: settled(*members), timeout=60)
-                eventually(lambda: [one.holds(group) for one in monitors] == [told(*members)] * 2, timeout=60)
+                eventually(lambda: settled(*members))
+                eventually(lambda: [one.holds(group) for one in monitors] == [told(*members)] * 2)
 
             with Member(servers, group, "c1", [written], **options) as first:
                 at_rest(first)
@@ -103,7 +104,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
                             at_rest(first, back, fourth)
                         at_rest(first, back)
                 at_rest(first)
-            eventually(lambda: (listener.holds(group), collector.holds(group)) == ({}, {}), timeout=60)
+            eventually(lambda: (listener.holds(group), collector.holds(group)) == ({}, {}))
             rounds = [[shown(diff) for diff in one.rounds(group)] for one in monitors]
             if client in CALLS_BACK:
                 assert rounds[0] == rounds[1]
@@ -122,14 +123,14 @@ def test_under_kip_848_listener_and_offsets_topic_agree_at_every_rest(
     servers, group = broker.bootstrap_servers, unique("modern")
     options = listened(settings, **CONSUMER)
     with Collecting(servers, group) as collecting, Following(settings) as listener:
-        eventually(lambda: ready(collecting), timeout=60)
+        eventually(lambda: ready(collecting))
         with Following(collecting.settings) as collector:
 
             def at_rest(*members: Member) -> None:
                 """Callbacks, listener and collector say the same."""
-                eventually(lambda: settled(*members), timeout=60)
-                eventually(lambda: collector.holds(group) == told(*members), timeout=60)
-                eventually(lambda: listener.holds(group) == told(*members), timeout=60)
+                eventually(lambda: settled(*members))
+                eventually(lambda: collector.holds(group) == told(*members))
+                eventually(lambda: listener.holds(group) == told(*members))
 
             with Member(servers, group, "c1", [written], **options) as first:
                 at_rest(first)
@@ -139,7 +140,7 @@ def test_under_kip_848_listener_and_offsets_topic_agree_at_every_rest(
                         at_rest(first, second, third)
                     at_rest(first, second)
                 at_rest(first)
-            eventually(lambda: listener.holds(group) == {}, timeout=60)
+            eventually(lambda: listener.holds(group) == {})
             for diff in listener.rounds(group):
                 check_algebra(diff)
 
@@ -148,4 +149,4 @@ def ready(collecting: Collecting) -> bool:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": collecting.settings.kafka.bootstrap_servers})
-    return collecting.settings.topics.membership in admin.list_topics(timeout=10).topics
+    return collecting.settings.topics.membership in admin.list_topics(timeout=PATIENCE).topics

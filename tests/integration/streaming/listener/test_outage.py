@@ -47,21 +47,21 @@ def test_what_happened_while_the_monitor_was_away_and_the_newest_state(broker: K
         with Following(settings) as following:
             first, second = wrapped(config), wrapped(config)
             first.subscribe([written])
-            eventually(lambda: polled(first) == following.holds(group) and holding(first), timeout=60)
+            eventually(lambda: polled(first) == following.holds(group) and holding(first))
             monitor.kill()
             # Meanwhile another comes and goes, and there are more events than are kept.
             second.subscribe([written])
-            eventually(lambda: holding(first, second), timeout=60)
+            eventually(lambda: holding(first, second))
             (source,) = [one for one in outbox.sources() if first.memberid() in _tells(one)]
             for _ in range(KEPT):
                 outbox.put(source.membership.renewed(moment()))
             second.close()
-            eventually(lambda: holding(first), timeout=60)
+            eventually(lambda: holding(first))
             assert len(outbox.waiting()) <= KEPT
             monitor.start()
-            eventually(lambda: polled(first) == following.holds(group), timeout=60)
+            eventually(lambda: polled(first) == following.holds(group))
             first.close()
-            eventually(lambda: following.holds(group) == {}, timeout=60)
+            eventually(lambda: following.holds(group) == {})
             assert [diff.cause.kind for diff in following.rounds(group)][-1] == "member.left"
         listener.close(5)
 

@@ -16,6 +16,7 @@ from streaming.kafka.jars import fetch
 from streaming.kafka.java import java
 from streaming.kafka.runtime import free_ports
 from tests.oracle.driver import JAVA, compiled
+from tests.support.wait import PATIENCE
 
 _VERSION = "4.3.1"
 _JARS = (
@@ -58,7 +59,7 @@ class JavaProcess:
         self.process.kill()
         self._ended()
 
-    def close(self, seconds: float = 60) -> None:
+    def close(self, seconds: float = PATIENCE) -> None:
         """Have it close, and wait for its end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -66,8 +67,8 @@ class JavaProcess:
         self._ended()
 
     def _ended(self) -> None:
-        self.process.wait(30)
-        self._reader.join(10)
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()
@@ -129,7 +130,7 @@ class ConnectWorker(JavaProcess):
             f"http://{self.worker_id}{path}", data, {"content-type": "application/json"}, method=method
         )
         try:
-            with urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+            with urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - as above
                 return json.load(answer) if answer.status != 204 else {}
         except (URLError, OSError, ValueError):  # not up yet, or busy with a rebalance
             return None
@@ -148,7 +149,7 @@ class ConnectWorker(JavaProcess):
             worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in found.items()
         }
 
-    def close(self, seconds: float = 60) -> None:
+    def close(self, seconds: float = PATIENCE) -> None:
         """SIGTERM: the worker leaves its group."""
         self.process.terminate()
         self.process.wait(seconds)

@@ -71,7 +71,7 @@ def topic(cluster: EmbeddedBroker) -> str:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(400):
         producer.produce(name, key=str(number), value=b"v", partition=number % 4)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE) == 0
     return name
 
 
