@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
-from streaming.listener.outbox import KEPT, Source, moment
+from streaming.listener.outbox import KEPT, Speaker, moment
 from streaming.settings.config import load
 from streaming.wire.events import MemberJoined
 from tests.integration.streaming.listener.following import Following
@@ -52,9 +52,9 @@ def test_what_happened_while_the_monitor_was_away_and_the_newest_state(broker: K
             # Meanwhile another comes and goes, and there are more events than are kept.
             second.subscribe([written])
             eventually(lambda: holding(first, second))
-            (source,) = [one for one in outbox.sources() if first.memberid() in _tells(one)]
+            (speaker,) = [one for one in outbox.speakers() if first.memberid() in _tells(one)]
             for _ in range(KEPT):
-                outbox.put(source.membership.renewed(moment()))
+                outbox.put(speaker.membership.renewed(moment()))
             second.close()
             eventually(lambda: holding(first))
             assert len(outbox.waiting()) <= KEPT
@@ -66,10 +66,10 @@ def test_what_happened_while_the_monitor_was_away_and_the_newest_state(broker: K
         listener.close(5)
 
 
-def _tells(source: Source) -> set[str]:
-    """The members that a source tells of."""
+def _tells(speaker: Speaker) -> set[str]:
+    """The members that a speaker tells of."""
     return {
         event.data.member_id
-        for event in source.membership.renewed(moment())
+        for event in speaker.membership.renewed(moment())
         if isinstance(event.data, MemberJoined)
     }
