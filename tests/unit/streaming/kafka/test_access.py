@@ -89,8 +89,10 @@ def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> 
     said = [list(missed(SETTINGS, component)) for component in COMPONENTS]
     assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in said] == [
         [
-            f"cluster memory:1: user 'ANONYMOUS' may not {verb} topic p.rebalance.signs, "
-            f"which {component} needs for signs of life, and goes on without"
+            (
+                f"cluster memory:1: user 'ANONYMOUS' may not {verb} topic p.rebalance.signs, "
+                f"which {component} needs for signs of life, and goes on without"
+            )
         ]
         for component, verb in zip(COMPONENTS, ("write", "write", "read"), strict=True)
     ]
