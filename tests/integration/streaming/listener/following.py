@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 import msgspec
@@ -23,7 +25,9 @@ _latest = msgspec.json.Decoder(LatestAssignment)
 
 
 class Following:
-    """Reads a membership topic from its beginning; a context manager.
+    """Reads a membership topic from its beginning, all the time, as a stream does; a context manager.
+
+    It reads in a thread of its own: a timer counts from the moment when a sign of life is read.
 
     Attributes:
         events: all that was read, and what timers wrote.
@@ -41,8 +45,15 @@ class Following:
         topic = settings.topics.membership
         partitions = self._consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        self._ends = threading.Event()
+        self._reading = ThreadPoolExecutor(1)
+        self._read = self._reading.submit(self._follow)
 
-    def read(self) -> None:
+    def _follow(self) -> None:
+        while not self._ends.is_set():
+            self._round()
+
+    def _round(self) -> None:
         """Take in what has come."""
         now = time.time_ns() // 1_000_000
         records = [
@@ -65,16 +76,19 @@ class Following:
                 self._latest[latest.group_id] = latest.members
 
     def rounds(self, group: str) -> list[Diff]:
-        """The diffs of a group."""
-        return [diff for diff in self.diffs if diff.group_id == group]
+        """The diffs of a group so far."""
+        return [diff for diff in [*self.diffs] if diff.group_id == group]
 
     def holds(self, group: str) -> dict[str, Share]:
-        """Who owns what in a group now."""
-        self.read()
+        """Who owns what in a group, as far as it is read."""
+        if self._read.done():
+            self._read.result()  # it ends early by an error alone
         return self._latest.get(group, {})
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._reading.shutdown()
         self._consumer.close()

@@ -16,7 +16,8 @@ from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 from tests.support.wait import PATIENCE
 
-SESSION: dict[str, Any] = {"session_timeout_ms": 6000}
+#: Longer than a busy machine takes to start a member again, or keeps one from its heartbeats.
+SESSION: dict[str, Any] = {"session_timeout_ms": 15_000}
 KAFKA_PYTHON: dict[str, Any] = {"client": "kafka-python", **SESSION}
 #: Names that clients answer to, and their options.
 CLIENTS: dict[str, dict[str, Any]] = {
