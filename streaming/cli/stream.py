@@ -30,6 +30,13 @@ class OnDataLoss(StrEnum):
     restart = "restart"
 
 
+class StateStore(StrEnum):
+    """Where Spark keeps the state."""
+
+    memory = "memory"
+    rocksdb = "rocksdb"
+
+
 class NoCheckpoint(BadInput):
     """`stream` was not told where its checkpoint is."""
 
@@ -71,6 +78,14 @@ _ShufflePartitions = Annotated[
         help="Tasks of a batch in a new checkpoint; `stream resize` changes it.",
     ),
 ]
+_StateStore = Annotated[
+    StateStore | None,
+    typer.Option(
+        "--state-store",
+        help="State on the JVM's heap, or in RocksDB's files beside it; `stream resize` changes it.",
+        show_default="the checkpoint's, or memory",
+    ),
+]
 _ForgetAfter = Annotated[
     str,
     typer.Option("--forget-after", help="State keeps a group that is empty this long: 12h, 7d, 8w."),
@@ -105,6 +120,7 @@ def stream(
     batch_seconds: _BatchSeconds = 20.0,
     trigger_interval: _TriggerInterval = None,
     buckets: _Buckets = None,
+    state_store: _StateStore = None,
     shuffle_partitions: _ShufflePartitions = 2,
     forget_after: _ForgetAfter = "7d",
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
@@ -136,6 +152,7 @@ def stream(
         batch_seconds=batch_seconds,
         trigger_interval=trigger_interval,
         buckets=buckets,
+        state_store=settings.stream.state_store if state_store is None else state_store.value,
         forget_after_ms=duration_ms(forget_after, "--forget-after"),
         session=SessionOptions(
             master=master,
@@ -205,15 +222,28 @@ def resize(
         int | None,
         typer.Option("--shuffle-partitions", metavar="N", help="Tasks of a batch.", show_default="as it has"),
     ] = None,
+    state_store: Annotated[
+        StateStore | None,
+        typer.Option("--state-store", help="Where Spark keeps the state.", show_default="as it has"),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a stopped checkpoint other numbers of buckets and shuffle partitions. No cluster is needed."""
+    """Give a stopped checkpoint other numbers of buckets and shuffle partitions, or another state store.
+
+    No cluster is needed.
+    """
     from streaming.answers.output import json_lines
     from streaming.process.plain import say
     from streaming.spark.resize import resize
 
-    done = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
+    done = resize(
+        checkpoint,
+        buckets,
+        shuffle_partitions,
+        None if state_store is None else state_store.value,
+        dry_run=dry_run,
+    )
     if as_json:
         json_lines()(done.as_json())
     else:

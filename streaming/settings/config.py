@@ -171,6 +171,13 @@ class CollectSettings(Section):
         return _with(self, "collect", **{name: value for name, value in given.items() if value})
 
 
+class StreamSettings(Section):
+    """Where the Spark job keeps its state (``[stream]``)."""
+
+    #: In a new checkpoint: on the JVM's heap, or in RocksDB's files beside it. Left out: as the checkpoint does.
+    state_store: Literal["memory", "rocksdb"] | None = None
+
+
 class SignSettings(Section):
     """How parts show that they are alive, and when they count as late (``[signs]``)."""
 
@@ -194,6 +201,7 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     topics: TopicSettings = TopicSettings()
     collect: CollectSettings = CollectSettings()
+    stream: StreamSettings = StreamSettings()
     signs: SignSettings = SignSettings()
 
     @classmethod

@@ -24,7 +24,9 @@ from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor import blob
+from streaming.spark import state_store
 from streaming.spark.damage import RESTORE, damaged, refused
+from streaming.spark.state_store import StateStore
 from streaming.wire.codec import UNREADABLE
 from streaming.wire.events import Count
 
@@ -60,7 +62,8 @@ class Card(msgspec.Struct, frozen=True, rename="camel"):
     """What a checkpoint belongs to.
 
     ``topic_id`` as Kafka prints it; ``buckets`` 0: as many as the checkpoint has; ``partitions``: how many of them
-    are read; ``state``: the newest version of the blobs in it, or of those that will be.
+    are read; ``state``: the newest version of the blobs in it, or of those that will be; ``state_store``: where
+    Spark keeps them, None as the checkpoint does.
     """
 
     cluster_id: str
@@ -70,6 +73,7 @@ class Card(msgspec.Struct, frozen=True, rename="camel"):
     version: int = _VERSION
     partitions: Count = 0
     state: int = blob.VERSION
+    state_store: StateStore | None = state_store.DEFAULT
 
 
 def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
@@ -90,7 +94,7 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
         settle(folder)
         folder.mkdir(parents=True, exist_ok=True)
         known = read(folder)
-        card = structs.replace(card, buckets=card.buckets or (BUCKETS if known is None else known.buckets))
+        card = _chosen(card, known)
         if known is not None and known.topic_id == card.topic_id:
             card = structs.replace(card, partitions=min(known.partitions or card.partitions, card.partitions))
         if known is not None and known != card:
@@ -105,6 +109,15 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
     except OSError as error:
         raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
     return card
+
+
+def _chosen(card: Card, known: Card | None) -> Card:
+    """The card with what it leaves to the checkpoint."""
+    if known is None:
+        buckets, store = BUCKETS, state_store.DEFAULT
+    else:
+        buckets, store = known.buckets, known.state_store or state_store.DEFAULT
+    return structs.replace(card, buckets=card.buckets or buckets, state_store=card.state_store or store)
 
 
 def grow(checkpoint: str, card: Card) -> None:
@@ -261,4 +274,9 @@ def _compare(checkpoint: str, known: Card, card: Card) -> None:
         raise CheckpointOfAnotherJob(
             f"{where}: was made with --buckets {known.buckets}; leave --buckets out, or give it other numbers with "
             "`stream resize` first"
+        )
+    if known.state_store not in (None, card.state_store):
+        raise CheckpointOfAnotherJob(
+            f"{where}: keeps its state in --state-store {known.state_store}; leave --state-store out (setting "
+            f"stream.state_store), or first move it: `stream resize --state-store {card.state_store}`"
         )

@@ -1,7 +1,7 @@
 """What is wrong with a checkpoint's files, and what to do: before Spark starts, and from what Spark says of them.
 
-Spark keeps a file a batch in ``offsets`` and in ``commits`` and, a task, what each batch changed of the state
-(``N.delta``) with the whole state now and then (``N.snapshot``). Of these only the newest matter for a start.
+Spark keeps a file a batch in ``offsets`` and in ``commits`` and, a task, what each batch changed of the state,
+with the whole state now and then (:mod:`streaming.spark.state_store`). Of these only the newest matter for a start.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from assignors.errors import OutsideFailure
+from streaming.spark import state_store
 from streaming.wire.codec import UNREADABLE
 
 #: A file below a folder, as it stands in what Spark says: perhaps in quotes or before punctuation.
 _FILE = r"(?:/[\w.=-]+)+"
-#: What Spark numbers: batches and tasks, which are Java's ``long`` at most.
-_NUMBER = re.compile(r"[0-9]{1,19}")
 #: How the description of the state's columns begins: a version as Java's ``writeUTF`` has it.
 _COLUMNS = re.compile(rb"\x00\x02v\d")
 #: What the operating system may say of a disk that can't be written; in the JVM's words it is the same.
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+#: A file elsewhere: RocksDB's own, where executors have room for their work.
+_FULL = re.compile(r"RocksDBException: [^/\n]*(/[^:\n]+): No space left on device")
 _DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
 _DAMAGED = re.compile(
     r"CANNOT_LOAD_STATE_STORE|STATE_STORE|FileNotFoundException|EOFException|Stream is corrupted|StreamCorrupted|"
     r"JsonParseException|MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|"
-    r"UNSUPPORTED_LOG_VERSION|Invalid.*version|NumberFormatException"
+    r"UNSUPPORTED_LOG_VERSION|Invalid.*version|NumberFormatException|ChecksumException"
 )
 
 #: The two ways out when a file is lost or damaged.
@@ -81,26 +82,17 @@ def look(checkpoint: str) -> None:
 
 def last(folder: Path) -> int | None:
     """The newest batch in ``offsets`` or ``commits``; None when there is none."""
-    return max(_numbers(folder), default=None)
+    return max(state_store.numbers(folder), default=None)
 
 
 def state_files(checkpoint: Path) -> Iterator[Path]:
     """The files of the state that a start reads, each task's in the order in which it reads them."""
-    commits = _numbers(checkpoint / "commits")
-    version = commits[-1] + 1 if commits else 0
-    folder = checkpoint / "state" / "0"
-    tasks = (
-        [one for one in sorted(folder.iterdir()) if _NUMBER.fullmatch(one.name)] if folder.is_dir() else []
-    )
-    for task in tasks:
-        first = max((number for number in _numbers(task, ".snapshot") if number <= version), default=0)
-        if first:
-            yield task / f"{first}.snapshot"
-        yield from (task / f"{number}.delta" for number in range(first + 1, version + 1))
+    commits = state_store.numbers(checkpoint / "commits")
+    yield from state_store.files(checkpoint, commits[-1] + 1 if commits else 0)
 
 
 def _problems(folder: Path) -> Iterator[str]:
-    offsets, commits = _numbers(folder / "offsets"), _numbers(folder / "commits")
+    offsets, commits = state_store.numbers(folder / "offsets"), state_store.numbers(folder / "commits")
     if not offsets and not commits:
         return
     metadata = folder / "metadata"
@@ -124,11 +116,20 @@ def _problems(folder: Path) -> Iterator[str]:
     files = list(state_files(folder))
     if done >= 0 and not files:
         yield f"{folder / 'state' / '0'} holds no state"
+    yield from _state(files)
+
+
+def _state(files: Iterable[Path]) -> Iterator[str]:
+    sizes: dict[Path, int] = {}
     for file in files:
+        tables = state_store.tables(file)
+        sizes |= tables or {}
         if not file.exists():
             yield f"{file} is missing"
         elif not file.stat().st_size:
             yield f"{file} is empty"
+        elif tables is None or file.stat().st_size != sizes.get(file, file.stat().st_size):
+            yield f"{file} is damaged"
         file.open("rb").close()  # may this user read it?
 
 
@@ -149,13 +150,6 @@ def _log(file: Path, least: int) -> Iterator[str]:
         yield f"{file} is damaged"
 
 
-def _numbers(folder: Path, suffix: str = "") -> list[int]:
-    """The numbers that files are named by, ascending."""
-    names = [one.name for one in folder.iterdir()] if folder.exists() else []
-    numbers = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
-    return sorted(int(number) for number in numbers if _NUMBER.fullmatch(number))
-
-
 def _is_json(data: bytes) -> bool:
     try:
         return isinstance(msgspec.json.decode(data), dict)
@@ -174,8 +168,12 @@ def explain(
         location: the same as Spark names it.
         unreadable: finds the file of the state that is damaged, where Spark does not name it.
     """
-    found = re.search(re.escape(location) + _FILE, text)
+    ours = re.escape(location) + _FILE
+    # What a checksum is wrong of may stand behind others in the text.
+    found = re.search(rf"(?<=Checksum error: file:){ours}", text) or re.search(ours, text)
     file = found[0] if found is not None else checkpoint
+    if (full := _FULL.search(text)) is not None and not full[1].startswith(location):
+        return refused(checkpoint, full[1], errno.ENOSPC)
     for number in _REFUSALS:
         if os.strerror(number) in text and (found is not None or number == errno.ENOSPC):
             return refused(checkpoint, file, number)

@@ -11,7 +11,7 @@ import msgspec
 from assignors.errors import BadInput
 from streaming.monitor.blob import Bucket
 from streaming.monitor.tracked import Tracked
-from streaming.spark import damage
+from streaming.spark import damage, state_store
 from streaming.spark.checkpoint import settle
 from streaming.spark.failures import errors, of_checkpoint
 from streaming.spark.session import SessionOptions, jvm_path, session
@@ -64,7 +64,8 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[Inspected]
                 f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch"
             )
     damage.look(checkpoint)
-    with session(SessionOptions(connector=False)) as spark:
+    store = None if "://" in checkpoint else state_store.of(Path(checkpoint))
+    with session(SessionOptions(connector=False, state_store=store)) as spark:
         found = blobs(spark, checkpoint)
     for bucket, blob in sorted(found.items()):
         groups = Bucket(blob)

@@ -105,7 +105,10 @@ def run(
     serve_metrics(registry, options.metrics_host, options.metrics_port)
     local = "://" not in options.checkpoint or options.checkpoint.startswith("file:")
     in_jvm = replace(
-        options.session, local_checkpoint=local, java_options=security.java_options(settings.kafka)
+        options.session,
+        local_checkpoint=local,
+        state_store=setup.card.state_store,
+        java_options=security.java_options(settings.kafka),
     )
     with checkpoint.held(options.checkpoint) as held, session(in_jvm) as spark:
         if stop.is_set():
@@ -139,7 +142,14 @@ def _prepare(settings: Settings, options: StreamOptions) -> _Setup:
         forget_after_ms=options.forget_after_ms,
     )
     topic_id, partitions = topics[names.membership]
-    card = Card(cluster, names.membership, topic_id, options.buckets or 0, partitions=partitions)
+    card = Card(
+        cluster,
+        names.membership,
+        topic_id,
+        options.buckets or 0,
+        partitions=partitions,
+        state_store=options.state_store,
+    )
     return _Setup(settings, options, topics, _claimed(settings, options, card), sinks, ticks)
 
 
@@ -157,7 +167,8 @@ def _claimed(settings: Settings, options: StreamOptions, wanted: Card) -> Card:
         return card
     aside = checkpoint.set_aside(Path(options.checkpoint))
     log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", aside)
-    return checkpoint.claim(options.checkpoint, wanted, options.on_data_loss)
+    again = structs.replace(wanted, buckets=card.buckets, state_store=card.state_store)
+    return checkpoint.claim(options.checkpoint, again, options.on_data_loss)
 
 
 def _topics(settings: Settings) -> dict[str, Identity]:

@@ -12,6 +12,7 @@ from streaming.monitor.liveness import FORGET_AFTER_MS
 from streaming.spark.archive import NoArchive, check
 from streaming.spark.checkpoint import MOST_BUCKETS, OnDataLoss
 from streaming.spark.session import SessionOptions, jvm_path
+from streaming.spark.state_store import StateStore
 
 #: More tasks than a batch is worth, on any cluster.
 _MOST_SHUFFLE_PARTITIONS: Final = 100_000
@@ -37,6 +38,7 @@ class StreamOptions:
         batch_seconds: batches that take longer get fewer events (:mod:`streaming.spark.bound`).
         trigger_interval: a Spark interval (``500ms``, ``2 seconds``); None to start the next batch at once.
         buckets: how many state blobs the groups share; None for the checkpoint's own number.
+        state_store: where Spark keeps them; None for the checkpoint's own place.
         forget_after_ms: how long the state keeps a group that is empty.
         session: how Spark itself runs.
         metrics_host: address the driver's metrics are served at.
@@ -50,6 +52,7 @@ class StreamOptions:
     batch_seconds: float = 20.0
     trigger_interval: str | None = None
     buckets: int | None = None
+    state_store: StateStore | None = None
     forget_after_ms: int = FORGET_AFTER_MS
     session: SessionOptions = field(default_factory=SessionOptions)
     metrics_host: str = "127.0.0.1"

@@ -1,6 +1,6 @@
-"""A stopped checkpoint gets other numbers of buckets and of shuffle partitions.
+"""A stopped checkpoint gets other numbers of buckets and of shuffle partitions, or another state store.
 
-Both are frozen in a checkpoint: a group's place in the state follows from them. So a new checkpoint is made beside
+All are frozen in a checkpoint: a group's place in the state follows from them. So a new checkpoint is made beside
 the old one. Its state is written by Spark itself, by a query of one batch whose rows are the new buckets' blobs.
 What was read last, and the query's identity, are the old checkpoint's, noted as that batch. Then two renames put
 the new one in its place; after one of them alone, the next command that opens the checkpoint does the other.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +24,12 @@ from pyarrow import parquet
 from assignors.errors import BadInput
 from streaming.monitor.blob import Bucket
 from streaming.spark import checkpoint as cards
-from streaming.spark import damage
+from streaming.spark import damage, state_store
 from streaming.spark.buckets import regrouped
 from streaming.spark.inspection import NoState, blobs
 from streaming.spark.options import frozen_out_of_range
 from streaming.spark.session import SessionOptions, session
+from streaming.spark.state_store import StateStore
 from streaming.wire.codec import UNREADABLE
 
 if TYPE_CHECKING:
@@ -51,6 +51,15 @@ class Numbers(NamedTuple):
 
     buckets: int
     shuffle_partitions: int | None
+    state_store: StateStore = state_store.DEFAULT
+
+    def as_json(self) -> Mapping[str, Any]:
+        """The same for programs."""
+        return {
+            "buckets": self.buckets,
+            "shufflePartitions": self.shuffle_partitions,
+            "stateStore": self.state_store,
+        }
 
 
 class Resized(NamedTuple):
@@ -72,7 +81,7 @@ class Resized(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         """What a person is told."""
-        names = ("buckets", "shuffle partitions")
+        names = ("buckets", "shuffle partitions", "state store")
         for name, before, after in zip(names, self.before, self.after, strict=True):
             yield f"{name}: {'not chosen yet' if before is None else before}{_becoming(before, after)}"
         before, after = self.largest
@@ -83,20 +92,29 @@ class Resized(NamedTuple):
     def as_json(self) -> Mapping[str, Any]:
         """The same for programs."""
         return {
-            "before": {"buckets": self.before.buckets, "shufflePartitions": self.before.shuffle_partitions},
-            "after": {"buckets": self.after.buckets, "shufflePartitions": self.after.shuffle_partitions},
+            "before": self.before.as_json(),
+            "after": self.after.as_json(),
             "groups": self.groups,
             "largestBytes": {"before": self.largest[0], "after": self.largest[1]},
             "aside": None if self.aside is None else str(self.aside),
         }
 
 
-def _becoming(before: int | None, after: int | None) -> str:
-    return "" if before == after else f" → {after:,}"
+def _becoming(before: int | str | None, after: int | str | None) -> str:
+    if before == after:
+        return ""
+    return f" → {after:,}" if isinstance(after, int) else f" → {after}"
 
 
-def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
-    """Give a stopped checkpoint other numbers; None: as it has.
+def resize(
+    checkpoint: str,
+    buckets: int | None,
+    shuffle_partitions: int | None,
+    store: StateStore | None = None,
+    *,
+    dry_run: bool,
+) -> Resized:
+    """Give a stopped checkpoint other numbers, or another state store; None: as it has.
 
     Raises:
         NotResizable: it is behind a URL, or a number is less than 1.
@@ -118,8 +136,12 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
         with cards.held(checkpoint):
             card = cards.readable(checkpoint, card)
             damage.look(checkpoint)
-            before = Numbers(card.buckets, frozen_partitions(folder))
-            after = Numbers(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)
+            before = Numbers(card.buckets, frozen_partitions(folder), card.state_store or state_store.DEFAULT)
+            after = Numbers(
+                buckets or before.buckets,
+                shuffle_partitions or before.shuffle_partitions,
+                store or before.state_store,
+            )
             return _resize(folder, card, before, after, dry_run=dry_run)
     except OSError as error:
         raise damage.refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
@@ -158,13 +180,10 @@ class _Batch:
 def outgrown(folder: Path) -> str | None:
     """What to do about a checkpoint whose buckets have become too large; None when they have not.
 
-    By the sizes of its files: each task's newest snapshot, or its largest delta while it has none.
+    By the sizes of its files (:func:`streaming.spark.state_store.sizes`).
     """
     card = cards.read(folder) if (folder / cards.NAME).exists() else None
-    sizes: defaultdict[Path, int] = defaultdict(int)
-    for file in damage.state_files(folder):
-        sizes[file.parent] = max(sizes[file.parent], file.stat().st_size)
-    total = sum(sizes.values())
+    total = sum(state_store.sizes(damage.state_files(folder)).values())
     if card is None or total <= _MOST * card.buckets:
         return None
     wanted = 1 << (total // _AIM).bit_length()
@@ -182,7 +201,13 @@ def _resize(folder: Path, card: cards.Card, before: Numbers, after: Numbers, *, 
     old: Mapping[int, bytes] = {}
     new: Mapping[int, bytes] = {}
     if done is not None and (dry_run or before != after):
-        options = SessionOptions(connector=False, shuffle_partitions=after.shuffle_partitions or 1)
+        options = SessionOptions(
+            connector=False,
+            shuffle_partitions=after.shuffle_partitions or 1,
+            state_store=after.state_store,
+            # What reads both stores' files is Spark's own choice.
+            local_checkpoint=before.state_store == after.state_store,
+        )
         with session(options) as spark:
             old = blobs(spark, str(folder))
             new = regrouped(old.values(), after.buckets)
@@ -194,7 +219,7 @@ def _resize(folder: Path, card: cards.Card, before: Numbers, after: Numbers, *, 
         if done is not None:
             _carry_over(folder, staged, done, after)
         os.sync()
-        cards.write(staged, structs.replace(card, buckets=after.buckets))
+        cards.write(staged, structs.replace(card, buckets=after.buckets, state_store=after.state_store))
         aside = cards.switch(folder)
     largest = max(map(len, old.values()), default=0), max(map(len, new.values()), default=0)
     return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), largest, aside)
@@ -233,10 +258,15 @@ def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[A
 def _carry_over(folder: Path, staged: Path, done: int, after: Numbers) -> None:
     """Make the staged checkpoint's only batch the last one that the old checkpoint had done."""
     batch = _Batch.read(folder / "offsets" / str(done))
-    batch.noted["conf"][_PARTITIONS] = str(after.shuffle_partitions)
+    batch.noted["conf"] |= {
+        _PARTITIONS: str(after.shuffle_partitions),
+        state_store.PROVIDER: state_store.provider(after.state_store),
+    }
     lines = [batch.version, msgspec.json.encode(batch.noted), *batch.offsets]
     (staged / "offsets" / "0").write_bytes(b"\n".join(lines))
     shutil.copy(folder / "metadata", staged / "metadata")
+    for rewritten in ("offsets/.0.crc", ".metadata.crc"):  # Hadoop's checksums, of what it wrote
+        (staged / rewritten).unlink(missing_ok=True)
     shutil.rmtree(staged / "sources")
     if (folder / "sources").exists():
         shutil.copytree(folder / "sources", staged / "sources")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
-from streaming.spark import archive, context
+from streaming.spark import archive, context, state_store
 from streaming.spark.pyspark import (
     LOCAL_FILES,
     OWN_SESSION,
@@ -33,6 +33,8 @@ from streaming.spark.pyspark import (
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+    from streaming.spark.state_store import StateStore
 
 #: Already in pyspark's own jars, where a second copy would only cost start-up time.
 _SHIPPED = (
@@ -57,6 +59,7 @@ class SessionOptions:
         verbose: log level INFO in place of WARN.
         connector: whether Spark's Kafka connector is needed.
         local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
+        state_store: where the state is kept; None for whatever the checkpoint has.
         java_options: further options of the JVMs, the executors' too.
         archive: what executors import from (:mod:`streaming.spark.archive`); None when they have it installed.
         conf: Spark properties; they override this module's.
@@ -69,6 +72,7 @@ class SessionOptions:
     verbose: bool = False
     connector: bool = True
     local_checkpoint: bool = True
+    state_store: StateStore | None = state_store.DEFAULT
     java_options: str = ""
     archive: Path | None = None
     conf: tuple[tuple[str, str], ...] = ()
@@ -122,7 +126,8 @@ def configuration(options: SessionOptions, fit: Fit, jars: list[Path], log4j: Pa
         "spark.sql.streaming.stopTimeout": "30s",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
-        **(_local_files(fit) if options.local_checkpoint else {}),
+        **state_store.properties(options.state_store),
+        **(_local_files(fit, options.state_store) if options.local_checkpoint else {}),
         **dict(options.conf),
     }
 
@@ -135,13 +140,17 @@ def _unpacked(file: Path) -> dict[str, str]:
     }
 
 
-def _local_files(fit: Fit) -> dict[str, str]:
+def _local_files(fit: Fit, store: StateStore | None) -> dict[str, str]:
     """How the files of a checkpoint in a folder are written.
 
-    Hadoop's checksums are a file of their own beside each file, and a forked ``chmod`` for each; state has its own
-    within. Both of Hadoop's interfaces do without: one that wrote none would find the other's out of date.
+    Hadoop's checksums are a file of their own beside each file, and a forked ``chmod`` for each; Spark's own store
+    has them within. Both of Hadoop's interfaces do without: one that wrote none would find the other's out of date.
+    RocksDB's files are copied to and fro by ``FileSystem.getLocal``, which takes no file system but the one with
+    checksums (a ClassCastException else).
     """
     manager: dict[str, str] = unit(LOCAL_FILES).properties() if LOCAL_FILES in fit.used else {}
+    if store != "memory":
+        return manager
     return {
         **manager,
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",

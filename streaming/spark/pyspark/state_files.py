@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: What is packed as one stream, by the state store's codec (``lz4``, Spark's default).
+_PACKED = (".delta", ".snapshot", ".changelog")
+
 
 def unreadable(spark: SparkSession, files: Iterable[Path]) -> Path | None:
-    """The first file that the state store's codec (``lz4``, Spark's default) can't read to its end.
+    """The first file that can't be read to its end: a stream that is not as packed, or a checksum that is wrong.
 
     None when it reads them all, or nobody can say.
     """
@@ -22,11 +25,23 @@ def unreadable(spark: SparkSession, files: Iterable[Path]) -> Path | None:
         return None
     for file in files:
         try:
-            stream = jvm.net.jpountz.lz4.LZ4BlockInputStream(jvm.java.io.FileInputStream(str(file)))
-            try:
-                stream.transferTo(jvm.java.io.OutputStream.nullOutputStream())
-            finally:
-                stream.close()
+            if file.suffix in _PACKED:
+                _read(jvm, jvm.net.jpountz.lz4.LZ4BlockInputStream(jvm.java.io.FileInputStream(str(file))))
+            else:
+                _read(jvm, _checked(jvm, file))
         except Py4JJavaError:
             return file
     return None
+
+
+def _checked(jvm: Any, file: Path) -> Any:
+    """The file as Hadoop reads it, which compares the checksums beside it where there are some."""
+    hadoop = jvm.org.apache.hadoop
+    return hadoop.fs.FileSystem.getLocal(hadoop.conf.Configuration()).open(hadoop.fs.Path(str(file)))
+
+
+def _read(jvm: Any, stream: Any) -> None:
+    try:
+        stream.transferTo(jvm.java.io.OutputStream.nullOutputStream())
+    finally:
+        stream.close()

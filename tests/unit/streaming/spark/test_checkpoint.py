@@ -15,6 +15,7 @@ from msgspec import structs
 
 from streaming.spark.checkpoint import NAME, Card, CheckpointOfAnotherJob, TopicRecreated, claim, grow, held
 from streaming.spark.damage import CheckpointDamaged, CheckpointUnusable
+from streaming.spark.state_store import StateStore
 
 CARD = Card("cluster", "membership", "id-1", 16)
 
@@ -33,6 +34,11 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
         ("cluster_id", "other", "belongs to cluster cluster, not other"),
         ("buckets", 4, "was made with --buckets 16"),
         ("version", 1, "has the layout of another release"),
+        (
+            "state_store",
+            "rocksdb",
+            "keeps its state in --state-store memory; leave .* `stream resize --state-store rocksdb`",
+        ),
         ("state", 0, r"a newer release has written to it \(state of version 1, this release reads up to 0\)"),
     ],
 )
@@ -43,6 +49,25 @@ def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: o
         claim(str(tmp_path), structs.replace(CARD, **{field: value}), "restart")
     assert refused.value.exit_status == 2
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before}
+
+
+@pytest.mark.parametrize(("known", "kept"), [("rocksdb", "rocksdb"), (None, "memory")])
+def test_the_state_stays_where_it_is_when_nobody_says(
+    tmp_path: Path, known: StateStore | None, kept: StateStore
+) -> None:
+    claim(str(tmp_path), structs.replace(CARD, state_store=known), "stop")
+    left = structs.replace(CARD, state_store=None)
+    assert claim(str(tmp_path), left, "stop").state_store == kept
+    assert claim(str(tmp_path), left, "stop").state_store == kept
+
+
+def test_a_card_of_before_there_was_a_choice_is_of_memory(tmp_path: Path) -> None:
+    card = msgspec.to_builtins(CARD)
+    del card["stateStore"]
+    (tmp_path / NAME).write_bytes(msgspec.json.encode(card))
+    assert claim(str(tmp_path), structs.replace(CARD, state_store=None), "stop") == CARD
+    with pytest.raises(CheckpointOfAnotherJob, match="keeps its state in --state-store memory"):
+        claim(str(tmp_path), structs.replace(CARD, state_store="rocksdb"), "stop")
 
 
 def test_what_this_release_may_write_is_noted_before_it_writes(tmp_path: Path) -> None:
@@ -78,7 +103,7 @@ def test_a_foreign_spark_checkpoint_and_a_damaged_card_are_refused(tmp_path: Pat
     (tmp_path / NAME).write_text("{")
     with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged. Restore the folder from a copy"):
         claim(str(tmp_path), CARD, "stop")
-    for impossible in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}):
+    for impossible in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}, {"state_store": "disk"}):
         (tmp_path / NAME).write_bytes(msgspec.json.encode(structs.replace(CARD, **impossible)))
         with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged"):
             claim(str(tmp_path), CARD, "stop")

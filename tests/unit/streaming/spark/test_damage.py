@@ -11,6 +11,7 @@ import pytest
 
 from streaming.checks.doctor import Finding, _checkpoint
 from streaming.spark.damage import CheckpointDamaged, CheckpointUnusable, explain, look, refused, state_files
+from tests.support.rocksdb import snapshot
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"m":{"0":4}}\n-'
 
@@ -124,6 +125,40 @@ def test_the_file_is_named_with_what_to_do(
     assert _checkpoint(folder) == Finding("checkpoint", False, str(told.value))
 
 
+@pytest.fixture
+def rocksdb(folder: Path) -> Path:
+    """The same with its state in RocksDB."""
+    for task in (folder / "state/0/0", folder / "state/0/1"):
+        for file in (*task.glob("*.delta"), *task.glob("*.snapshot")):
+            file.unlink()
+        for version in range(11, 14):
+            (task / f"{version}.changelog").write_bytes(b"state")
+        snapshot(task, 10, {"000009-a.sst": b"table"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "said"),
+    [
+        ("0/12.changelog", Path.unlink, "is missing"),
+        ("1/13.changelog", empty, "is empty"),
+        ("0/10.zip", empty, "is empty"),
+        ("0/10.zip", cut, "is damaged"),
+        ("1/10.zip", garble, "is damaged"),
+        ("1/SSTs/000009-a.sst", Path.unlink, "is missing"),
+        ("1/SSTs/000009-a.sst", garble, "is damaged"),
+    ],
+)
+def test_of_rocksdb_the_file_is_named_too(
+    rocksdb: Path, file: str, damage: Callable[[Path], object], said: str
+) -> None:
+    look(str(rocksdb))
+    damage(rocksdb / "state/0" / file)
+    with pytest.raises(CheckpointDamaged) as told:
+        look(str(rocksdb))
+    assert str(told.value).startswith(f"--checkpoint {rocksdb}: {rocksdb}/state/0/{file} {said}. Restore")
+
+
 def test_offsets_without_the_newest_are_told(folder: Path) -> None:
     for batch in (12, 13):
         (folder / "offsets" / str(batch)).unlink()
@@ -168,6 +203,14 @@ def test_the_files_that_a_start_reads(folder: Path) -> None:
         (
             "Caused by: java.io.FileNotFoundException: /c/offsets/5 (Permission denied)",
             "/c/offsets/5: Permission",
+        ),
+        (
+            "query at /c/state\norg.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/offsets/5 at 0",
+            "/c/offsets/5 is damaged",
+        ),
+        (
+            "STATE_STORE /c/state/0/1: RocksDBException: appending to file: /work/12.sst: No space left on device",
+            "/work/12.sst: No space left on device; make room",
         ),
         ("java.io.EOFException: 'file:/c/state/0/1/5.delta'", "/c/state/0/1/5.delta is damaged"),
         (

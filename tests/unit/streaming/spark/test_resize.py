@@ -13,6 +13,7 @@ from msgspec import structs
 
 from streaming.spark import checkpoint as cards
 from streaming.spark import resize as resize_module
+from streaming.spark import state_store
 from streaming.spark.checkpoint import (
     Card,
     CheckpointInUse,
@@ -126,6 +127,14 @@ def test_before_the_first_batch_is_done_only_the_card_is_new(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.aside.name]
 
 
+def test_another_state_store_is_noted_in_the_card(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "checkpoint", 2)
+    done = resize(str(folder), None, None, "rocksdb", dry_run=False)
+    assert (done.before, done.after) == (Numbers(16, 2, "memory"), Numbers(16, 2, "rocksdb"))
+    assert read(folder) == structs.replace(CARD, state_store="rocksdb")
+    assert resize(str(folder), None, None, dry_run=False).aside is None
+
+
 def test_what_an_interrupted_resize_left_is_not_carried_over(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
     staged(folder).mkdir()
@@ -182,16 +191,17 @@ def test_a_switch_keeps_the_old_one_aside(tmp_path: Path) -> None:
 
 
 def test_what_a_person_and_a_program_are_told(tmp_path: Path) -> None:
-    done = Resized(Numbers(16, None), Numbers(256, None), 3, (9000, 1200), tmp_path)
+    done = Resized(Numbers(16, None), Numbers(256, None, "rocksdb"), 3, (9000, 1200), tmp_path)
     assert list(done.lines()) == [
         "buckets: 16 → 256",
         "shuffle partitions: not chosen yet",
+        "state store: memory → rocksdb",
         "groups: 3; largest bucket, bytes: 9,000 → 1,200",
         f"done; the old checkpoint is {tmp_path}, to be deleted when the job runs well",
     ]
     assert done.as_json() == {
-        "before": {"buckets": 16, "shufflePartitions": None},
-        "after": {"buckets": 256, "shufflePartitions": None},
+        "before": {"buckets": 16, "shufflePartitions": None, "stateStore": "memory"},
+        "after": {"buckets": 256, "shufflePartitions": None, "stateStore": "rocksdb"},
         "groups": 3,
         "largestBytes": {"before": 9000, "after": 1200},
         "aside": str(tmp_path),
@@ -231,9 +241,17 @@ def test_the_new_state_is_noted_as_the_last_batch_that_was_done(tmp_path: Path) 
     (new / "sources").mkdir()
     (new / "sources" / "of this query").touch()
     (new / "metadata").write_text('{"id":"another"}')
-    resize_module._carry_over(old, new, 1, Numbers(64, 8))
+    for checksums in (".metadata.crc", "offsets/.0.crc", "offsets/.1.crc"):
+        (new / checksums).touch()
+    resize_module._carry_over(old, new, 1, Numbers(64, 8, "rocksdb"))
+    # Hadoop would find them out of date.
+    assert [path.name for path in new.rglob(".*.crc")] == [".1.crc"]
     version, metadata, *rest = (new / "offsets" / "0").read_text().splitlines()
-    noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "8"}}
+    conf = {
+        "spark.sql.shuffle.partitions": "8",
+        state_store.PROVIDER: state_store.provider("rocksdb"),
+    }
+    noted = {"batchWatermarkMs": 0, "conf": conf}
     assert (version, json.loads(metadata), rest) == ("v1", noted, ['{"m":{"0":1}}', "-"])
     assert (new / "metadata").read_text() == '{"id":"query"}'
     assert [path.name for path in (new / "sources").rglob("*")] == ["0", "0"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streaming.spark import state_store
 from streaming.spark.pyspark import survey
 from streaming.spark.session import SessionOptions, configuration
 
@@ -19,6 +20,16 @@ def test_executors_import_from_the_archive_where_they_unpack_it(tmp_path: Path) 
         "spark.archives": f"{tmp_path}/monitor.tar.gz#rebalance-monitor",
         "spark.executorEnv.PYTHONPATH": "rebalance-monitor",
     }
+
+
+def test_rocksdb_s_checkpoint_has_the_files_of_the_only_file_system_that_it_takes() -> None:
+    raw = {"spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"}
+    assert raw <= told(SessionOptions()).keys()
+    rocksdb = told(SessionOptions(state_store="rocksdb"))
+    assert rocksdb.items() >= state_store.properties("rocksdb").items()
+    unknown = told(SessionOptions(state_store=None))
+    assert state_store.PROVIDER not in unknown
+    assert not raw & (rocksdb.keys() | unknown.keys())
 
 
 def test_a_cluster_s_driver_can_be_reached_and_one_machine_s_only_from_there() -> None:

@@ -1,0 +1,77 @@
+"""A job with its state in RocksDB writes the bytes of one with it in memory, and its checkpoint is as usable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streaming.checks.doctor import Finding, _checkpoint
+from streaming.spark import state_store
+from tests.support.command import run
+from tests.support.histories import as_topic
+from tests.support.kafka import Kafka
+from tests.support.recorded import membership_log
+from tests.support.stream_job import Job, compacted, expected, problems
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+LOG = as_topic(membership_log(200, 11, seed=3), 4)
+BEFORE, AFTER = [rows[:30] for rows in LOG], [rows[30:] for rows in LOG]
+
+
+def written(job: Job) -> None:
+    """What is in its topics is what the pure functions say, as it is of a job whose state is in memory."""
+    wanted, topics = expected(job, LOG), job.settings.topics
+    assert job.rows(topics.diffs) == wanted[topics.diffs]
+    assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]
+
+
+def known(checkpoint: Path) -> list[str]:
+    shown = run("stream", "inspect-state", "--checkpoint", str(checkpoint), "--json", timeout=120)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    return shown.stdout.splitlines()
+
+
+def moved(checkpoint: Path, store: str, *options: str) -> None:
+    words = ("stream", "resize", "--checkpoint", str(checkpoint), "--state-store", store, *options)
+    done = run(*words, "--json", timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["after"]["stateStore"] == store
+
+
+def test_started_again_it_goes_on_with_the_bytes_of_one_in_memory(broker: Kafka, tmp_path: Path) -> None:
+    job = Job(broker, tmp_path)
+    job.feed(BEFORE)
+    job.drain("--buckets", "4", "--state-store", "rocksdb")
+    assert state_store.of(job.checkpoint) == "rocksdb"
+    assert _checkpoint(job.checkpoint) == Finding("checkpoint", True, f"{job.checkpoint}: writable")
+    refused = job.start("--available-now", "--state-store", "memory")
+    (line,) = problems(refused.stderr)
+    assert (refused.returncode, "keeps its state in --state-store rocksdb; leave" in line) == (2, True)
+    job.feed(AFTER)
+    job.drain()
+    assert state_store.of(job.checkpoint) == "rocksdb"
+    written(job)
+
+
+@pytest.mark.full
+def test_it_moves_from_memory_to_rocksdb_and_back_in_the_middle_of_a_log(
+    broker: Kafka, tmp_path: Path
+) -> None:
+    job = Job(broker, tmp_path)
+    job.feed(BEFORE)
+    job.drain("--buckets", "4")
+    was = known(job.checkpoint)
+    moved(job.checkpoint, "rocksdb")
+    assert (state_store.of(job.checkpoint), known(job.checkpoint)) == ("rocksdb", was)
+    middle = [rows[: len(rows) // 2] for rows in AFTER]
+    job.feed(middle)
+    job.drain()
+    was = known(job.checkpoint)
+    moved(job.checkpoint, "memory", "--shuffle-partitions", "3")
+    assert (state_store.of(job.checkpoint), known(job.checkpoint)) == ("memory", was)
+    job.feed([rows[len(rows) // 2 :] for rows in AFTER])
+    job.drain()
+    written(job)
