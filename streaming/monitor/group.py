@@ -37,7 +37,6 @@ from msgspec import structs
 
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
-from assignors.model import Share
 from assignors.shares import minus_others
 from streaming.monitor import applied, liveness, observed, reported
 from streaming.monitor.asking import Claim
@@ -323,11 +322,9 @@ def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
         return empty, (tombstone,)
     before = ownership(state.members)
     cause = _cause(event, list(before), data.reason, [])
-    tasks: Share | None = {} if state.holds_tasks else None
     last = Round(
         *(1, following(state.generation), state.protocol, state.assignor, cause, (), before),
         kind=state.kind,
-        tasks=tasks,
     )
     _, (diff, _) = _play(structs.replace(state, standby={}, warmup={}), event, [last])
     return empty, (diff, tombstone)
