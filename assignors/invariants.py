@@ -67,10 +67,10 @@ class Group:
 
     @cached_property
     def subscribers(self) -> dict[str, list[str]]:
-        """Topic with metadata → its subscribers."""
+        """Topic with metadata → its subscribers, in the order in which members name them."""
         found: dict[str, list[str]] = {}
-        for member, names in self.wants.items():
-            for name in names:
+        for member, names in {one.member_id: one.topics for one in self.members}.items():
+            for name in dict.fromkeys(names):
                 if self.count(name):
                     found.setdefault(name, []).append(member)
         return found

@@ -68,6 +68,16 @@ def test_balanced_across_topics() -> None:
     ]
 
 
+def test_what_is_found_is_told_in_the_order_of_the_members_topics() -> None:
+    names = [f"t{number}" for number in range(20)]
+    topics = {name: Topic(name, 4) for name in sorted(names)}
+    members = [Member(f"c{number}", tuple(names[number:] + names[:number])) for number in range(3)]
+    given: Assignment = {"c0": {name: range(4) for name in names}}
+    found = check("classic", "range", topics, members, given, rules=["balanced", "valid"])
+    assert [one.topic for one in found] == ["t0"]  # one topic of each pair
+    assert [one.topic for one in check("classic", "range", topics, members, {}, rules=["valid"])] == names
+
+
 def test_balanced_as_far_as_subscriptions_allow() -> None:
     after: Assignment = {"a": {"t": range(4)}, "b": {"u": range(2)}}
     assert rule("balanced", [Member("a", ("t", "u")), Member("b", ("u",))], after) == []

@@ -29,3 +29,9 @@ def test_the_first_of_many_is_in_hash_order_however_many_there_are() -> None:
     for partition in range(20, 40):
         movements.record("t", partition, 0, 5)
     assert len(movements.snapshot()["t", 0, 5]) == 23
+    for partition in (*range(20, 37), 0):  # back to where they were
+        movements.record("t", partition, 5, 0)
+    assert sorted(movements.snapshot()["t", 0, 5]) == [3, 17, 37, 38, 39]
+    for partition in (3, 17, 37, 38, 39):
+        movements.record("t", partition, 5, 0)
+    assert movements.snapshot() == {}
