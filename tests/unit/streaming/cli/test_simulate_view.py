@@ -58,3 +58,20 @@ def test_an_assignor_that_was_asked_for_is_named(capsys: pytest.CaptureFixture[s
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["protocol", "assignor", "rebalances"]
     assert lines[1].split()[:2] == ["eager", "sticky"]
+
+
+def test_what_happens_to_a_process_that_has_ended_stands_at_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    plan = loads(
+        scenario(
+            "t: 1",
+            "at: 0, join: a, instance_id: i",
+            "at: 9000, join: b, instance_id: i",
+            "at: 99000, leave: a",
+        )
+    )
+    show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 1)
+    (events,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("events "))
+    assert (len(events), events.rstrip()[-1], events.count("-")) == (7 + 66, "-", 1)
