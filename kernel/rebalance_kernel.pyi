@@ -7,10 +7,11 @@ LastOwners: TypeAlias = dict[str, dict[int, str]]
 #: owners, whether a member that stayed gave something up.
 Played: TypeAlias = tuple[list[Partitions | None], bytes, Partitions, int, LastOwners, bool]
 
-def play(
+def play_round(
     assignor: str,
     topics: Mapping[str, Any],
     members: tuple[Any, ...],
+    past: tuple[Any, ...],
     before: Mapping[str, Partitions],
     last_owners: LastOwners,
     brings: bool,

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::assign::{Owners, NO_ONE};
-use crate::members::{text, Members};
+use crate::members::{text, Members, Names};
 
 /// What the diff of twenty members takes: no growing for most.
 const JSON_BYTES: usize = 4096;
@@ -176,7 +176,7 @@ impl<'a, 'py> Changes<'a, 'py> {
         let names: Vec<Vec<u8>> = self.group.topics.iter().map(|topic| key(text(&topic.name))).collect();
         let mut out = Json(Vec::with_capacity(JSON_BYTES));
         out.0.push(b'{');
-        for (id, had, has) in self.members() {
+        for ((id, had, has), member) in self.members().zip(&self.group.present) {
             let topic_of =
                 |share: &[Spot], spot: &Spot| share.binary_search_by_key(&spot.0, |other| other.0).is_ok();
             let part = |share: &[Spot], keep: &dyn Fn(&Spot) -> bool| -> Vec<Spot> {
@@ -200,7 +200,8 @@ impl<'a, 'py> Changes<'a, 'py> {
                 out.0.extend_from_slice(b",\"kept\":");
                 out.share(&names, &part(had, &|spot| has.binary_search(spot).is_ok()));
             }
-            out.0.extend_from_slice(b",\"present\":true},");
+            out.0.extend_from_slice(b",\"present\":true");
+            out.names(&member.names);
         }
         for member in &self.group.gone {
             let names: Vec<Vec<u8>> = member.owned.iter().map(|(name, _, _)| key(text(name))).collect();
@@ -213,7 +214,8 @@ impl<'a, 'py> Changes<'a, 'py> {
             out.share(&names, &owned);
             out.0.extend_from_slice(b",\"revoked\":");
             out.share(&names, &owned);
-            out.0.extend_from_slice(b",\"assigned\":{},\"kept\":{},\"present\":false},");
+            out.0.extend_from_slice(b",\"assigned\":{},\"kept\":{},\"present\":false");
+            out.names(&member.names);
         }
         out.close();
         out.0
@@ -240,6 +242,19 @@ impl Json {
             self.0.pop();
         }
         self.0.push(b'}');
+    }
+
+    /// What a member is called, and its end.
+    fn names(&mut self, names: &Names) {
+        for (field, name) in [
+            (&b",\"clientId\":"[..], &names.client_id),
+            (&b",\"clientHost\":"[..], &names.client_host),
+            (&b",\"groupInstanceId\":"[..], &names.instance_id),
+        ] {
+            self.0.extend_from_slice(field);
+            serde_json::to_writer(&mut self.0, &name.as_ref().map(text)).expect("memory takes all");
+        }
+        self.0.extend_from_slice(b"},");
     }
 
     fn share(&mut self, names: &[Vec<u8>], share: &[Spot]) {

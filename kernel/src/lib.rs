@@ -29,19 +29,22 @@ type Played<'py> = (
     bool,
 );
 
-/// One round from what is owned `before`. `brings`: members still have it when they join.
+/// One round from what is owned `before`. `past`: the members then, as those that are gone have names too. `brings`:
+/// members still have what they owned when they join.
 #[pyfunction]
-fn play<'py>(
+#[allow(clippy::too_many_arguments)] // Python hands over what it has: a struct for one call would be read field by field
+fn play_round<'py>(
     py: Python<'py>,
     assignor: &str,
     topics: &Bound<'py, PyDict>,
     members: &Bound<'py, PyTuple>,
+    past: &Bound<'py, PyTuple>,
     before: &Bound<'py, PyDict>,
     last_owners: &Bound<'py, PyDict>,
     brings: bool,
 ) -> PyResult<Option<Played<'py>>> {
     let Some(assignor) = Assignor::named(assignor) else { return Ok(None) };
-    let Some(group) = Members::read(topics, members, before)? else { return Ok(None) };
+    let Some(group) = Members::read(topics, members, past, before)? else { return Ok(None) };
     let brought = if brings { group.present_owners() } else { group.nobody() };
     // A bug here must not stop the job for good: its panic is printed, and Python answers.
     let given = catch_unwind(AssertUnwindSafe(|| assignor.assign(&group.ids(), &group.instances(), brought)));
@@ -60,5 +63,5 @@ fn play<'py>(
 
 #[pymodule]
 fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(play, module)?)
+    module.add_function(wrap_pyfunction!(play_round, module)?)
 }

@@ -12,14 +12,38 @@ pub struct Topic<'py> {
     pub count: usize,
 }
 
+/// What a member is called; None where that is not known.
+#[derive(Default)]
+pub struct Names<'py> {
+    pub client_id: Option<Bound<'py, PyString>>,
+    pub client_host: Option<Bound<'py, PyString>>,
+    pub instance_id: Option<Bound<'py, PyString>>,
+}
+
+impl<'py> Names<'py> {
+    fn of(member: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let py = member.py();
+        let read = |name| -> PyResult<Option<Bound<'py, PyString>>> {
+            let value: Bound<'py, PyAny> = member.getattr(name)?;
+            Ok(if value.is_none() { None } else { Some(value.downcast_into()?) })
+        };
+        Ok(Names {
+            client_id: read(intern!(py, "client_id"))?,
+            client_host: read(intern!(py, "client_host"))?,
+            instance_id: read(intern!(py, "instance_id"))?,
+        })
+    }
+}
+
 pub struct Member<'py> {
     pub id: Bound<'py, PyString>,
-    instance: Option<Bound<'py, PyString>>,
+    pub names: Names<'py>,
 }
 
 /// A member that is not in the group any more, and what it owned: topics by name, and by place where they count.
 pub struct Gone<'py> {
     pub id: Bound<'py, PyString>,
+    pub names: Names<'py>,
     pub owned: Vec<(Bound<'py, PyString>, Option<usize>, Vec<u32>)>,
 }
 
@@ -46,6 +70,7 @@ impl<'py> Members<'py> {
     pub fn read(
         topics: &Bound<'py, PyDict>,
         members: &Bound<'py, PyTuple>,
+        past: &Bound<'py, PyTuple>,
         before: &Bound<'py, PyDict>,
     ) -> PyResult<Option<Self>> {
         let py = topics.py();
@@ -60,15 +85,13 @@ impl<'py> Members<'py> {
             let alike = member.getattr(intern!(py, "topics"))?.eq(&subscription)?
                 && member.getattr(intern!(py, "rack_id"))?.is_none();
             let id = member.getattr(intern!(py, "member_id"))?.downcast_into::<PyString>()?;
-            let instance = member.getattr(intern!(py, "instance_id"))?;
-            let instance = if instance.is_none() { None } else { Some(instance.downcast_into()?) };
             let owned = some!(before.get_item(&id)?);
             if !alike || !group.take(owned.downcast::<PyDict>()?)? {
                 return Ok(None);
             }
-            group.present.push(Member { id, instance });
+            group.present.push(Member { id, names: Names::of(&member)? });
         }
-        Ok((group.sorts_alike() && group.read_gone(before)?).then_some(group))
+        Ok((group.sorts_alike() && group.read_gone(before, past)?).then_some(group))
     }
 
     pub fn ids(&self) -> Vec<&str> {
@@ -76,7 +99,7 @@ impl<'py> Members<'py> {
     }
 
     pub fn instances(&self) -> Vec<Option<&str>> {
-        self.present.iter().map(|member| member.instance.as_ref().map(text)).collect()
+        self.present.iter().map(|member| member.names.instance_id.as_ref().map(text)).collect()
     }
 
     /// No owner anywhere.
@@ -113,7 +136,7 @@ impl<'py> Members<'py> {
     }
 
     /// Who is gone: whom `before` has beside the members, who stand there in their order. Whether that is so.
-    fn read_gone(&mut self, before: &Bound<'py, PyDict>) -> PyResult<bool> {
+    fn read_gone(&mut self, before: &Bound<'py, PyDict>, past: &Bound<'py, PyTuple>) -> PyResult<bool> {
         let mut seen = 0;
         for (id, owned) in before {
             let id = id.downcast_into::<PyString>()?;
@@ -137,7 +160,8 @@ impl<'py> Members<'py> {
                 }
                 share.push((name, topic, numbers));
             }
-            self.gone.push(Gone { id, owned: share });
+            let names = named(past, &id)?;
+            self.gone.push(Gone { id, names, owned: share });
         }
         Ok(seen == self.present.len())
     }
@@ -146,11 +170,21 @@ impl<'py> Members<'py> {
     fn sorts_alike(&self) -> bool {
         let mut instances = FxHashSet::default();
         self.present.iter().all(|member| {
-            let instance = member.instance.as_ref().map(text);
+            let instance = member.names.instance_id.as_ref().map(text);
             text(&member.id).is_ascii()
                 && instance.is_none_or(|name| name.is_ascii() && instances.insert(name))
         })
     }
+}
+
+/// What a member was called that is gone; no names where `past` does not have it.
+fn named<'py>(past: &Bound<'py, PyTuple>, id: &Bound<'py, PyString>) -> PyResult<Names<'py>> {
+    for member in past {
+        if member.getattr(intern!(id.py(), "member_id"))?.eq(id)? {
+            return Names::of(&member);
+        }
+    }
+    Ok(Names::default())
 }
 
 /// The topics that count; None where names don't sort alike in Java and here, or one is named twice.

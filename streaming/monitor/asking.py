@@ -24,7 +24,8 @@ from streaming.protocols import vote
 from streaming.wire.events import Partitions
 
 try:
-    from rebalance_kernel import play
+    # Its name changes with what it takes: that of another release is not there.
+    from rebalance_kernel import play_round as play
 except ImportError:  # it is not installed, or not of this release
     play = None  # type: ignore[assignment] # a function where it is installed
 
@@ -101,7 +102,7 @@ def sync(
     """What the leader of a classic group assigns.
 
     Args:
-        state: the group, for its topics and last owners.
+        state: the group before, for its topics, its last owners, and what those that are gone are called.
         assignor: one of the classic protocol.
         members: those that join.
         before: what each member owned, those that are gone included.
@@ -146,7 +147,7 @@ def _counted(
     brings = assignor != COOPERATIVE or keeps(members[0])
     if assignor == COOPERATIVE and not _alike(members):
         return None
-    counted = play(assignor, state.topics, members, before, state.last_owners, brings)
+    counted = play(assignor, state.topics, members, state.members, before, state.last_owners, brings)
     if counted is None:
         return None
     shares, text, unassigned, moved, last_owners, revoked = counted

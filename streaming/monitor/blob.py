@@ -20,11 +20,17 @@ from assignors.errors import BadInput
 from streaming.monitor.tracked import CorruptState, Heard, Tracked, unpacked
 
 MAGIC = b"KRMB"
-VERSION = 1
+VERSION = 2
 _HEADER = len(MAGIC) + 1
 
+
+def _unnamed(body: bytes) -> bytes:
+    """Version 1 did not know members' client ids and hosts: they are what a member is not known by."""
+    return body
+
+
 #: ``{version: bytes of that version's msgpack → bytes of the next version's}``.
-MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {}
+MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {1: _unnamed}
 
 
 class StateFromTheFuture(BadInput):

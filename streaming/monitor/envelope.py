@@ -78,13 +78,21 @@ def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write
             for good, so the event is refused instead.
     """
     writes = [write(event, output, sinks) for output in outputs if isinstance(output, DiffOutput)]
-    # Beside a diff the latest assignment is the shorter one.
-    _refuse_too_large(writes or [write(event, output, sinks) for output in outputs], sinks)
+    _refuse_too_large(writes, sinks)
+    # The latest assignment may name a member four times where a diff does once: it is made when that can matter.
+    longest = max((len(one.value or b"") for one in writes), default=None)
+    if longest is None or 4 * longest + _HEADROOM >= _limit(sinks):
+        latest = [output for output in outputs if not isinstance(output, DiffOutput)]
+        _refuse_too_large([write(event, output, sinks) for output in latest], sinks)
     return writes
 
 
+def _limit(sinks: Sinks) -> int:
+    return min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
+
+
 def _refuse_too_large(writes: Sequence[Write], sinks: Sinks) -> None:
-    limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
+    limit = _limit(sinks)
     for one in writes:
         if len(one.key or b"") + len(one.value or b"") + _HEADROOM < limit:
             continue

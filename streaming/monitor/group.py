@@ -140,6 +140,7 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[Gro
     """The group after these rounds, their diffs and the latest assignment."""
     outputs: list[Output] = []
     for decided in rounds:
+        past = state.members
         state = structs.replace(
             state,
             protocol=decided.protocol,
@@ -150,7 +151,7 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[Gro
             cause=decided.cause,
             timestamp=event.data.timestamp,
         )
-        changed = decided.changes or changes(state, decided.before, decided.tasks)
+        changed = decided.changes or changes(state, decided.before, past, decided.tasks)
         # A derived group is at rest between events: what follows from its last round has been played.
         state = structs.replace(
             state, last_owners=changed.last_owners, revoked=changed.revoked and state.observed
@@ -190,23 +191,32 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
         *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
         group_protocol=data.group_protocol,
         session_timeout_ms=data.session_timeout_ms,
+        client_id=data.client_id,
+        client_host=data.client_host,
     )
     known = state.member(data.member_id)
     replaced = state.static_member(data.group_instance_id) if known is None else None
     claims = {data.member_id: Claim(data.owned, data.generation)} if known is None else {}
     if replaced is not None:
-        state = state.rename({replaced.member_id: data.member_id})
+        state = state.rename({replaced.member_id: joining})
         known = state.member(data.member_id)
     before = ownership(state.members)
     if known is None:
         before[data.member_id] = minus_others(data.owned, data.member_id, before)
         members = (*state.members, joining)
     else:
-        joining = structs.replace(joining, owned=known.owned)
+        # What a repeated join leaves out is still known.
+        joining = structs.replace(
+            joining,
+            owned=known.owned,
+            client_id=joining.client_id or known.client_id,
+            client_host=joining.client_host or known.client_host,
+        )
         members = _with(state, known, joining)
         if _same_metadata(known, joining):
             state = structs.replace(state, members=members)
-            if replaced is None:
+            same_names = (known.client_id, known.client_host) == (joining.client_id, joining.client_host)
+            if replaced is None and same_names:
                 return state, ()
             state = structs.replace(state, timestamp=data.timestamp)
             return state, (AssignmentOutput(event, state),)

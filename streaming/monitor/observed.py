@@ -104,9 +104,9 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     first = not state.observed
     if data.polled and state.observed and not state.counted and number <= state.generation:
         return Seen(state, None, latest=False)
-    renames = _renames(state, data)
-    state = state.rename(renames) if renames else state
     members = tuple(_member(member) for member in data.members)
+    newcomers = _newcomers(state, members)
+    state = state.rename(newcomers) if newcomers else state
     before = ownership(state.members)
     roles = _roles(data)
     same = ownership(members) == before and roles == (state.standby, state.warmup)
@@ -116,7 +116,8 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     if not first and number <= state.generation:
         if number == state.generation:
             if not data.counts_epochs or same:
-                return Seen(state, None, bool(renames))
+                called = state.call(members)
+                return Seen(called, None, bool(newcomers) or called is not state)
         elif not members or not before or before.keys() & {member.member_id for member in members}:
             return Seen(state, None, latest=False)
         else:
@@ -142,7 +143,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     after = structs.replace(
         state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=data.polled
     )
-    return Seen(after, decided, bool(renames))
+    return Seen(after, decided, bool(newcomers))
 
 
 def numbered(data: GroupObserved) -> int:
@@ -208,18 +209,14 @@ def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> Grou
     return structs.replace(state, hints=(*state.hints[-15:], said))
 
 
-def _renames(state: GroupState, data: GroupObserved) -> dict[str, str]:
-    """Old to new ids of static members that came back under the same instance id."""
-    present = {member.member_id for member in data.members}
-    new_ids = {
-        member.group_instance_id: member.member_id
-        for member in data.members
-        if member.group_instance_id is not None
-    }
+def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str, MemberState]:
+    """Static members that came back under the same instance id, by their old member ids."""
+    present = {member.member_id for member in members}
+    static = {member.instance_id: member for member in members if member.instance_id is not None}
     return {
-        member.member_id: new_ids[member.instance_id]
+        member.member_id: static[member.instance_id]
         for member in state.members
-        if member.instance_id in new_ids and member.member_id not in present
+        if member.instance_id in static and member.member_id not in present
     }
 
 
@@ -235,6 +232,8 @@ def _member(member: ObservedMember) -> MemberState:
             for topic in sorted(member.assigned)
             if member.assigned[topic]
         },
+        client_id=member.client_id,
+        client_host=member.client_host,
     )
 
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from streaming.monitor.rounds import Changes, Round
 from streaming.monitor.state import GroupState, ownership
 from streaming.wire.codec import encode
-from streaming.wire.events import Diff, Event, GroupObserved, LatestAssignment
+from streaming.wire.events import Diff, Event, GroupObserved, LatestAssignment, MemberNames
 
 _diffs = msgspec.json.Decoder(Diff)
 
@@ -62,6 +62,14 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
             kind=UNSET if state.kind == "consumer" else state.kind,
             standby=state.standby if streams else UNSET,
             warmup=state.warmup if streams else UNSET,
+            names={
+                member.member_id: MemberNames(
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    group_instance_id=member.instance_id,
+                )
+                for member in state.members
+            },
         )
 
     @property

@@ -118,6 +118,8 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
         *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
         group_protocol=data.group_protocol,
         session_timeout_ms=data.session_timeout_ms,
+        client_id=data.client_id,
+        client_host=data.client_host,
     )
     members = _reports(state).members
     known = _find(members, data.member_id, data.group_instance_id)
@@ -141,7 +143,7 @@ def _returned(state: GroupState, member: MemberState) -> GroupState:
     old = state.static_member(member.instance_id)
     if old is None or state.member(member.member_id) is not None:
         return state
-    return _unhinted(state.rename({old.member_id: member.member_id}), old.member_id, member.member_id)
+    return _unhinted(state.rename({old.member_id: member}), old.member_id, member.member_id)
 
 
 def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> GroupState:
@@ -356,6 +358,8 @@ def _view(
                 group_instance_id=member.instance_id,
                 rack_id=member.rack_id,
                 session_timeout_ms=member.session_timeout_ms,
+                client_id=member.client_id,
+                client_host=member.client_host,
             )
             for member in sorted(members, key=lambda one: order.get(one.member_id, len(order)))
         ],

@@ -6,12 +6,12 @@ after = kept + assigned. An eager member stops everything in between; what it ge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import UNSET, Raw, structs
 
-from assignors.diff import as_lists, diff
+from assignors.diff import ShareDiff, as_lists, diff
 from assignors.model import Share
 from assignors.shares import held, minus, unassigned
 from streaming.monitor import violations
@@ -25,6 +25,9 @@ from streaming.monitor.state import (
     subscribed,
 )
 from streaming.wire.events import Cause, Holding, Kind, MemberDiff
+
+#: Who is not known by more than its id.
+_NOBODY = MemberState("", [])
 
 
 class Changes(NamedTuple):
@@ -72,26 +75,32 @@ class Round(NamedTuple):
     tasks: Share | None = None
 
 
-def changes(state: GroupState, before: Ownership, tasks: Share | None = None) -> Changes:
+def changes(
+    state: GroupState, before: Ownership, past: Iterable[MemberState] = (), tasks: Share | None = None
+) -> Changes:
     """What a round changes: ``state`` is the group after it, its ``last_owners`` still as before.
 
-    ``tasks``: see :class:`Round`.
+    ``past``: the members before it, as those that are gone have names too. ``tasks``: see :class:`Round`.
     """
     after = ownership(state.members)
+    known = {member.member_id: member for member in (*past, *state.members)}
     members: dict[str, MemberDiff] = {}
     changed = revoked = False
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
         now = after.get(member_id, NOTHING)
+        change = ShareDiff(NOTHING, NOTHING, owned) if owned == now else diff(owned, now)
         present = member_id in after
-        if owned == now:
-            members[member_id] = MemberDiff(
-                owned=owned, revoked=NOTHING, assigned=NOTHING, kept=owned, present=present
-            )
-            continue
-        change = diff(owned, now)
+        member = known.get(member_id, _NOBODY)
         members[member_id] = MemberDiff(
-            owned=owned, revoked=change.revoked, assigned=change.assigned, kept=change.kept, present=present
+            owned=owned,
+            revoked=change.revoked,
+            assigned=change.assigned,
+            kept=change.kept,
+            present=present,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            group_instance_id=member.instance_id,
         )
         if change.revoked or change.assigned:
             changed = True

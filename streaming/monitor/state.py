@@ -20,7 +20,10 @@ LastOwners = dict[str, dict[int, str]]
 
 
 class MemberState(Struct, frozen=True, array_like=True, gc=False):
-    """A member after the last event. ``owned`` is what it owns after the last round."""
+    """A member after the last event. ``owned`` is what it owns after the last round.
+
+    What it is called (``client_id``, ``client_host``) decides nothing: it is what diffs and assignments say of it.
+    """
 
     member_id: str
     topics: list[str]
@@ -30,6 +33,8 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
     group_protocol: str = "classic"
     session_timeout_ms: int | None = None
     owned: Holding = field(default_factory=dict)
+    client_id: str | None = None
+    client_host: str | None = None
 
 
 class TopicState(Struct, frozen=True, array_like=True, gc=False):
@@ -85,8 +90,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         reports: what members have said that tell themselves what they hold; None: nobody does, or a collector sees
             more than they can.
 
-    What follows ``hints`` is written only where it says something: the state of a group of consumers has the bytes
-    that it always had.
+    What follows ``hints`` is written only where it says something: a group of consumers takes no bytes for it.
     """
 
     observed: bool = False
@@ -126,12 +130,11 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             return None
         return next((member for member in self.members if member.instance_id == instance_id), None)
 
-    def rename(self, renames: Mapping[str, str]) -> GroupState:
-        """The group with members under new ids: a static member's replacement, for the past as well."""
+    def rename(self, newcomers: Mapping[str, MemberState]) -> GroupState:
+        """The group with static members' replacements, by old member id: in the past they have the new ids too."""
+        renames = {old: member.member_id for old, member in newcomers.items()}
         members = tuple(
-            structs.replace(member, member_id=renames[member.member_id])
-            if member.member_id in renames
-            else member
+            _called(member, newcomers[member.member_id]) if member.member_id in newcomers else member
             for member in self.members
         )
         last_owners = {
@@ -139,6 +142,22 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             for topic, owners in self.last_owners.items()
         }
         return structs.replace(self, members=members, last_owners=last_owners)
+
+    def call(self, seen: Iterable[MemberState]) -> GroupState:
+        """The group with the names that its members have been seen with; itself, if it knew them."""
+        known = {member.member_id: member for member in seen}
+        members = tuple(
+            _called(member, known[member.member_id]) if member.member_id in known else member
+            for member in self.members
+        )
+        return self if members == self.members else structs.replace(self, members=members)
+
+
+def _called(member: MemberState, seen: MemberState) -> MemberState:
+    """The member with the id and names of another view of it."""
+    return structs.replace(
+        member, member_id=seen.member_id, client_id=seen.client_id, client_host=seen.client_host
+    )
 
 
 #: How many fields the state of every group has, of every one but those that polling follows, and of all but those

@@ -288,7 +288,8 @@ class MemberDiff(_Wire, frozen=True):
 
     ``present``: whether the member is in the group after the round; null in diffs of releases that did not say.
     ``standby`` and ``warmup``: tasks of Kafka Streams that the member has after the round, by subtopology; left out
-    for other members, and where the protocol does not tell them.
+    for other members, and where the protocol does not tell them. ``clientId``, ``clientHost`` and
+    ``groupInstanceId``: what the member is called, also of one that is gone; null where that is not known.
     """
 
     owned: Holding
@@ -298,6 +299,9 @@ class MemberDiff(_Wire, frozen=True):
     present: bool | None = None
     standby: Partitions | UnsetType = UNSET
     warmup: Partitions | UnsetType = UNSET
+    client_id: str | None = None
+    client_host: str | None = None
+    group_instance_id: str | None = None
 
 
 class Diff(_Wire, frozen=True):
@@ -334,11 +338,19 @@ class Diff(_Wire, frozen=True):
         yield "unassigned", self.unassigned
 
 
+class MemberNames(_Wire, frozen=True):
+    """What a member is called beside its id; null where that is not known."""
+
+    client_id: str | None = None
+    client_host: str | None = None
+    group_instance_id: str | None = None
+
+
 class LatestAssignment(_Wire, frozen=True):
     """The value of the compacted topic: who owns what in a group now.
 
     ``kind`` is left out for groups of consumers. ``standby`` and ``warmup``: tasks of Kafka Streams by member and
-    subtopology; left out for other groups.
+    subtopology; left out for other groups. ``names`` has every one of ``members``.
     """
 
     group_id: str
@@ -351,6 +363,7 @@ class LatestAssignment(_Wire, frozen=True):
     kind: Kind | UnsetType = UNSET
     standby: dict[str, Partitions] | UnsetType = UNSET
     warmup: dict[str, Partitions] | UnsetType = UNSET
+    names: dict[str, MemberNames] = field(default_factory=dict)
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold, by member id."""

@@ -103,16 +103,25 @@ class Outside:
         return found
 
 
-def diff(before: Value, after: Value) -> Value:
-    """``{member: {owned, revoked, assigned, kept, present}}`` of one topic, from what each owned and owns."""
+def diff(group: str, before: Value, after: Value) -> Value:
+    """What a diff says of each member of one topic, from what each owned and owns."""
     members: Value = {}
     for member in {*before, *after}:
         old, new = set(before.get(member, ())), set(after.get(member, ()))
         parts = {"owned": old, "revoked": old - new, "assigned": new - old, "kept": old & new}
         members[member] = {name: {"t": sorted(part)} if part else {} for name, part in parts.items()}
-        members[member]["present"] = member in after
+        members[member] |= {"present": member in after} | UNNAMED | NAMES.get((group, member), {})
     return members
 
+
+UNNAMED: Value = {"clientId": None, "clientHost": None, "groupInstanceId": None}
+#: What events say that members are called.
+NAMES: dict[tuple[str, str], Value] = {
+    ("ränge", "c1"): {"clientId": SAMPLE["clientId"], "clientHost": SAMPLE["clientHost"]},
+    ("static", "i-a"): {"groupInstanceId": "i"},
+    ("static", "i-b"): {"groupInstanceId": "i"},
+    ("seen", "m1"): {"clientId": "seer", "clientHost": "/10.0.0.9"},
+}
 
 #: Group → (generation, round, cause, members, before, after) of each of its diffs, worked out by hand.
 EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
@@ -172,7 +181,7 @@ def write_log(outside: Outside) -> None:
     joined("static", "i-b", groupInstanceId="i")
     outside.event("member.subscription_changed", "static", 4000, memberId="i-b", topics=["u"])
     outside.event("group.deleted", "static", 5000)
-    member = {"memberId": "m1", "topics": ["t"], "assigned": {"t": [1, 0]}}
+    member = {"memberId": "m1", "topics": ["t"], "assigned": {"t": [1, 0]}} | NAMES["seen", "m1"]
     for generation, members in ((7, []), (8, [member]), (8, [member]), (6, []), (9, [])):
         outside.event(
             "group.observed", "seen", 6000, generation=generation, protocol="range", members=members
@@ -240,7 +249,7 @@ def test_diffs_are_those_worked_out_by_hand(outside: Outside) -> None:
             (d["generation"], d["round"], d["cause"]["kind"], d["cause"]["memberIds"], d["members"])
             for d in found[group]
         ]
-        assert seen == [(*head, diff(before, after)) for *head, before, after in expected]
+        assert seen == [(*head, diff(group, before, after)) for *head, before, after in expected]
 
 
 def test_the_latest_assignments_are_the_last_diffs_and_tombstones(outside: Outside) -> None:
@@ -251,6 +260,10 @@ def test_the_latest_assignments_are_the_last_diffs_and_tombstones(outside: Outsi
     assert latest.pop(b"static") is None
     assert {key.decode(): value["members"] for key, value in latest.items() if key and value} == {
         group: {member: {"t": share} if share else {} for member, share in after[group].items()}
+        for group in after.keys() - {"static"}
+    }
+    assert {key.decode(): value["names"] for key, value in latest.items() if key and value} == {
+        group: {member: UNNAMED | NAMES.get((group, member), {}) for member in after[group]}
         for group in after.keys() - {"static"}
     }
 

@@ -73,6 +73,7 @@ class Log:
         evidence: Iterable[events.Evidence] = (),
         epoch: bool = False,
         owned: dict[str, Partitions] | None = None,
+        clients: dict[str, tuple[str, str]] | None = None,
     ) -> Event:
         members = [
             events.ObservedMember(
@@ -81,6 +82,8 @@ class Log:
                 assigned=share,
                 group_instance_id=(instances or {}).get(member_id),
                 owned=(owned or {}).get(member_id, {}),
+                client_id=(clients or {}).get(member_id, (None, None))[0],
+                client_host=(clients or {}).get(member_id, (None, None))[1],
             )
             for member_id, share in assigned.items()
         ]
@@ -120,9 +123,15 @@ def change(
     kept: Partitions | None = None,
     *,
     present: bool | None = True,
+    **names: str | None,
 ) -> MemberDiff:
     return MemberDiff(
-        owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {}, present=present
+        owned=owned or {},
+        revoked=revoked or {},
+        assigned=assigned or {},
+        kept=kept or {},
+        present=present,
+        **names,
     )
 
 

@@ -1,5 +1,10 @@
 """The stream gives the bytes that it gave: writes, timers and state over recorded logs of every sort.
 
+The digests ``batches of …`` were recorded before members had names: for them exactly ``clientId``, ``clientHost``
+and ``groupInstanceId`` are taken out, of each member of diffs, of latest assignments (where they are the map
+``names``) and of the state (where two of them are the end of a member, and its version says so), and nothing else.
+The limits of size hold for what is left. The digest ``with names`` is of every byte.
+
 The log is digested beside the answer, so that a changed generator is not taken for a changed monitor.
 ``WRITE_RECORDED=1`` writes the digests anew, at a release that stood; ``RECORDED_EVENTS=100000`` takes the whole.
 """
@@ -12,17 +17,20 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from unittest import mock
 from zlib import crc32
 
+import msgspec
 import pytest
 
-from streaming.monitor import asking
+from streaming.monitor import asking, rendering
 from streaming.monitor.asking import native
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
-from streaming.wire.codec import Record
+from streaming.monitor.state import GroupState, MemberState, Reports
+from streaming.wire.codec import Record, encode
 from tests.support import recorded, recorded_kinds
 
 pytestmark = pytest.mark.long
@@ -64,13 +72,51 @@ def digest(items: Iterable[object]) -> str:
     return found.hexdigest()
 
 
+def unnamed(value: object) -> bytes:
+    """The JSON of a diff or a latest assignment without what members are called."""
+    record = json.loads(encode(value))
+    members = record.pop("names") if "names" in record else record["members"]
+    for member in members.values():
+        for name in ("clientId", "clientHost", "groupInstanceId"):
+            del member[name]
+    assert members is record["members"] or not any(members.values())
+    return encode(record)
+
+
+#: How many fields members had before.
+NAMELESS = MemberState.__struct_fields__.index("client_id")
+
+
+def _cut(state: list[Any], struct: type[GroupState | Reports]) -> None:
+    place = struct.__struct_fields__.index("members")
+    state[place] = [member[:NAMELESS] for member in state[place]]
+
+
+def unnamed_state(item: object) -> object:
+    """The state as it was before; anything else as it is."""
+    if not isinstance(item, bytes):
+        return item
+    assert item.startswith(b"KRMB\x02")
+    groups, due = msgspec.msgpack.decode(item[5:])
+    for state, *_ in groups.values():
+        _cut(state, GroupState)
+        if len(state) == len(GroupState.__struct_fields__):
+            reports = state[GroupState.__struct_fields__.index("reports")]
+            _cut(reports, Reports)
+            for said in reports[Reports.__struct_fields__.index("open")].values():
+                said |= {name: member[:NAMELESS] for name, member in said.items()}
+    return b"KRMB\x01" + msgspec.msgpack.encode([groups, due])
+
+
 def digests(sort: str, count: int) -> dict[str, str]:
     """Of the log, and of what each batching makes of it."""
     several = recorded_kinds if sort in recorded_kinds.SORTS else recorded
     log = list(several.records(sort, count))
     found = {"log": digest(map(tuple, log))}
     for more, batch in enumerate(BATCHES):
-        found[f"batches of {batch}"] = digest(answers(log, batch, 1 + 2 * more))
+        with mock.patch.object(rendering, "encode", unnamed):
+            found[f"batches of {batch}"] = digest(map(unnamed_state, answers(log, batch, 1 + 2 * more)))
+    found["with names"] = digest(answers(log, BATCHES[1], 3))
     return found
 
 

@@ -20,7 +20,7 @@ from streaming.wire.events import MAX_INT32, Event
 from tests.support.histories import Log
 from tests.support.recorded import membership_log
 
-play = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then").play
+kernel = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
 
 ASSIGNORS = (
     [],
@@ -40,7 +40,7 @@ def compare(events: Iterable[Event]) -> int:
 
     def count(*arguments: Any) -> object:
         nonlocal answered
-        answer = play(*arguments)
+        answer = kernel.play_round(*arguments)
         answered += answer is not None
         return answer
 
@@ -99,6 +99,9 @@ def plain_log(seed: int, count: int) -> Iterator[Event]:
                 "assignors": assignors,
                 "session_timeout_ms": rng.choice((None, 10_000)),
             }
+            if rng.random() < 0.8:
+                fields["client_id"] = rng.choice(("orders", 'schläft "tief"\n\x01\x7f\u2028\\', ""))
+                fields["client_host"] = rng.choice((None, "/10.0.0.1", "/fe80::1"))
             if rng.random() < 0.1:
                 fields["group_instance_id"] = f"i{rng.randrange(4)}"
             if rng.random() < 0.02:

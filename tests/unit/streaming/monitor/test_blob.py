@@ -7,8 +7,10 @@ import pytest
 
 from streaming.monitor import blob
 from streaming.monitor.blob import MAGIC, Bucket, CorruptState, StateFromTheFuture
+from streaming.monitor.state import MemberState
 from streaming.monitor.tracked import Heard
-from tests.support.histories import Log, play
+from streaming.wire.events import MemberNames
+from tests.support.histories import Log, assignments, play
 
 
 def packed() -> tuple[Bucket, bytes]:
@@ -33,11 +35,11 @@ def test_a_group_survives_its_bytes() -> None:
 
 
 def test_the_bytes_begin_with_magic_and_version() -> None:
-    assert packed()[1].startswith(b"KRMB\x01")
+    assert packed()[1].startswith(b"KRMB\x02")
 
 
 def test_a_version_from_the_future_is_refused_with_the_way_out() -> None:
-    with pytest.raises(StateFromTheFuture, match=r"version 9, this release reads up to 1; run the release"):
+    with pytest.raises(StateFromTheFuture, match=r"version 9, this release reads up to 2; run the release"):
         Bucket(MAGIC + b"\x09" + packed()[1][5:])
 
 
@@ -59,3 +61,21 @@ def test_the_version_before_is_migrated_on_read(monkeypatch: pytest.MonkeyPatch)
     assert migrated.get("g") == bucket.get("g")
     migrated.put("g")
     assert migrated.pack() == data
+
+
+def test_members_of_version_1_have_no_names_until_they_are_heard_of_again() -> None:
+    log = Log()
+    named = {"client_id": "orders", "client_host": "/10.0.0.1"}
+    bucket = Bucket()
+    bucket.get("g").keep(play([log.topics(t=3), log.join("c1", **named)])[0])
+    bucket.put("g")
+    groups, due = msgspec.msgpack.decode(bucket.pack()[5:])
+    state = groups["g"][0]
+    state[4] = [member[:8] for member in state[4]]
+    migrated = Bucket(MAGIC + b"\x01" + msgspec.msgpack.encode([groups, due])).get("g").state
+    assert migrated is not None
+    assert migrated.members == (MemberState("c1", ["t"], owned={"t": [0, 1, 2]}),)
+    state, outputs = play([log.join("c1", **named)], migrated)
+    (latest,) = assignments(outputs)
+    assert latest.assignment is not None
+    assert latest.assignment.names == {"c1": MemberNames(**named)}

@@ -187,7 +187,9 @@ def test_a_static_member_comes_back_under_a_new_id_without_a_rebalance() -> None
     assert latest.assignment.members == {"a-2": {"t": [0]}, "c": {"t": [1]}}
     assert latest.assignment.generation == 2
     _, outputs = play([log.leave("a-2")], state)
-    assert diffs(outputs)[0].members["a-2"] == change(owned={"t": [0]}, revoked={"t": [0]}, present=False)
+    assert diffs(outputs)[0].members["a-2"] == change(
+        owned={"t": [0]}, revoked={"t": [0]}, present=False, group_instance_id="a"
+    )
 
 
 def test_a_static_member_with_other_topics_takes_its_place_and_rebalances() -> None:
@@ -195,7 +197,9 @@ def test_a_static_member_with_other_topics_takes_its_place_and_rebalances() -> N
     state, _ = play([log.topics(t=2, u=1), log.join("a-1", group_instance_id="a")])
     _, outputs = play([log.join("a-2", "t", "u", group_instance_id="a")], state)
     (only,) = diffs(outputs)
-    assert only.members == {"a-2": change(owned={"t": [0, 1]}, assigned={"u": [0]}, kept={"t": [0, 1]})}
+    assert only.members == {
+        "a-2": change(owned={"t": [0, 1]}, assigned={"u": [0]}, kept={"t": [0, 1]}, group_instance_id="a")
+    }
 
 
 def test_a_static_member_leaves_by_its_instance_id() -> None:

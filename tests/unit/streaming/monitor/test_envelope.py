@@ -11,7 +11,7 @@ from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
 from streaming.wire import codec
 from streaming.wire.codec import MalformedEvent, Record, RecordTooLarge, record_bytes
 from streaming.wire.events import Event, MemberLeft
-from tests.support.histories import Log
+from tests.support.histories import Log, play
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
 NAMES = list(codec.HEADER_NAMES)
@@ -74,6 +74,20 @@ def test_the_longest_record_passes_and_one_byte_more_is_refused(
     written(event, outputs, SINKS._replace(max_bytes={topic: size}))
     with pytest.raises(RecordTooLarge, match=rf"'group': .* would have {size} bytes, .* is {size - 1}"):
         written(event, outputs, SINKS._replace(max_bytes={topic: size - 1}))
+
+
+def test_a_latest_assignment_that_is_longer_than_the_diff_is_measured_too() -> None:
+    """It names a member twice, and an id may be long."""
+    log = Log("group")
+    state, _ = play([log.topics(t=1), log.join("c" * 3000)])
+    event = log.topics(t=2)
+    outputs = apply(state, event)[1]
+    diff, latest = (write(event, output, SINKS) for output in outputs)
+    size = record_bytes(latest.key, latest.value, latest.headers)
+    assert size > 2000 + record_bytes(diff.key, diff.value, diff.headers)
+    assert written(event, outputs, SINKS._replace(max_bytes={"a": size})) == [diff]
+    with pytest.raises(RecordTooLarge, match=rf"rebalance\.assignment would have {size} bytes"):
+        written(event, outputs, SINKS._replace(max_bytes={"a": size - 1}))
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_static_replacement_keeps_its_generation_and_gives_no_diff() -> None:
     assert latest.assignment is not None
     assert latest.assignment.members == {"a-2": {"t": [0]}}
     (diff,) = diffs(play([log.observe(4, {"a-2": {"t": [0]}}, instances={"a-2": "a"})], state)[1])
-    assert diff.members == {"a-2": change(owned={"t": [0]}, kept={"t": [0]})}
+    assert diff.members == {"a-2": change(owned={"t": [0]}, kept={"t": [0]}, group_instance_id="a")}
 
 
 @pytest.mark.parametrize(("fenced", "kind"), [(False, "member.left"), (True, "member.fenced")])

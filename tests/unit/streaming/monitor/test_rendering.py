@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.monitor.rendering import AssignmentOutput, output_id
-from streaming.wire.events import LatestAssignment
+from streaming.wire.events import LatestAssignment, MemberNames
 from tests.support.histories import Log, assignments, diffs, play
 
 
@@ -43,6 +43,7 @@ def test_the_latest_assignment_counts_as_its_protocol_does(
         group_epoch=group_epoch,
         timestamp=1000,
         members={"c1": {"t": [0, 1]}},
+        names={"c1": MemberNames()},
     )
 
 

@@ -1,0 +1,141 @@
+"""What members are called, in every diff and latest assignment: as the events say, however the group is known."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from unittest.mock import patch
+
+import pytest
+
+from streaming.monitor import asking
+from streaming.monitor.rendering import Output
+from streaming.wire.events import MemberNames
+from tests.support.histories import Log, assignments, diffs, play
+
+A = {"client_id": "orders", "client_host": "/10.0.0.1"}
+B = {"client_id": "orders", "client_host": "/10.0.0.2"}
+SAID_A, SAID_B = MemberNames(**A), MemberNames(**B)
+
+
+def told(outputs: list[Output]) -> list[dict[str, MemberNames]]:
+    """The names in each diff."""
+    return [
+        {
+            name: MemberNames(
+                client_id=one.client_id, client_host=one.client_host, group_instance_id=one.group_instance_id
+            )
+            for name, one in diff.members.items()
+        }
+        for diff in diffs(outputs)
+    ]
+
+
+def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
+    """The names in each latest assignment."""
+    found = [output.assignment for output in assignments(outputs)]
+    return [{} if one is None else one.names for one in found]
+
+
+@pytest.fixture(params=["python", "native"])
+def mode(request: pytest.FixtureRequest) -> AbstractContextManager[object]:
+    """Who decides the rounds of classic groups."""
+    if request.param == "python":
+        return patch.object(asking, "play", None)
+    if not asking.native():
+        pytest.skip("the native module is built where there is cargo")
+    return nullcontext()
+
+
+@pytest.mark.parametrize(
+    ("fields", "rounds"),
+    [
+        ({"assignors": ["range"]}, 1),
+        ({"assignors": ["cooperative-sticky"]}, 2),
+        ({"assignors": ["uniform"], "group_protocol": "consumer"}, 2),
+    ],
+)
+def test_members_of_a_derived_group_have_their_names_and_keep_them_when_they_go(
+    mode: AbstractContextManager[object], fields: dict[str, object], rounds: int
+) -> None:
+    log = Log()
+    with mode:
+        state, outputs = play([log.topics(t=4), log.join("a", **A, **fields)])
+        assert (told(outputs), latest(outputs)) == ([{"a": SAID_A}], [{"a": SAID_A}])
+        state, outputs = play([log.join("b", **B, **fields, group_instance_id="i")], state)
+        static = MemberNames(**B, group_instance_id="i")
+        assert told(outputs) == [{"a": SAID_A, "b": static}] * rounds
+        assert latest(outputs) == [{"a": SAID_A, "b": static}]
+        state, outputs = play([log.leave("a")], state)
+        assert (told(outputs)[0], latest(outputs)) == ({"a": SAID_A, "b": static}, [{"b": static}])
+        state, outputs = play([log.delete()], state)
+        assert (told(outputs), latest(outputs)) == ([{"b": static}], [{}])
+
+
+def test_what_nobody_has_said_is_null(mode: AbstractContextManager[object]) -> None:
+    log = Log()
+    with mode:
+        _, outputs = play([log.topics(t=1), log.join("a")])
+    (diff, after) = outputs
+    names = b'"clientId":null,"clientHost":null,"groupInstanceId":null}'
+    assert diff.value is not None
+    assert b'"present":true,' + names in diff.value
+    assert after.value is not None
+    assert b'"names":{"a":{' + names + b"}}" in after.value
+
+
+def test_a_repeated_join_leaves_names_as_they_are_or_tells_others() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("a", **A)])
+    again, outputs = play([log.join("a")], state)
+    assert (outputs, again is not None and again.members) == ([], state and state.members)
+    _, outputs = play([log.join("a", **B)], state)
+    assert (told(outputs), latest(outputs)) == ([], [{"a": SAID_B}])
+
+
+def test_a_static_member_s_replacement_has_names_of_its_own() -> None:
+    log = Log()
+    state, _ = play([log.topics(t=1), log.join("a-1", **A, group_instance_id="i")])
+    _, outputs = play([log.join("a-2", client_id="other", group_instance_id="i")], state)
+    assert latest(outputs) == [{"a-2": MemberNames(client_id="other", group_instance_id="i")}]
+
+
+@pytest.mark.parametrize("epoch", [False, True])
+def test_members_of_an_observed_group_have_the_names_of_its_views(epoch: bool) -> None:
+    log = Log()
+    clients = {"a": ("orders", "/10.0.0.1"), "b": ("orders", "/10.0.0.2")}
+    state, outputs = play([log.observe(3, {"a": {"t": [0]}, "b": {}}, clients=clients, epoch=epoch)])
+    assert told(outputs) == latest(outputs) == [{"a": SAID_A, "b": SAID_B}]
+    _, outputs = play([log.observe(4, {"b": {"t": [0]}}, clients=clients, epoch=epoch)], state)
+    assert (told(outputs), latest(outputs)) == ([{"b": SAID_B, "a": SAID_A}], [{"b": SAID_B}])
+
+
+def test_a_generation_that_is_known_may_tell_names_that_are_not() -> None:
+    log = Log()
+    state, _ = play([log.observe(3, {"a": {"t": [0]}})])
+    view = {"clients": {"a": ("orders", "/10.0.0.1")}}
+    state, outputs = play([log.observe(3, {"a": {"t": [0]}}, **view)], state)
+    assert (told(outputs), latest(outputs)) == ([], [{"a": SAID_A}])
+    _, outputs = play([log.observe(3, {"a": {"t": [0]}}, **view)], state)
+    assert outputs == []
+
+
+def test_a_static_member_that_an_observed_group_has_again_has_its_new_names() -> None:
+    log = Log()
+    there = {"instances": {"a-1": "i", "a-2": "i"}}
+    old, new = {"a-1": ("orders", "/10.0.0.1")}, {"a-2": ("orders", "/10.0.0.2")}
+    state, _ = play([log.observe(3, {"a-1": {"t": [0]}}, clients=old, **there)])
+    _, outputs = play([log.observe(3, {"a-2": {"t": [0]}}, clients=new, **there)], state)
+    assert latest(outputs) == [{"a-2": MemberNames(**B, group_instance_id="i")}]
+
+
+def test_members_that_report_themselves_have_the_names_that_they_said() -> None:
+    log = Log()
+    joining = {"acknowledges": True, "assignors": ["range"]}
+    settled = {"generation": 1, "owned": {"t": [0]}, "held_ms": 2000}
+    log_of_a = [log.join("a-1", **joining, **A, group_instance_id="i"), log.acknowledge("a-1", **settled)]
+    state, outputs = play(log_of_a)
+    static = MemberNames(**A, group_instance_id="i")
+    assert told(outputs) == latest(outputs) == [{"a-1": static}]
+    back = [log.join("a-2", **joining, **B, group_instance_id="i"), log.acknowledge("a-2", **settled)]
+    _, outputs = play(back, state)
+    assert (told(outputs), latest(outputs)) == ([], [{"a-2": MemberNames(**B, group_instance_id="i")}])
