@@ -151,6 +151,8 @@ def test_a_frame_s_nulls_are_nulls_again() -> None:
 def test_ticks_are_no_records() -> None:
     found, oldest = records([arrays([TICK, row(Log().join("c"), 0, 0)])])
     assert ([record.partition for record in found], oldest) == ([0], 900)
+    found, oldest = records([arrays([TICK]), arrays([row(Log().join("c"), 0, 5)])])
+    assert ([record.partition for record in found], oldest) == ([0], 895)
 
 
 def test_headers_come_back_byte_for_byte() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,9 @@ import pyarrow as pa
 import pytest
 from msgspec import structs
 
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import Sinks
 from streaming.spark import checkpoint as cards
 from streaming.spark import resize as resize_module
 from streaming.spark import state_store
@@ -28,6 +32,9 @@ from streaming.spark.checkpoint import (
 from streaming.spark.damage import RESTORE, CheckpointDamaged, CheckpointUnusable
 from streaming.spark.inspection import NoState
 from streaming.spark.resize import NotResizable, Numbers, Resized, frozen_partitions, outgrown, resize
+from streaming.spark.session import SessionOptions
+from streaming.wire.codec import Record, encode_event
+from tests.support.histories import Log
 
 CARD = Card("cluster", "membership", "id-1", 16, partitions=4)
 
@@ -218,6 +225,51 @@ def with_state(folder: Path, *kilobytes: int) -> Path:
         place.mkdir(parents=True)
         (place / "1.snapshot").write_bytes(bytes(size * 1000))
     return folder
+
+
+def in_one_bucket(names: list[str]) -> bytes:
+    """The state of a bucket with these groups."""
+    log = [Log(name) for name in names]
+    events = [event for one in log for event in (one.topics(t=1), one.join("c"))]
+    rows = [
+        Record.of(0, place, key, value, headers)
+        for place, (key, value, headers) in enumerate(map(encode_event, events))
+    ]
+    bucket = Bucket(None)
+    process(bucket, rows, 0, Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt"), 1)))
+    return bucket.pack()
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_groups_are_spread_anew_by_a_session_of_the_new_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    folder = with_state(tmp_path / "c", 1)
+    (folder / "metadata").write_text('{"id":"1"}')
+    asked: list[SessionOptions] = []
+    written: dict[int, bytes] = {}
+
+    def write(_: object, state: dict[int, bytes], place: Path) -> None:
+        written.update(state)
+        for name in ("offsets", "sources"):
+            (place / name).mkdir(parents=True)
+
+    monkeypatch.setattr(
+        resize_module, "session", lambda options: asked.append(options) or nullcontext("spark")
+    )
+    old = {0: in_one_bucket(["a", "b", "c"]), 5: in_one_bucket(["d"])}
+    monkeypatch.setattr(
+        resize_module, "blobs", lambda spark, place: old if (spark, place) == ("spark", str(folder)) else {}
+    )
+    monkeypatch.setattr(resize_module, "_write_state", write)
+    found = resize(str(folder), 4, 3, dry_run=dry_run)
+    assert asked == [SessionOptions(connector=False, shuffle_partitions=3)]
+    sizes = sorted(map(len, resize_module.regrouped(old.values(), 4).values()))
+    assert (found.before, found.after, found.groups) == (Numbers(16, 1), Numbers(4, 3), 4)
+    assert found.largest == (len(old[0]), sizes[-1])
+    assert sizes[0] < sizes[-1] < len(old[0])
+    assert (found.aside is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
+    assert cards.read(folder) == (CARD if dry_run else structs.replace(CARD, buckets=4))
 
 
 def test_large_buckets_are_told_with_the_number_to_ask_for(tmp_path: Path) -> None:

@@ -133,6 +133,15 @@ def test_batches_that_nothing_is_heard_of_end_the_job() -> None:
         made.counted(9, 2 * HEARD_SECONDS)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_look_that_found_nothing_is_no_batch_that_was_heard_of(first: int) -> None:
+    made = supervisor()
+    made.counted(first, 0.0)
+    made.batch_ended({}, {}, BatchReport(at=1.0))
+    with pytest.raises(ListenerSilent, match=f"Spark has finished batch {first}"):
+        made.counted(7, HEARD_SECONDS)
+
+
 def test_batches_that_are_heard_of_late_do_not() -> None:
     made = supervisor()
     for number, finished in enumerate((5, 9, 12)):

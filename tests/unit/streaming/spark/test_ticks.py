@@ -27,6 +27,15 @@ def test_a_tick_is_a_record_with_its_time_in_a_topic_that_is_made(monkeypatch: p
     assert before <= first <= second <= int(time.time() * 1000)
 
 
+def test_a_tick_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    MemoryKafka(monkeypatch)
+    ticking = TickTopic(SETTINGS)
+    waits: list[float] = []
+    monkeypatch.setattr(ticking._producer, "poll", waits.append)
+    ticking.tick()
+    assert waits == [0, 0]
+
+
 def test_a_client_that_delivers_nothing_for_long_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
     ticking = TickTopic(SETTINGS)
