@@ -25,7 +25,7 @@ from msgspec import structs
 from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor import blob
 from streaming.spark import state_store
-from streaming.spark.damage import RESTORE, damaged, refused
+from streaming.spark.damage import RESTORE, damaged, unusable
 from streaming.spark.state_store import StateStore
 from streaming.wire.codec import UNREADABLE
 from streaming.wire.events import Count
@@ -107,7 +107,7 @@ def claim(checkpoint: str, card: Card, on_data_loss: OnDataLoss) -> Card:
                     folder.mkdir(parents=True)
         write(folder, card)
     except OSError as error:
-        raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+        raise unusable(checkpoint, error) from error
     return card
 
 
@@ -127,7 +127,7 @@ def grow(checkpoint: str, card: Card) -> None:
     try:
         write(Path(checkpoint), card)
     except OSError as error:
-        raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+        raise unusable(checkpoint, error) from error
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def held(checkpoint: str) -> Iterator[Callable[[], None]]:
     try:
         lock = path.open("a")
     except OSError as error:
-        raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+        raise unusable(checkpoint, error) from error
     with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -64,6 +64,11 @@ def refused(checkpoint: str, file: str, number: int) -> CheckpointUnusable:
     return CheckpointUnusable(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
 
 
+def unusable(checkpoint: str, error: OSError) -> CheckpointUnusable:
+    """The same behind an error that Python has raised."""
+    return refused(checkpoint, str(error.filename or checkpoint), error.errno or 0)
+
+
 def look(checkpoint: str) -> None:
     """Look at the files that a start needs. A checkpoint behind a URL is taken as it is.
 
@@ -77,7 +82,7 @@ def look(checkpoint: str) -> None:
         for what in _problems(Path(checkpoint)):
             raise damaged(checkpoint, what)
     except OSError as error:
-        raise refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+        raise unusable(checkpoint, error) from error
 
 
 def last(folder: Path) -> int | None:

@@ -144,7 +144,7 @@ def resize(
             )
             return _resize(folder, card, before, after, dry_run=dry_run)
     except OSError as error:
-        raise damage.refused(checkpoint, str(error.filename or checkpoint), error.errno or 0) from error
+        raise damage.unusable(checkpoint, error) from error
 
 
 def frozen_partitions(folder: Path) -> int | None:

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from streaming.checks.doctor import Finding, _checkpoint
-from streaming.spark.damage import CheckpointDamaged, CheckpointUnusable, explain, look, refused, state_files
+from streaming.spark.damage import (
+    CheckpointDamaged,
+    CheckpointUnusable,
+    explain,
+    look,
+    refused,
+    state_files,
+    unusable,
+)
 from tests.support.rocksdb import snapshot
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"m":{"0":4}}\n-'
@@ -173,6 +181,21 @@ def test_a_file_of_another_user_is_named(folder: Path) -> None:
     (folder / "state/0/0/13.delta").chmod(0)
     with pytest.raises(CheckpointUnusable, match=r"13\.delta: Permission denied; give the folder"):
         look(str(folder))
+
+
+def test_what_can_t_be_read_is_named_with_what_the_system_says(folder: Path) -> None:
+    (folder / "offsets/13").unlink()
+    (folder / "offsets/13").mkdir()
+    with pytest.raises(CheckpointUnusable) as told:
+        look(str(folder))
+    said = f"--checkpoint {folder}: {folder}/offsets/13: Is a directory; put that right and start again"
+    assert str(told.value) == said
+
+
+def test_an_error_without_a_number_or_a_file_is_of_the_folder() -> None:
+    assert str(unusable("c", OSError("odd"))) == "--checkpoint c: c: Success; put that right and start again"
+    denied = PermissionError(errno.EACCES, "Permission denied", "c/x")
+    assert str(unusable("c", denied)).startswith("--checkpoint c: c/x: Permission denied; give the folder")
 
 
 def test_what_the_system_refuses_has_its_advice() -> None:

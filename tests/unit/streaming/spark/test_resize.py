@@ -240,9 +240,9 @@ def in_one_bucket(names: list[str]) -> bytes:
     return bucket.pack()
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(("dry_run", "buckets"), [(True, 4), (False, 4), (False, 64)])
 def test_groups_are_spread_anew_by_a_session_of_the_new_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool, buckets: int
 ) -> None:
     folder = with_state(tmp_path / "c", 1)
     (folder / "metadata").write_text('{"id":"1"}')
@@ -262,14 +262,14 @@ def test_groups_are_spread_anew_by_a_session_of_the_new_numbers(
         resize_module, "blobs", lambda spark, place: old if (spark, place) == ("spark", str(folder)) else {}
     )
     monkeypatch.setattr(resize_module, "_write_state", write)
-    found = resize(str(folder), 4, 3, dry_run=dry_run)
+    found = resize(str(folder), buckets, 3, dry_run=dry_run)
     assert asked == [SessionOptions(connector=False, shuffle_partitions=3)]
-    sizes = sorted(map(len, resize_module.regrouped(old.values(), 4).values()))
-    assert (found.before, found.after, found.groups) == (Numbers(16, 1), Numbers(4, 3), 4)
+    sizes = sorted(map(len, resize_module.regrouped(old.values(), buckets).values()))
+    assert (found.before, found.after, found.groups) == (Numbers(16, 1), Numbers(buckets, 3), 4)
     assert found.largest == (len(old[0]), sizes[-1])
-    assert sizes[0] < sizes[-1] < len(old[0])
+    assert (sizes[0] < sizes[-1]) is (buckets == 4)
     assert (found.aside is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
-    assert cards.read(folder) == (CARD if dry_run else structs.replace(CARD, buckets=4))
+    assert cards.read(folder) == (CARD if dry_run else structs.replace(CARD, buckets=buckets))
 
 
 def test_large_buckets_are_told_with_the_number_to_ask_for(tmp_path: Path) -> None:
