@@ -71,6 +71,18 @@ def test_of_a_log_that_is_there_already_the_last_64_mib_are_read(tmp_path: Path)
     assert list(map(len, LogTail(log).lines())) == [64 * 2**20 - 3, 1]
 
 
+def test_who_lets_go_of_a_log_keeps_no_file_open(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("one\n")
+    tail = LogTail(log)
+    file = tail._file
+    assert file is not None
+    assert not file.closed
+    tail.close()
+    assert file.closed
+    tail.close()  # again: nothing is open
+
+
 def test_a_directory_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(LogUnreadable, match=r"--coordinator-log .*: Is a directory"):
         LogTail(tmp_path)

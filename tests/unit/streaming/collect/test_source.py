@@ -162,6 +162,39 @@ def test_a_cluster_that_never_had_a_group_is_waited_for(kafka: MemoryKafka) -> N
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
+class Waits(threading.Event):
+    """An event that is never set and waits for nothing, but tells how long it was to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout)
+        return False
+
+
+def test_what_is_waited_for_is_asked_for_five_times_a_second(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    stop = Waits()
+    told: list[int] = []
+
+    def waiting() -> None:
+        told.append(1)
+        if len(told) == 3:
+            kafka.create(OFFSETS_TOPIC, 2)
+
+    loading = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    kafka.fail("committed", loading, loading)
+    settings = KafkaSettings(bootstrap_servers="memory:1")
+    made = OffsetsTopic(settings, "group", stop, lambda number: Fold("s", number, str), waiting)
+    made.close()
+    assert stop.seconds == [0.2] * 5
+    assert caplog.messages == ["following 2 partitions of __consumer_offsets as group"]
+
+
 @pytest.mark.parametrize(
     "code",
     [

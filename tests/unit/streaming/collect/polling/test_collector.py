@@ -121,6 +121,7 @@ def test_members_come_and_go_and_a_group_is_deleted(kafka: MemoryKafka) -> None:
     sources = {dict(message.headers() or [])["ce_source"] for message in kafka.records(TOPIC)}
     assert sources == {b"kafka://c/groups", b"kafka://c/metadata"}
     assert kafka.committed == {}
+    assert all(consumer.closed for consumer in kafka.consumers)
 
 
 def test_a_restart_repeats_nothing_and_counts_on(kafka: MemoryKafka) -> None:
@@ -180,6 +181,8 @@ def test_a_coordinator_that_is_away_is_waited_for(
         assert polling.figure("groups_unanswered") == 0
     said = "group g: its coordinator gives no answer of use (no coordinator): waiting for one"
     assert caplog.messages.count(said) == 1
+    assert caplog.messages[0] == "asking about groups, 1000 requests a second at most"
+    assert caplog.messages[-1] == "stopped"
     assert told(kafka) == FIRST
 
 
