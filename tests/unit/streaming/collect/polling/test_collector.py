@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
-from prometheus_client import CollectorRegistry
 
-from streaming.collect.metrics import PollMetrics
 from streaming.collect.polling import collector
-from streaming.collect.polling.collector import PollingCollector
-from streaming.collect.polling.pace import Schedule
 from streaming.kafka.access import NotAllowed
-from streaming.settings.config import CollectSettings, Settings
-from streaming.settings.connection import KafkaSettings
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
 from tests.support.memory_kafka import MemoryKafka, group
+from tests.support.polling import Polling
 from tests.support.wait import eventually
 
 TOPIC = "rebalance.membership"
@@ -35,48 +29,6 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     made.cluster_id = "c"
     made.create("t", 2)
     return made
-
-
-class Polling:
-    """A collector at work in a thread; it ends in order when the block does."""
-
-    def __init__(self, **collect: Any) -> None:
-        quick = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
-        self.settings = Settings(
-            kafka=KafkaSettings(bootstrap_servers="memory:1"),
-            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **quick, **collect}),
-        )
-        self._stop, self._registry = threading.Event(), CollectorRegistry()
-        self._collector = PollingCollector(self.settings, self._stop, PollMetrics(self._registry))
-        self._thread = threading.Thread(target=self._run)
-        self.error: Exception | None = None
-
-    def _run(self) -> None:
-        try:
-            self._collector.run()
-        except Exception as error:  # noqa: BLE001 - the test looks at it
-            self.error = error
-
-    def figure(self, name: str) -> float:
-        return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}") or 0
-
-    def looks(self, times: int = 3) -> bool:
-        """Whether so many more descriptions come, which takes as long as it takes."""
-        before = self.figure("answers_total")
-        return bool(eventually(lambda: self.figure("answers_total") >= before + times))
-
-    def ended(self) -> Exception | None:
-        self._thread.join(30)
-        assert not self._thread.is_alive()
-        return self.error
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        assert self.ended() is None
 
 
 def told(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
@@ -368,64 +320,6 @@ def test_when_the_collector_by_offsets_falls_silent_polling_tells_and_counts_on(
         eventually(lambda: len(told(kafka)) == 4)
     assert told(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))
     assert "group g: nobody else tells of its changes any more: told from here" in caplog.messages
-
-
-def test_a_group_that_is_seen_at_rest_is_calm_from_the_first_answer_on(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: list[str] = []
-    answered = Schedule.answered
-
-    def noted(self: Schedule, group_id: str, what: Any, now: float) -> None:
-        shown.append(what)
-        answered(self, group_id, what, now)
-
-    monkeypatch.setattr(Schedule, "answered", noted)
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling() as polling:
-        polling.looks()
-        assert set(shown) == {"rest"}
-        kafka.groups["g"] = group("g", shares=TWO)
-        eventually(lambda: "flux" in shown)
-        polling.looks()
-        kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
-        eventually(lambda: shown[-2:] == ["flux", "flux"])
-    assert shown[shown.index("flux") + 1] == "rest"
-
-
-def test_its_signs_reach_no_further_than_what_it_has_seen(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    signs: list[bool] = []
-
-    class Signs:
-        def __init__(self, *_: object, **__: object) -> None:
-            pass
-
-        def tell(self, *, up_to: float | None) -> None:
-            signs.append(up_to is not None)
-
-        def stopped(self) -> None:
-            signs.append(False)
-
-    def said(*expected: bool) -> bool:
-        """Whether these are the kinds of signs since the last call, in this order."""
-        found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
-        return found == list(expected)
-
-    monkeypatch.setattr(collector, "SignWriter", Signs)
-    kafka.groups["g"] = group("g", shares=ONE)
-    kafka.unlistable = [AWAY]
-    with Polling() as polling:
-        polling.looks()
-        assert said(False)  # one broker has not listed its groups
-        kafka.unlistable = []
-        eventually(lambda: said(False, True))
-        kafka.away = True
-        eventually(lambda: said(False, True, False))
-        kafka.away = False
-        eventually(lambda: said(False, True, False, True))
-    assert said(False, True, False, True, False)
 
 
 def test_where_no_group_can_be_seen_it_says_which_right_may_be_missing(

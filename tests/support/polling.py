@@ -1,0 +1,56 @@
+"""A collector by polling at work, over a cluster in memory."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry
+
+from streaming.collect.metrics import PollMetrics
+from streaming.collect.polling.collector import PollingCollector
+from streaming.settings.config import CollectSettings, Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.wait import eventually
+
+
+class Polling:
+    """A collector at work in a thread; it ends in order when the block does."""
+
+    def __init__(self, **collect: Any) -> None:
+        quick = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
+        self.settings = Settings(
+            kafka=KafkaSettings(bootstrap_servers="memory:1"),
+            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **quick, **collect}),
+        )
+        self._stop, self._registry = threading.Event(), CollectorRegistry()
+        self._collector = PollingCollector(self.settings, self._stop, PollMetrics(self._registry))
+        self._thread = threading.Thread(target=self._run)
+        self.error: Exception | None = None
+
+    def _run(self) -> None:
+        try:
+            self._collector.run()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+
+    def figure(self, name: str) -> float:
+        return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}") or 0
+
+    def looks(self, times: int = 3) -> bool:
+        """Whether so many more descriptions come, which takes as long as it takes."""
+        before = self.figure("answers_total")
+        return bool(eventually(lambda: self.figure("answers_total") >= before + times))
+
+    def ended(self) -> Exception | None:
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        return self.error
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        assert self.ended() is None

@@ -1,0 +1,85 @@
+"""What the collector by polling takes for calm, and how far its signs say that it has seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupState as STATE  # noqa: N814 - a constant as its values are
+from confluent_kafka import KafkaError
+
+from streaming.collect.polling import collector
+from streaming.collect.polling.pace import Schedule
+from tests.support.memory_kafka import MemoryKafka, group
+from tests.support.polling import Polling
+from tests.support.wait import eventually
+
+AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
+ONE = {"a": [("t", 0), ("t", 1)]}
+TWO = {"a": [("t", 0)], "b": [("t", 1)]}
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.cluster_id = "c"
+    made.create("t", 2)
+    return made
+
+
+def test_a_group_that_is_seen_at_rest_is_calm_from_the_first_answer_on(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    answered = Schedule.answered
+
+    def noted(self: Schedule, group_id: str, what: Any, now: float) -> None:
+        shown.append(what)
+        answered(self, group_id, what, now)
+
+    monkeypatch.setattr(Schedule, "answered", noted)
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling() as polling:
+        polling.looks()
+        assert set(shown) == {"rest"}
+        kafka.groups["g"] = group("g", shares=TWO)
+        eventually(lambda: "flux" in shown)
+        polling.looks()
+        kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
+        eventually(lambda: shown[-2:] == ["flux", "flux"])
+    assert shown[shown.index("flux") + 1] == "rest"
+
+
+def test_its_signs_reach_no_further_than_what_it_has_seen(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs: list[bool] = []
+
+    class Signs:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def tell(self, *, up_to: float | None) -> None:
+            signs.append(up_to is not None)
+
+        def stopped(self) -> None:
+            signs.append(False)
+
+    def said(*expected: bool) -> bool:
+        """Whether these are the kinds of signs since the last call, in this order."""
+        found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
+        return found == list(expected)
+
+    monkeypatch.setattr(collector, "SignWriter", Signs)
+    kafka.groups["g"] = group("g", shares=ONE)
+    kafka.unlistable = [AWAY]
+    with Polling() as polling:
+        polling.looks()
+        assert said(False)  # one broker has not listed its groups
+        kafka.unlistable = []
+        eventually(lambda: said(False, True))
+        kafka.away = True
+        eventually(lambda: said(False, True, False))
+        kafka.away = False
+        eventually(lambda: said(False, True, False, True))
+    assert said(False, True, False, True, False)
