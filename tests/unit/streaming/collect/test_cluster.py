@@ -65,11 +65,11 @@ def test_a_cluster_that_does_not_tell_leaves_nothing_to_prove(
 
 def test_topics_with_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     kafka.create("plain", 2).id = "a+b/c=="
-    kafka.create("racks", 2).racks = [["r2", "r1", ""], []]
+    kafka.create("racks", 2).racks = [["r2", "r1", "", *"gfedcba"], []]
     kafka.create("other", 1)
     assert topics.refresh(["plain", "racks", "missing"]) == {
         "plain": TopicMetadata(partitions=2, topic_id="a-b_c"),
-        "racks": TopicMetadata(partitions=2, racks=[["r1", "r2"], []], topic_id="id-2"),
+        "racks": TopicMetadata(partitions=2, racks=[[*"abcdefg", "r1", "r2"], []], topic_id="id-2"),
     }
     assert topics.refresh(None).keys() == {"plain", "racks", "other"}
 
