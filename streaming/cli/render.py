@@ -15,13 +15,13 @@ from streaming.kafka.reader import DiffRecord, MalformedDiff
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
 from streaming.wire.events import PROBING, Diff, MemberDiff
+from streaming.wire.names import called, shortened, worded
 
 if TYPE_CHECKING:
     from streaming.kafka.dlt import DeadLetter
     from streaming.kafka.topics import MonitorTopic
     from streaming.spark.inspection import Inspected
 
-_UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 #: What brokers add to a reason when the client gave none.
 _NO_REASON = re.compile(r" with group instance id null|; client reason: not provided")
 
@@ -39,7 +39,7 @@ CAUSES: dict[str, tuple[str, str]] = {
 
 def short_member(member_id: str) -> str:
     """A client's member id, also inside a text, printable and without the tail of its UUID: ``c1-3f2a…``."""
-    return _UUID.sub(r"-\1…", printable(member_id))
+    return shortened(printable(member_id))
 
 
 def short_share(share: Mapping[str, Sequence[int]]) -> str:
@@ -55,9 +55,9 @@ def clock(timestamp: int) -> str:
         return str(timestamp)
 
 
-def _headline(diff: Diff) -> SafeText:
+def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
     words, colour = CAUSES.get(diff.cause.kind, (diff.cause.kind, "white"))
-    members = ", ".join(short_member(m) for m in diff.cause.member_ids)
+    members = ", ".join(short_member(names.get(m, m)) for m in diff.cause.member_ids)
     count = f"generation {diff.generation}" if diff.generation is not None else f"epoch {diff.group_epoch}"
     line = SafeText()
     line.append(f"{clock(diff.timestamp)} ", "dim")
@@ -68,8 +68,10 @@ def _headline(diff: Diff) -> SafeText:
     return line
 
 
-def _member(member_id: str, member: MemberDiff, width: int) -> SafeText:
-    line = SafeText(f"  {short_member(member_id):<{width}}")
+def _member(member: MemberDiff, cells: Sequence[tuple[str, int]]) -> SafeText:
+    line = SafeText()
+    for (text, width), style in zip(cells, ("", "dim"), strict=False):
+        line.append(f"  {text:<{width}}", style)
     for sign, share, colour in (
         ("=", member.kept, "dim"),
         ("-", member.revoked, "red"),
@@ -91,14 +93,23 @@ def _member(member_id: str, member: MemberDiff, width: int) -> SafeText:
 
 
 def diff_lines(diff: Diff) -> Iterator[SafeText]:
-    """Who caused the round, then a line a member: ``=`` kept, ``-`` revoked, ``+`` assigned."""
-    yield _headline(diff)
-    reasons = (f"{e.reason} ({e.source})" for e in diff.cause.evidence)
+    """Who caused the round, then a line a member: ``=`` kept, ``-`` revoked, ``+`` assigned.
+
+    Members are named as people know them; the member id of one with another name stands in its line.
+    """
+    names = called(diff.members)
+    yield _headline(diff, names)
+    reasons = (f"{worded(e.reason, names)} ({e.source})" for e in diff.cause.evidence)
     for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
         yield SafeText(f"  why: {reason}", "dim italic")
-    width = max((len(short_member(m)) for m in diff.members), default=0)
-    for member_id, member in sorted(diff.members.items()):
-        yield _member(member_id, member, width)
+    rows = [
+        ((short_member(names.get(one, one)), short_member(one) if one in names else ""), one)
+        for one in diff.members
+    ]
+    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
+    for cells, member_id in sorted(rows):
+        shown = [cell for cell in zip(cells, widths, strict=True) if cell[1]]
+        yield _member(diff.members[member_id], shown)
     if any(diff.unassigned.values()):
         waits = (
             f", waiting for their worker until {clock(diff.timestamp + diff.delay_ms)}"
@@ -107,7 +118,7 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
         )
         yield SafeText(f"  nobody has {short_share(diff.unassigned)}{waits}", "yellow")
     for violation in diff.violations:
-        yield SafeText(f"  violation: {violation}", "bold red")
+        yield SafeText(f"  violation: {short_member(worded(violation, names))}", "bold red")
 
 
 def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:

@@ -142,8 +142,8 @@ class Api:
         """Ownership over time: who owned what before the oldest round of the page, then the changes."""
         params.only(request, ("from", "to", "cursor", "limit"))
         window = self._window(request, self._known(request).group_id, MAX_PAGE)
-        base, page = await self._read(self._archive.timeline, window)
-        return _joined({b"base": base, **_listed(page)})
+        found = await self._read(self._archive.timeline, window)
+        return _joined({b"base": found.base, b"names": found.names, **_listed(found.page)})
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""

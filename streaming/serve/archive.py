@@ -17,6 +17,7 @@ from streaming.serve.history import Extent, StoredRound
 from streaming.serve.rounds import RoundSummary
 from streaming.wire.codec import encode
 from streaming.wire.events import Diff
+from streaming.wire.names import called
 
 #: One page holds no more than this, whatever was asked for.
 MAX_PAGE: Final = 2000
@@ -65,6 +66,14 @@ class Page(NamedTuple):
 
     items: list[bytes]
     next: int | None
+
+
+class Timeline(NamedTuple):
+    """JSON bytes: owners before the oldest round of the page, and what people call its members at its two ends."""
+
+    base: bytes
+    names: bytes
+    page: Page
 
 
 class Archive:
@@ -131,7 +140,7 @@ class Archive:
                 items.append(b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff))
         return Page(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
-    def timeline(self, window: Window) -> tuple[bytes, Page]:
+    def timeline(self, window: Window) -> Timeline:
         """Ownership over the rounds of a window: who owned what before it, then each round's changes."""
         with self._reading() as connection:
             rows = _rows(connection, "SELECT seq, summary, changes FROM rounds", window)
@@ -140,12 +149,13 @@ class Archive:
                 b'{"seq":%d,"summary":%b,"changes":%b}' % (seq, summary, zlib.decompress(changes))
                 for seq, summary, changes in shown
             ]
-            base = b"[]"
-            if shown:
-                oldest = "SELECT body FROM rounds WHERE seq = ?"
-                body = connection.execute(oldest, (shown[-1][0],)).fetchone()[0]
-                base = encode(rounds.before(_diffs.decode(zlib.decompress(body)).members))
-        return base, Page(items, shown[-1][0] if len(rows) > window.limit else None)
+            ends = [_diff(connection, seq) for seq, *_ in shown[:: max(1, len(shown) - 1)]]
+        names = [called(diff.members) for diff in reversed(ends)]
+        return Timeline(
+            base=encode(rounds.before(ends[-1].members) if ends else []),
+            names=encode({member_id: name for some in names for member_id, name in some.items()}),
+            page=Page(items, shown[-1][0] if len(rows) > window.limit else None),
+        )
 
     def round(self, group: str, seq: int) -> bytes | None:
         """One round with its diff."""
@@ -157,13 +167,20 @@ class Archive:
             ).fetchone()
             if row is None:
                 return None
-            return b'{"seq":%d,"summary":%b,"diff":%b}' % (seq, row[0], zlib.decompress(row[1]))
+            body = zlib.decompress(row[1])
+            names = encode(called(_diffs.decode(body).members))
+            return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], names, body)
 
     def assignment(self, group: str) -> bytes | None:
         """The latest assignment of a group, as it stands in the topic."""
         with self._reading() as connection:
             row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
         return None if row is None else row[0]
+
+
+def _diff(connection: sqlite3.Connection, seq: int) -> Diff:
+    body = connection.execute("SELECT body FROM rounds WHERE seq = ?", (seq,)).fetchone()[0]
+    return _diffs.decode(zlib.decompress(body))
 
 
 def _rows(connection: sqlite3.Connection, select: str, window: Window) -> list[Any]:

@@ -56,6 +56,11 @@ _RANGE = [
         "limit", {"type": "integer", "minimum": 1}, "Rounds a page, at most; the server may give less."
     ),
 ]
+_NAMES: Final = {
+    "type": "object",
+    "additionalProperties": _STRING,
+    "description": "What people call members, by member id; one that is known by its id alone is left out.",
+}
 _VIEW = _parameter("view", {"enum": ["diff", "summary"]}, "`summary` leaves the diffs out.")
 
 
@@ -89,6 +94,7 @@ def _paths() -> dict[str, Any]:
     }
     timeline = _object(
         base=_list(change),
+        names=_NAMES,
         rounds=_list(_object(seq=_INTEGER, summary=_ref("RoundSummary"), changes=_list(change))),
         next={"type": ["string", "null"]},
     )
@@ -140,7 +146,12 @@ def document() -> dict[str, Any]:
     _, components = schema_components(_TYPES, ref_template="#/components/schemas/{name}")
     components["Round"] = {
         "type": "object",
-        "properties": {"seq": _INTEGER, "summary": _ref("RoundSummary"), "diff": _ref("Diff")},
+        "properties": {
+            "seq": _INTEGER,
+            "summary": _ref("RoundSummary"),
+            "names": _NAMES,
+            "diff": _ref("Diff"),
+        },
         "required": ["seq", "summary"],
     }
     components["Problem"] = _object(

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from streaming.wire.events import Cause, Diff, Kind, LatestAssignment, MemberDiff, Partitions
+from streaming.wire.names import called
 
 #: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
 StateName = Literal[
@@ -30,7 +31,9 @@ class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``.
 
     ``members`` counts who is in the group after the round, ``partitions`` what the group reads, ``unassigned``
-    those of them that nobody owns. Times are milliseconds since the epoch.
+    those of them that nobody owns. ``names``: what people call the members that the cause names, or that gained or
+    lost something, by member id; one that is known by its id alone is left out. Times are milliseconds since the
+    epoch.
     """
 
     id: str
@@ -49,6 +52,7 @@ class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     moved: int
     violations: list[str]
     kind: Kind = "consumer"
+    names: dict[str, str] = field(default_factory=dict)
 
 
 class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -56,7 +60,8 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
     ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
     and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
-    rebalances, the time from first to last round. ``cause`` is null while only the group's assignment is known.
+    rebalances, the time from first to last round. ``cause`` is null while only the group's assignment is known,
+    ``names`` has what people call the members that it names.
     """
 
     group_id: str
@@ -82,6 +87,7 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     unavailable_ms: int = 0
     rebalance_started: int = 0
     rebalance_ms: int = 0
+    names: dict[str, str] = field(default_factory=dict)
 
 
 #: What a round says of its group.
@@ -152,7 +158,19 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
         moved=diff.moved,
         violations=diff.violations,
         kind=diff.kind or "consumer",
+        names=_names(diff),
     )
+
+
+def _names(diff: Diff) -> dict[str, str]:
+    """What people call those whom a line about the round may have to name."""
+    return {
+        member_id: name
+        for member_id, name in called(diff.members).items()
+        if member_id in diff.cause.member_ids
+        or diff.members[member_id].assigned
+        or diff.members[member_id].revoked
+    }
 
 
 def changes(diff: Diff) -> list[OwnerChange]:
@@ -209,8 +227,10 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
     causes[round_.cause.kind] = causes.get(round_.cause.kind, 0) + 1
     elapsed = max(0, round_.timestamp - group.timestamp) if group and group.rounds else 0
     follow_up = group is not None and group.rounds > 0 and round_.round > 1
+    standing = {name: getattr(round_, name) for name in _STANDING}
+    standing["names"] = {one: name for one, name in round_.names.items() if one in round_.cause.member_ids}
     return GroupSummary(
-        **{name: getattr(round_, name) for name in _STANDING},
+        **standing,
         seq=seq,
         rounds=(group.rounds if group else 0) + 1,
         rebalances=(group.rebalances if group else 0) + (not follow_up),

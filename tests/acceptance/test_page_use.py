@@ -83,6 +83,30 @@ def test_filters_and_order_are_in_the_address(page: Page, url: str) -> None:
     assert other.locator("[aria-sort=descending]").inner_text().startswith("Rounds")
 
 
+def test_groups_of_one_kind(page: Page, url: str) -> None:
+    page.get_by_label("All kinds").select_option("streams")
+    expect(page.locator(".count")).to_have_text("15 of 120 groups")
+    assert page.url == f"{url}/?kind=streams"
+    shown = page.locator(".grid-row:not([hidden]) [data-column=kind]").all_inner_texts()
+    assert set(shown) == {"streams"}
+    page.reload()
+    expect(page.get_by_label("All kinds")).to_have_value("streams")
+    expect(page.locator(".count")).to_have_text("15 of 120 groups")
+
+
+def test_members_have_the_names_that_people_know_and_their_ids_in_the_tips(page: Page, url: str) -> None:
+    page.goto(f"{url}/groups/orders")
+    called = re.compile(r"^orders-app \(10\.1\.0\.\d+\)")
+    expect(page.locator(".round .cause").first).to_have_text(re.compile(r"orders-app|partitions changed"))
+    chips = page.locator(".round .who .chip[title]")
+    expect(chips.first).to_have_text(called)
+    expect(chips.first).to_have_attribute("title", re.compile(r"^orders-\d+$"))
+    expect(page.locator(".legend button[title]").first).to_have_text(called)
+    page.locator(".round > button").first.click()
+    cell = page.locator(".round[data-selected] .diff td:first-child").first
+    expect(cell).to_have_text(re.compile(called.pattern + r" orders-\d+"))
+
+
 def test_from_the_table_to_a_round_and_back(page: Page) -> None:
     page.locator(".grid-row").first.click()
     expect(page.locator("h1")).to_have_text(re.compile(r"\w"))

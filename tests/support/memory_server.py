@@ -12,12 +12,15 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode
+from streaming.wire.events import Diff, Event
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.histories import Group
 
@@ -34,12 +37,26 @@ NAMES = [
 ASSIGNORS = ("cooperative-sticky", "range", "cooperative-sticky")
 
 
+class Deployed(Group):
+    """A group whose members are copies of one program, each on a host of its own."""
+
+    def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
+        names = {"client_id": f"{self.group_id}-app", "client_host": f"/10.1.0.{self.count % 250}"}
+        return super().join(member_id, *topics, **names, **fields)
+
+
 def made(number: int, partitions: int) -> Group:
     """The nth group, of two topics."""
     round_, name = divmod(number, len(NAMES))
     group = f"{NAMES[name]}-{round_}" if round_ else NAMES[name]
     topics = {f"{group}.events": partitions, f"{group}.retries": max(1, partitions // 4)}
-    return Group(group, topics, number, ASSIGNORS[number % len(ASSIGNORS)])
+    return Deployed(group, topics, number, ASSIGNORS[number % len(ASSIGNORS)])
+
+
+def shown(diff: Diff, timestamp: int) -> Diff:
+    """The diff, told at a time of its own; of every eighth group as if it were of another kind."""
+    kind = "streams" if diff.group_id.startswith("ml") else UNSET
+    return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
 
 
 def main() -> None:
@@ -61,7 +78,7 @@ def main() -> None:
         past = group.diffs(options.rounds)
         shift = now - past[-1].timestamp - random.Random(group.group_id).randrange(1_000, 3_600_000)
         group.timestamp += shift
-        found += [msgspec.structs.replace(diff, timestamp=diff.timestamp + shift) for diff in past]
+        found += [shown(diff, diff.timestamp + shift) for diff in past]
     source = MemorySource()
     source.put(*records(sorted(found, key=lambda diff: diff.timestamp)))
     for group in groups:
@@ -86,8 +103,7 @@ def live(source: MemorySource, groups: list[Group], rate: float) -> None:
         group = chooser.choice(groups)
         for diff in group.change():
             group.timestamp = int(time.time() * 1000)
-            late = msgspec.structs.replace(diff, timestamp=group.timestamp)
-            source.put(*records([late], start=len(source.log)))
+            source.put(*records([shown(diff, group.timestamp)], start=len(source.log)))
             time.sleep(0.3)
 
 

@@ -1,6 +1,6 @@
 // The newest rounds of all groups, as they land.
 import { h } from "../core/dom.js";
-import { ago, causeGlyph, causeText, number, visible } from "../core/format.js";
+import { ago, causeGlyph, causeText, causeTip, number, visible } from "../core/format.js";
 
 const SHOWN = 60;
 
@@ -12,7 +12,7 @@ function line(summary, fresh) {
       h("span", { class: "cause", "data-cause": summary.cause.kind }, h("i", { "aria-hidden": "true" }, causeGlyph(summary.cause.kind))),
       h("b", {}, visible(summary.groupId)),
       h("time", { "data-at": summary.timestamp }, ago(summary.timestamp)),
-      h("small", { title: summary.cause.evidence.map((evidence) => evidence.reason).join("; ") }, `${causeText(summary.cause)} · ${note}`),
+      h("small", { title: causeTip(summary.cause) }, `${causeText(summary.cause, summary.names)} · ${note}`),
     ),
   );
 }

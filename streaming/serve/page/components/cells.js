@@ -1,6 +1,6 @@
 // Small parts that views share: a state with its dot, a cause with its glyph.
 import { h, setAttribute, setText } from "../core/dom.js";
-import { causeGlyph, causeText, stateText, stateTone } from "../core/format.js";
+import { causeGlyph, causeText, causeTip, stateText, stateTone } from "../core/format.js";
 
 export function stateCell() {
   const text = h("span");
@@ -20,12 +20,12 @@ export function causeCell() {
   const element = h("span", { class: "cause" }, glyph, text);
   return {
     element,
-    set(cause) {
+    set(cause, names) {
       setAttribute(element, "data-cause", cause?.kind ?? null);
       glyph.hidden = !cause;
       setText(glyph, cause ? causeGlyph(cause.kind) : "");
-      setText(text, causeText(cause));
-      setAttribute(element, "title", cause?.evidence.map((evidence) => evidence.reason).join("; ") || null);
+      setText(text, causeText(cause, names));
+      setAttribute(element, "title", (cause && causeTip(cause)) || null);
     },
   };
 }

@@ -34,16 +34,17 @@ export function diffTable(diff, owners) {
   const members = Object.entries(diff.members).sort(([, a], [, b]) => weight(b) - weight(a));
   const rows = members.map(([id, one]) =>
     h("tr", {},
-      h("td", { title: id }, h("span", { class: "chip" }, h("i", { style: { background: owners.colorOf(id) } }), member(id)),
+      h("td", { title: id }, h("span", { class: "chip" }, h("i", { style: { background: owners.colorOf(id) } }), owners.nameOf(id)),
+        owners.named(id) ? h("span", { class: "muted id" }, ` ${member(id)}`) : null,
         one.present === false ? h("span", { class: "muted" }, " gone") : null),
       ...KINDS.map(([kind, label]) => partitionsCell(one[kind], kind, label))));
   const heads = ["Member", ...KINDS.map(([, label]) => label)].map((title) => h("th", { scope: "col" }, title));
-  const notes = diff.cause.evidence.map(({ source, reason }) => h("p", { class: "note" }, `${reason} `, h("span", { class: "muted" }, `(${source})`)));
+  const notes = diff.cause.evidence.map(({ source, reason }) => h("p", { class: "note", title: reason }, `${owners.words(reason)} `, h("span", { class: "muted" }, `(${source})`)));
   if (Object.keys(diff.unassigned).length) {
     const text = Object.entries(diff.unassigned).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; ");
     notes.push(h("p", { class: "note" }, h("span", { class: "flag" }, "Without owner after this round: "), h("span", { class: "mono" }, text)));
   }
-  for (const violation of diff.violations) notes.push(h("p", { class: "note flag" }, violation));
+  for (const violation of diff.violations) notes.push(h("p", { class: "note flag", title: violation }, owners.words(violation)));
   return h("div", { class: "diff" }, notes, h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
 }
 
@@ -93,7 +94,7 @@ export class RoundsList {
   item({ seq, summary }, index) {
     const changed = balance(this.model, index);
     const chips = [...changed].slice(0, CHIPS).map(([id, { plus, minus }]) =>
-      h("span", { class: "chip", title: id }, h("i", { style: { background: this.owners.colorOf(id) } }), member(id),
+      h("span", { class: "chip", title: id }, h("i", { style: { background: this.owners.colorOf(id) } }), this.owners.nameOf(id),
         minus ? h("span", { class: "minus" }, `−${minus}`) : null, plus ? h("span", { class: "plus" }, `+${plus}`) : null));
     if (changed.size > CHIPS) chips.push(h("span", { class: "chip muted" }, `${changed.size - CHIPS} more`));
     if (!chips.length) chips.push(h("span", { class: "muted" }, "nothing changed hands"));
@@ -103,7 +104,7 @@ export class RoundsList {
       h("span", { class: "turn", "aria-hidden": "true" }, "▶"),
       h("span", { class: "when", title: new Date(summary.timestamp).toISOString() }, `${day(summary.timestamp)} ${clock(summary.timestamp, { millis: true })}`),
       h("span", { class: "why" }, h("span", { class: "cause", "data-cause": summary.cause.kind, title: summary.cause.memberIds.join(", ") },
-        h("i", { "aria-hidden": "true" }, causeGlyph(summary.cause.kind)), h("span", {}, causeText(summary.cause)))),
+        h("i", { "aria-hidden": "true" }, causeGlyph(summary.cause.kind)), h("span", {}, causeText(summary.cause, summary.names)))),
       h("span", { class: "who" }, chips),
       h("span", { class: "end gen" }, `${generation}${summary.round > 1 ? ` · round ${summary.round}` : ""}`),
       h("span", { class: "end" }, summary.violations.length ? h("span", { class: "flag" }, `${summary.violations.length} violated`)
@@ -130,8 +131,12 @@ export class RoundsList {
     if (!item || this.open.has(seq)) return;
     this.open.add(seq);
     item.firstElementChild.setAttribute("aria-expanded", "true");
-    const diff = this.diffs.get(seq) ?? (await get(`${groupPath(this.group)}/rounds/${seq}`)).diff;
-    this.diffs.set(seq, diff);
+    if (!this.diffs.has(seq)) {
+      const { diff, names } = await get(`${groupPath(this.group)}/rounds/${seq}`);
+      this.owners.call(names, { later: false });
+      this.diffs.set(seq, diff);
+    }
+    const diff = this.diffs.get(seq);
     if (this.open.has(seq) && !item.querySelector(".diff")) item.append(diffTable(diff, this.owners));
   }
 

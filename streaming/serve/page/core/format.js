@@ -79,14 +79,21 @@ const causes = {
 };
 export const causeGlyph = (kind) => causes[kind]?.[0] ?? "•";
 
-export function causeText(cause) {
+// As the server says that people call a member; one that is known by its id alone by that.
+export const called = (id, names) => (Object.hasOwn(names ?? {}, id) ? visible(names[id]) : member(id));
+
+// `names`: of the members that the cause names, as their round or group brings them.
+export function causeText(cause, names) {
   if (!cause) return "—";
   const verb = causes[cause.kind]?.[1] ?? cause.kind.replace(/^.*\./, "").replaceAll("_", " ");
   const ids = cause.memberIds;
   if (!ids.length) return verb;
-  const who = ids.length > 2 ? `${member(ids[0])} and ${ids.length - 1} more` : ids.map(member).join(", ");
+  const who = ids.length > 2 ? `${called(ids[0], names)} and ${ids.length - 1} more` : ids.map((id) => called(id, names)).join(", ");
   return `${who} ${verb}`;
 }
+
+// What a line leaves out: the members' ids, and the reasons.
+export const causeTip = (cause) => [cause.memberIds.join(", "), ...cause.evidence.map(({ reason }) => reason)].filter(Boolean).join("; ");
 
 export function stateTone(state) {
   if (state === "Stable") return "good";

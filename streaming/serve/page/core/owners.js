@@ -1,4 +1,5 @@
-// A colour for each owner, the same everywhere on the page; neighbours in order of appearance lie far apart.
+// A colour and a name for each owner, the same everywhere on the page; neighbours in order of appearance lie far apart.
+import { called } from "./format.js";
 import { theme, token } from "./theme.js";
 
 const GOLDEN = 137.508;
@@ -6,6 +7,7 @@ const GOLDEN = 137.508;
 export class Owners {
   constructor() {
     this.index = new Map();
+    this.names = {};
     this.colors = [];
     this.colorsOf = null;
   }
@@ -17,6 +19,28 @@ export class Owners {
       this.index.set(member, index);
     }
     return index;
+  }
+
+  // What the server says of later rounds goes before what it says of earlier ones.
+  call(names, { later = true } = {}) {
+    this.names = later ? { ...this.names, ...names } : { ...names, ...this.names };
+  }
+
+  nameOf(member) {
+    return called(member, this.names);
+  }
+
+  // Whether people call it by another name than its id.
+  named(member) {
+    return Object.hasOwn(this.names, member);
+  }
+
+  // A text for people: names in place of the member ids that stand in it.
+  words(text) {
+    const known = Object.keys(this.names).filter((id) => id && text.includes(id)).sort((a, b) => b.length - a.length);
+    if (!known.length) return text;
+    const ids = known.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
+    return text.replace(new RegExp(`(?<![\\w-])(?:${ids})(?![\\w-])`, "g"), (id) => this.nameOf(id));
   }
 
   // Hues go round by the golden angle; each full turn of twelve also shifts the lightness.

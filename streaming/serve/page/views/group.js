@@ -5,7 +5,7 @@ import { Timeline } from "../components/timeline/timeline.js";
 import { Ownership } from "../components/timeline/model.js";
 import { ApiError, get, groupPath } from "../core/api.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
-import { causeText, clock, counting, day, duration, member, number, visible } from "../core/format.js";
+import { causeText, clock, counting, day, duration, number, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
@@ -189,7 +189,7 @@ class GroupView {
     this.list.select(seq, { open, scroll });
     setQuery({ round: seq });
     const { summary } = this.model.rounds[index];
-    const told = `Round of ${clock(summary.timestamp)}: ${causeText(summary.cause)}, ${summary.moved} moved, ${summary.unassigned} without owner`;
+    const told = `Round of ${clock(summary.timestamp)}: ${causeText(summary.cause, summary.names)}, ${summary.moved} moved, ${summary.unassigned} without owner`;
     // The chart says it itself while it has the keyboard.
     if (!this.timeline.tell(told)) setText(this.said, told);
   }
@@ -198,7 +198,8 @@ class GroupView {
     const group = store.groups.get(this.group);
     if (!group) return;
     this.state.set(group.state);
-    setText(this.facts.protocol.value, group.protocol);
+    const { kind = "consumer", protocol } = group;
+    setText(this.facts.protocol.value, kind === "consumer" || kind === protocol ? protocol : `${kind} · ${protocol}`);
     setText(this.facts.assignor.value, group.assignor ?? "–");
     setAttribute(this.facts.assignor.value, "title", group.assignor);
     setText(this.facts.generation.element.firstElementChild, group.groupEpoch === null ? "Generation" : "Group epoch");
@@ -228,8 +229,8 @@ class GroupView {
     order.length -= hidden;
     const entries = order.map((index) =>
       h("button", { type: "button", title: ids[index], "data-gone": !held.has(index), "aria-pressed": String(this.timeline.dim === index), onclick: () => this.only(index) },
-        h("i", { style: { background: this.owners.color(index) } }), h("span", {}, member(ids[index])), h("span", { class: "muted num" }, held.get(index) ?? "")));
-    const text = `${order.join()}/${hidden}/${[...held].join()}/${unowned}/${this.timeline.dim}`;
+        h("i", { style: { background: this.owners.color(index) } }), h("span", {}, this.owners.nameOf(ids[index])), h("span", { class: "muted num" }, held.get(index) ?? "")));
+    const text = `${order.map((index) => this.owners.nameOf(ids[index])).join()}/${hidden}/${[...held].join()}/${unowned}/${this.timeline.dim}`;
     if (this.legendText === text) return;
     this.legendText = text;
     const none = h("button", { type: "button", class: "none", "aria-pressed": String(this.timeline.dim === -1), onclick: () => this.only(-1) }, h("i"), h("span", {}, "no owner"), h("span", { class: "muted num" }, unowned || ""));

@@ -19,6 +19,9 @@ function counted(key, { alert = false } = {}) {
   };
 }
 
+// Connect's workers, Kafka Streams and share groups are others than consumers.
+const kindOf = (group) => group.kind ?? "consumer";
+
 const columns = [
   {
     key: "group", title: "Group", value: (group) => group.groupId, className: "name",
@@ -34,14 +37,14 @@ const columns = [
     key: "state", title: "State", value: (group) => `${stateTone(group.state) === "warn" ? 0 : 1}${group.state}`,
     render: (cell, group) => once(cell, stateCell).set(group.state),
   },
+  { key: "kind", title: "Kind", value: kindOf, render: (cell, group) => setText(cell, kindOf(group)) },
   {
     key: "protocol", title: "Protocol", value: (group) => `${group.protocol} ${group.assignor ?? ""}`,
     render(cell, group) {
-      const { protocol, assignor, kind = "consumer" } = group;
+      const { protocol, assignor } = group;
       const told = assignor && (protocol === "classic" || assignor.startsWith(protocol)); // the assignor tells both
-      const other = kind !== "consumer" && kind !== protocol && kind;
-      setText(cell, [other, told ? "" : protocol, assignor].filter(Boolean).join(" · "));
-      setAttribute(cell, "title", `${kind}, ${protocol}, ${assignor ?? "no assignor"}`);
+      setText(cell, [told ? "" : protocol, assignor].filter(Boolean).join(" · "));
+      setAttribute(cell, "title", `${protocol}, ${assignor ?? "no assignor"}`);
     },
   },
   { key: "members", title: "Members", value: (group) => group.members, className: "end", number: true, render: counted("members") },
@@ -49,7 +52,7 @@ const columns = [
   { key: "unowned", title: "Unowned", value: (group) => group.unassigned, className: "end", number: true, render: counted("unassigned", { alert: true }) },
   {
     key: "cause", title: "Last cause", value: (group) => group.cause?.kind ?? "",
-    render: (cell, group) => once(cell, causeCell).set(group.cause),
+    render: (cell, group) => once(cell, causeCell).set(group.cause, group.names),
   },
   {
     key: "moved", title: "Moved", value: (group) => group.moved, className: "end", number: true,
@@ -90,7 +93,7 @@ class GroupsView {
     this.activity = new Activity();
     this.table = new VirtualTable({ columns, label: "Consumer groups", onSort: (key) => this.sortBy(key) });
     this.search = h("input", { class: "field", type: "search", placeholder: "Filter groups", "aria-label": "Filter groups by name or member", oninput: () => this.filter({ q: this.search.value }) });
-    this.selects = Object.fromEntries(["state", "protocol", "cause"].map((name) => [name, this.select(name)]));
+    this.selects = Object.fromEntries(["state", "kind", "protocol", "cause"].map((name) => [name, this.select(name)]));
     this.count = h("span", { class: "count", role: "status" });
     const table = h("div", { class: "card table" },
       h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.table.element);
@@ -107,7 +110,7 @@ class GroupsView {
   }
 
   select(name) {
-    const label = { state: "All states", protocol: "All protocols", cause: "All causes" }[name];
+    const label = { state: "All states", kind: "All kinds", protocol: "All protocols", cause: "All causes" }[name];
     const select = h("select", { class: "field", "aria-label": label, onchange: () => this.filter({ [name]: select.value }) }, h("option", { value: "" }, label));
     return select;
   }
@@ -127,7 +130,7 @@ class GroupsView {
     this.sort = sort.replace(/^-/, "");
     if (!columns.some((column) => column.key === this.sort)) this.sort = "when";
     this.search.value = params.get("q") ?? "";
-    this.wanted = { q: this.search.value, state: params.get("state") ?? "", protocol: params.get("protocol") ?? "", cause: params.get("cause") ?? "" };
+    this.wanted = { q: this.search.value, state: params.get("state") ?? "", kind: params.get("kind") ?? "", protocol: params.get("protocol") ?? "", cause: params.get("cause") ?? "" };
   }
 
   filter(changes) {
@@ -164,13 +167,15 @@ class GroupsView {
   }
 
   passes(group) {
-    const { q, state, protocol, cause } = this.wanted;
+    const { q, state, kind, protocol, cause } = this.wanted;
     if (state && group.state !== state) return false;
+    if (kind && kindOf(group) !== kind) return false;
     if (protocol && group.protocol !== protocol) return false;
     if (cause && group.cause?.kind !== cause) return false;
     if (!q) return true;
     const text = q.toLowerCase();
-    return group.groupId.toLowerCase().includes(text) || (group.cause?.memberIds ?? []).some((id) => id.toLowerCase().includes(text));
+    const members = [...(group.cause?.memberIds ?? []), ...Object.values(group.names ?? {})];
+    return [group.groupId, ...members].some((name) => name.toLowerCase().includes(text));
   }
 
   update() {
@@ -198,6 +203,7 @@ class GroupsView {
   options(all) {
     const found = {
       state: new Set(all.map((group) => group.state)),
+      kind: new Set(all.map(kindOf)),
       protocol: new Set(all.map((group) => group.protocol)),
       cause: new Set(all.map((group) => group.cause?.kind).filter(Boolean)),
     };

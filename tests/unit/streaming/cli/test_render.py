@@ -113,6 +113,37 @@ def test_members_stand_in_order_under_one_another() -> None:
     ]
 
 
+def test_members_have_the_names_that_people_know_and_their_ids_in_their_lines() -> None:
+    one, two, other = (
+        "O4ZHelk8SVWGgq4QmbZ7bg",
+        "zzZHelk8SVWGgq4QmbZ7bg",
+        "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11",
+    )
+    left = Evidence(source="log", reason=f"member {one} left the group", member_ids=[one], kind=None)
+    diff = sample(
+        cause=Cause(kind="member.left", member_ids=[one], evidence=[left]),
+        members={
+            two: change(assigned={"t": [1]}, client_id="orders", client_host="/10.0.0.2"),
+            one: change(present=False, client_id="orders", client_host="/10.0.0.1"),
+            other: change(kept={"t": [0]}, owned={"t": [0]}),
+        },
+        violations=[f"{two} and {other} have t-1"],
+    )
+    assert [line.plain.partition("generation 1")[2] or line.plain for line in diff_lines(diff)] == [
+        "  orders (10.0.0.1) left",
+        "  why: member orders (10.0.0.1) left the group (log)",
+        f"  c1-0b9f…           {'':22}  = t 0",
+        f"  orders (10.0.0.1)  {one}  gone",
+        f"  orders (10.0.0.2)  {two}  + t 1",
+        "  violation: orders (10.0.0.2) and c1-0b9f… have t-1",
+    ]
+
+
+def test_a_name_that_would_move_the_cursor_is_written_out() -> None:
+    diff = sample(members={"c1": change(assigned={"t": [0]}, client_id="a\x1b[2J\nb")})
+    assert "\x1b" not in "".join(line.plain for line in diff_lines(diff))
+
+
 def rows(table: Table) -> list[list[str]]:
     screen = Console(width=200, file=io.StringIO())
     screen.print(table)

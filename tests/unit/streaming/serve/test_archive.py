@@ -15,7 +15,7 @@ from streaming.serve.records import TopicRecord
 from streaming.serve.schema import HistoryFailure
 from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
-from tests.support.histories import Group
+from tests.support.histories import Group, change, sample
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_after_stops_at_its_size(archive: Archive, history: History) -> None:
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
     """Base and changes of any window give, after each round, what the diffs say each member holds."""
     original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
-    base, page = archive.timeline(Window(group="a", limit=20))
+    base, _, page = archive.timeline(Window(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}
     rounds = [json.loads(item) for item in reversed(page.items)]
     steps = [json.loads(base)] + [one["changes"] for one in rounds]
@@ -100,7 +100,7 @@ def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) ->
 
 
 def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
-    assert archive.timeline(Window(group="none")) == (b"[]", ([], None))
+    assert archive.timeline(Window(group="none")) == (b"[]", b"{}", ([], None))
     assert archive.assignment("none") is None
 
 
@@ -110,8 +110,31 @@ def test_the_last_page_has_no_next(archive: Archive) -> None:
     assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
     short = archive.page(Window(group="a", limit=29), with_diff=False)
     assert (seqs(short.items), short.next) == (list(range(30, 1, -1)), 2)
-    base, page = archive.timeline(Window(group="a", limit=30))
+    base, _, page = archive.timeline(Window(group="a", limit=30))
     assert (base, seqs(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
+
+
+def test_timelines_and_rounds_say_what_people_call_members(history: History) -> None:
+    """At both ends of a page, the newer end first: who came or went in between has the summaries' names."""
+    one = {"c1": change(assigned={"t": [0]}, client_id="orders", client_host="/h1")}
+    two = {
+        "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="orders", client_host="/h1"),
+        "c2": change(assigned={"t": [1]}, client_id="orders", client_host="/h2"),
+    }
+    told = [(1, one), (2, two), (3, {"c3": change()})]
+    history.append(records([sample(members=members, generation=number) for number, members in told]))
+    with closing(Archive(history.path)) as archive:
+        found = [archive.timeline(Window(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
+        assert [json.loads(timeline.names) for timeline in found] == [
+            {},
+            {"c1": "orders (h1)", "c2": "orders (h2)"},
+            {"c1": "orders"},
+        ]
+        newest = archive.timeline(Window(group="g", limit=2, before=3))
+        assert json.loads(newest.names) == {"c1": "orders (h1)", "c2": "orders (h2)"}
+        second = json.loads(archive.round("g", 2) or b"")
+    assert second["names"] == {"c1": "orders (h1)", "c2": "orders (h2)"}
+    assert second["summary"]["names"] == second["names"]  # one is the cause, the other gained something
 
 
 def test_a_window_ends_before_its_end(archive: Archive) -> None:

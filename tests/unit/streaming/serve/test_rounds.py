@@ -55,6 +55,19 @@ def test_a_round_that_revokes_without_giving_on_is_not_the_last() -> None:
     assert rounds.summarise("id-1", diff(generation=None, group_epoch=7)).state == "Reconciling"
 
 
+def test_a_summary_names_those_whom_the_round_concerns_and_a_group_those_of_its_cause() -> None:
+    members = {
+        "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="idle"),
+        "c2": change(owned={"t": [1]}, revoked={"t": [1]}, client_id="loser"),
+        "c3": change(assigned={"t": [1]}, group_instance_id="i-3"),
+        "c4": change(present=False, client_id="orders"),
+        "c5": change(assigned={"t": [2]}),
+    }
+    summary = rounds.summarise("id-1", diff("member.left", "c4", members=members, unassigned={}))
+    assert summary.names == {"c2": "loser", "c3": "i-3", "c4": "orders"}
+    assert rounds.advance(None, 1, summary).names == {"c4": "orders"}
+
+
 def test_partitions_nobody_wants_leave_the_group_stable() -> None:
     lonely = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
     assert rounds.summarise("id-1", lonely).state == "Stable"

@@ -32,6 +32,7 @@ export class Ownership {
     this.next = null;
     this.partitions = [];
     this.byKey = new Map();
+    this.owners.names = {};
   }
 
   get last() {
@@ -39,7 +40,8 @@ export class Ownership {
   }
 
   // A page as the server gives it, newest first; older pages go in front.
-  load({ base, rounds, next }) {
+  load({ base, names, rounds, next }) {
+    for (const known of [names, ...rounds.map(({ summary }) => summary.names)]) this.owners.call(known, { later: false });
     const older = [...rounds].reverse();
     if (older.length || !this.rounds.length) this.base = base;
     this.rounds = [...older, ...this.rounds];
@@ -49,6 +51,7 @@ export class Ownership {
 
   append({ seq, summary, diff }) {
     if (seq <= this.last) return;
+    this.owners.call(summary.names);
     const round = { seq, summary, changes: changesOf(diff) };
     this.rounds.push(round);
     if (this.rounds.length === 1) {

@@ -1,5 +1,5 @@
 // Drawing: rows of ownership, marks of rounds, axis. Nothing here listens or remembers.
-import { causeGlyph, clock, day, member } from "../../core/format.js";
+import { causeGlyph, clock, day } from "../../core/format.js";
 import { toneOf, token } from "../../core/theme.js";
 
 export const TOP = 26;
@@ -233,5 +233,3 @@ export function paintBand(context, frame, colors, band) {
   context.fillRect(Math.min(band.a, band.b), TOP, Math.abs(band.a - band.b), frame.height - TOP - BOTTOM);
   context.globalAlpha = 1;
 }
-
-export const nameOf = (id) => member(id);

@@ -1,9 +1,9 @@
 // Ownership over time: a row a partition, a colour an owner, a mark a round; zoom, pan, hover, keys.
 import { h, paced, setAttribute, sized } from "../../core/dom.js";
-import { causeText, clock, duration, member, moment } from "../../core/format.js";
+import { causeText, clock, duration, moment, visible } from "../../core/format.js";
 import { onTheme, theme } from "../../core/theme.js";
 import { Minimap } from "./minimap.js";
-import { BOTTOM, TOP, nameOf, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
+import { BOTTOM, TOP, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
 
 const MOST_HEIGHT = 470;
 const SHORTEST = { time: 200, rounds: 2 };
@@ -150,7 +150,7 @@ export class Timeline {
     return {
       model: this.model, owners: this.owners, axis: this.axis, from, to, gutter, width, height, row, full,
       scroll: this.stage.scrollTop, selected: this.selected, dim: this.dim,
-      names: [...this.owners.index.keys()].map(nameOf),
+      names: [...this.owners.index.keys()].map((id) => this.owners.nameOf(id)),
       x: (position) => (position === -Infinity ? -Infinity : gutter + (position - from) * scale),
       at: (x) => from + (x - gutter) / scale,
     };
@@ -279,7 +279,7 @@ export class Timeline {
 
   markLines({ from, to }) {
     const rounds = this.model.rounds.slice(from, to + 1).slice(0, 6);
-    const lines = rounds.map(({ summary }) => h("div", {}, h("b", {}, causeText(summary.cause)), `${moment(summary.timestamp)} · ${summary.moved} moved${summary.unassigned ? `, ${summary.unassigned} without owner` : ""}`));
+    const lines = rounds.map(({ summary }) => h("div", {}, h("b", {}, causeText(summary.cause, summary.names)), `${moment(summary.timestamp)} · ${summary.moved} moved${summary.unassigned ? `, ${summary.unassigned} without owner` : ""}`));
     if (to - from >= 6) lines.push(h("div", { class: "muted" }, `and ${to - from - 5} more`));
     return lines;
   }
@@ -291,12 +291,13 @@ export class Timeline {
     const color = owner < 0 ? "transparent" : this.owners.color(owner);
     const lines = [
       h("b", {}, `${partition.topic} / ${partition.number}`),
-      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner < 0 ? "no owner" : member(ids[owner])),
+      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner < 0 ? "no owner" : this.owners.nameOf(ids[owner])),
     ];
+    if (owner >= 0 && this.owners.named(ids[owner])) lines.push(h("div", { class: "muted" }, visible(ids[owner])));
     const since = begin ? `since ${clock(begin.at)}` : "since before the first round shown";
     const length = begin ? ` · ${duration((end ? end.at : Date.now()) - begin.at)}` : "";
     lines.push(h("div", { class: "muted" }, `${since}${end ? ` until ${clock(end.at)}` : ""}${length}`));
-    if (begin) lines.push(h("div", { class: "muted" }, causeText(begin.summary.cause)));
+    if (begin) lines.push(h("div", { class: "muted" }, causeText(begin.summary.cause, begin.summary.names)));
     return lines;
   }
 

@@ -1,0 +1,67 @@
+"""What members are called."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.wire.events import MemberNames
+from streaming.wire.names import called, shortened, worded
+
+ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"
+ID_B = "orders-1-77aa9c7d-0000-0000-0000-000000000002"
+
+
+def names(
+    client_id: str | None = None, client_host: str | None = None, group_instance_id: str | None = None
+) -> MemberNames:
+    return MemberNames(client_id=client_id, client_host=client_host, group_instance_id=group_instance_id)
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ({"m": names("orders", "/10.0.0.1", "i-1")}, {"m": "i-1"}),
+        ({"m": names("orders", "/10.0.0.1")}, {"m": "orders"}),
+        ({"m": names(None, "/10.0.0.1")}, {}),
+        ({"m": names("", "", "")}, {}),
+        (
+            {"a": names("orders", "/10.0.0.1"), "b": names("orders", "/10.0.0.2"), "c": names("other", "/h")},
+            {"a": "orders (10.0.0.1)", "b": "orders (10.0.0.2)", "c": "other"},
+        ),
+        (
+            {ID_A: names("orders-1", "/10.0.0.1"), ID_B: names("orders-1", "/10.0.0.1")},
+            {ID_A: "orders-1 (10.0.0.1, 3f2a…)", ID_B: "orders-1 (10.0.0.1, 77aa…)"},
+        ),
+        (
+            {"O4ZHelk8SVWGgq4QmbZ7bg": names("rdkafka"), "-x9ZHelk8SVWGgq4QmbZ7b": names("rdkafka")},
+            {
+                "O4ZHelk8SVWGgq4QmbZ7bg": "rdkafka (O4ZHel…)",
+                "-x9ZHelk8SVWGgq4QmbZ7b": "rdkafka (-x9ZHe…)",
+            },
+        ),
+        (
+            {"a": names("app-3f2a9c7d-0000-0000-0000-000000000001-StreamThread-1-consumer")},
+            {"a": "app-3f2a…-StreamThread-1-consumer"},
+        ),
+    ],
+    ids=["static", "client", "host-alone", "empty", "hosts", "one-host", "kip-848", "streams"],
+)
+def test_a_member_is_called_as_a_person_would(members: dict[str, MemberNames], said: dict[str, str]) -> None:
+    assert called(members) == said
+
+
+def test_a_static_member_s_client_id_is_nobody_s_name() -> None:
+    """Only what is shown is shared."""
+    members = {"a": names("orders", "/10.0.0.1", "i-1"), "b": names("orders", "/10.0.0.2")}
+    assert called(members) == {"a": "i-1", "b": "orders"}
+
+
+def test_a_uuid_is_cut_wherever_it_stands() -> None:
+    assert shortened(f"{ID_A} left") == "orders-1-3f2a… left"
+
+
+def test_texts_have_names_in_place_of_whole_ids() -> None:
+    said = {"c1": "orders", "c10": "payments"}
+    assert worded("c1 and c10, not c100, c1-1 nor xc1", said) == "orders and payments, not c100, c1-1 nor xc1"
+    assert worded("nobody", said) == "nobody"
+    assert worded("c1", {"c1": r"\1"}) == r"\1"
