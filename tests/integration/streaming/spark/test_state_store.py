@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from streaming.checks.doctor import Finding, _checkpoint
-from streaming.spark import state_store
+from streaming.spark import damage, state_store
 from tests.support.command import run
 from tests.support.histories import as_topic
-from tests.support.kafka import Kafka
+from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, compacted, expected, problems
 
@@ -75,3 +78,52 @@ def test_it_moves_from_memory_to_rocksdb_and_back_in_the_middle_of_a_log(
     job.feed([rows[len(rows) // 2 :] for rows in AFTER])
     job.drain()
     written(job)
+
+
+@pytest.fixture(scope="module")
+def snapshot(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A stopped job whose checkpoint has a snapshot of RocksDB's, with tables, and changes after it."""
+    job = Job(broker, tmp_path_factory.mktemp("job"))
+    job.feed(LOG)
+
+    def there() -> bool:
+        names = {file.suffix for file in damage.state_files(job.checkpoint)}
+        return {".zip", ".sst", ".changelog"} <= names
+
+    # Spark has a snapshot after ten batches, and writes it the next time that it tidies.
+    options = ("--buckets", "4", "--state-store", "rocksdb", "--max-offsets-per-trigger", "7")
+    with job.running(*options) as child:
+        eventually(there, timeout=120)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(120) == 0
+    damage.look(str(job.checkpoint))
+    return job
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def garble(file: Path) -> None:
+    file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("harm", [cut, garble])
+@pytest.mark.parametrize("name", ["*.changelog", "*.zip", "SSTs/*.sst"])
+def test_a_damaged_file_is_named(
+    snapshot: Job, tmp_path: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    checkpoint = Path(shutil.copytree(snapshot.checkpoint, tmp_path / "checkpoint"))
+    file = [one for one in damage.state_files(checkpoint) if one.match(name)][-1]
+    harm(file)
+    snapshot.checkpoint, before = checkpoint, snapshot.checkpoint
+    try:
+        ended = snapshot.start("--available-now")
+    finally:
+        snapshot.checkpoint = before
+    shown = run("stream", "inspect-state", "--checkpoint", str(checkpoint), timeout=120)
+    for status, errors in ((ended.returncode, ended.stderr), (shown.returncode, shown.stderr)):
+        (line,) = problems(errors)
+        said = f"error: --checkpoint {checkpoint}: {file} is damaged. Restore the"
+        assert (status, line.startswith(said)) == (3, True), errors
