@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.monitor import blob
 from streaming.spark.checkpoint import NAME
 from tests.support.command import run
 from tests.support.histories import as_topic
@@ -93,7 +94,7 @@ def test_it_is_shown_as_the_latest_assignments_say(done: Job) -> None:
     assert all(one["bytes"] > 0 for one in found.values())
 
 
-#: Makes every Python process of a command an older release, which knows no blob of version 1.
+#: Makes every Python process of a command an older release, which knows no blob of this one's version.
 OLDER = "import streaming.monitor.blob\nstreaming.monitor.blob.VERSION = 0\n"
 
 
@@ -103,7 +104,8 @@ def test_an_older_release_refuses_it_before_it_touches_a_file(done: Job, tmp_pat
     (tmp_path / "sitecustomize.py").write_text(OLDER)
     refused = done.start("--available-now", "--buckets", "4", path=tmp_path)
     (line,) = problems(refused.stderr)
-    said = "a newer release has written to it (state of version 1, this release reads up to 0); run that release,"
+    written = f"state of version {blob.VERSION}, this release reads up to 0"
+    said = f"a newer release has written to it ({written}); run that release,"
     start = f"error: --checkpoint {checkpoint}: {said}"
     assert (refused.returncode, line[: len(start)]) == (2, start)
     assert contents(checkpoint) == before
@@ -117,12 +119,12 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def test_an_older_release_refuses_its_state_where_no_card_says_so(done: Job, tmp_path: Path) -> None:
     card = of(done, tmp_path) / NAME
     noted = json.loads(card.read_bytes())
-    assert noted.pop("state") == 1
+    assert noted.pop("state") == blob.VERSION
     card.write_text(json.dumps(noted))
     (tmp_path / "sitecustomize.py").write_text(OLDER)
     refused = done.start("--available-now", "--buckets", "4", path=tmp_path)
     (line,) = problems(refused.stderr)
-    said = "state: version 1, this release reads up to 0; run the release that wrote the checkpoint"
+    said = f"state: version {blob.VERSION}, this release reads up to 0; run the release that wrote the checkpoint"
     assert (refused.returncode, said in line) == (3, True), refused.stderr
 
 
@@ -144,7 +146,9 @@ def test_it_gets_other_numbers_and_goes_on_as_if_it_had_them_always(done: Job, t
     numbers = ("--buckets", "10", "--shuffle-partitions", "3")
     resized = run("stream", "resize", "--checkpoint", str(checkpoint), *numbers, timeout=120)
     assert (resized.returncode, resized.stderr) == (0, "")
-    assert resized.stdout.startswith("buckets: 4 → 10\nshuffle partitions: 2 → 3\ngroups: 11; ")
+    assert resized.stdout.startswith(
+        "buckets: 4 → 10\nshuffle partitions: 2 → 3\nstate store: memory\ngroups: 11; "
+    )
     done.drain()  # with the numbers of the checkpoint
     assert len(list((checkpoint / "state/0").glob("[0-9]"))) == 3
     wanted, topics = expected(done, LOG), done.settings.topics
