@@ -6,7 +6,17 @@ import pytest
 
 from streaming.protocols.classic.group import SessionExpired
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.vocabulary import After, Client, Crash, Freeze, Start, Subscribe, Thaw
+from streaming.protocols.vocabulary import (
+    After,
+    Client,
+    CoordinatorFails,
+    Crash,
+    Freeze,
+    Start,
+    Subscribe,
+    Thaw,
+    TopicsChanged,
+)
 from tests.support.machines import Driver, after, played, scenario, told, topics
 
 
@@ -79,6 +89,39 @@ def test_a_member_that_freezes_while_its_join_group_is_on_its_way_sends_it_again
     driver.tell(Thaw(driver.now, ("a",)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"t0": [0, 1], "t1": [0, 1]}}
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+def test_a_leader_sees_what_grew_while_it_was_frozen_as_soon_as_it_goes_on(protocol: str) -> None:
+    driver = Driver(protocol, topics(p=2))
+    driver.tell(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
+    driver.until(30_000)
+    leader = driver.state.leader
+    driver.tell(Freeze(30_000, (leader,)))
+    driver.tell(TopicsChanged(30_010, topics(p=4)))
+    driver.until(35_000)
+    assert driver.state.generation == 1
+    driver.tell(Thaw(35_000, (leader,)))
+    driver.until(60_000)
+    assert driver.state.generation == 2
+    shares = driver.machine.owned(driver.state).values()
+    assert sorted(number for share in shares for number in share["p"]) == [0, 1, 2, 3]
+
+
+def test_a_frozen_member_is_not_known_either_to_the_next_coordinator_of_the_first_version() -> None:
+    driver = Driver("eager-v1", topics(p=2), session_timeout_ms=20_000)
+    driver.tell(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
+    driver.until(30_000)
+    driver.tell(Freeze(30_000, ("b",)))
+    call = driver.state.members["b"].call
+    driver.tell(CoordinatorFails(30_010))
+    frozen = driver.state.members["b"]
+    assert (frozen.known, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
+    driver.until(45_000)
+    assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # nobody waits for its session
+    driver.tell(Thaw(45_000, ("b",)))
+    driver.settle()
+    assert driver.machine.owned(driver.state) == {"a": {"p": [0]}, "b": {"p": [1]}}
 
 
 def test_the_session_of_a_member_that_crashes_as_it_joins_counts_from_its_last_heartbeat() -> None:

@@ -264,3 +264,4 @@ def test_attributes_are_those_of_headers_with_the_prefix_and_a_value() -> None:
     given = [("ce_type", b"t"), ("ab_type", b"another"), ("ce_id", None), ("ce_source", b"\xff"), ("x", b"1")]
     assert ce_attributes(given) == {"type": "t"}
     assert ce_attributes(None) == {}
+    assert ce_attributes([("ce_id", b"\xff"), ("x", b"1"), ("ce_type", b"t")]) == {"type": "t"}

@@ -1,0 +1,34 @@
+"""What a view says of its group by its kind and protocol."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.wire.events import POLLING, Evidence, GroupObserved, Kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol", "epochs", "tasks"),
+    [
+        ("consumer", "classic", False, False),
+        ("consumer", "consumer", True, False),
+        ("share", "share", True, False),
+        ("streams", "classic", False, False),
+        ("streams", "streams", True, True),
+        ("connect", "classic", False, True),
+    ],
+)
+def test_whether_it_counts_epochs_and_holds_tasks(
+    kind: Kind, protocol: str, epochs: bool, tasks: bool
+) -> None:
+    view = GroupObserved(group_id="g", timestamp=1, members=[], kind=kind, group_protocol=protocol)  # type: ignore[arg-type] # one of its literals
+    assert (view.counts_epochs, view.holds_tasks) == (epochs, tasks)
+
+
+@pytest.mark.parametrize(
+    ("sources", "polled"), [([], False), (["a"], False), (["z"], False), (["a", POLLING], True)]
+)
+def test_it_is_polled_if_its_evidence_says_so(sources: list[str], polled: bool) -> None:
+    evidence = [Evidence(source=source, reason="r") for source in sources]
+    view = GroupObserved(group_id="g", timestamp=1, members=[], evidence=evidence)
+    assert view.polled is polled
