@@ -1,0 +1,378 @@
+"""Many groups of which few change, for each state store: ``make bench-groups``.
+
+One embedded broker; for each store JVMs of its own, with the heap it is given. The stream reads each group's first
+generation into a new checkpoint, without writing anywhere; is started again; and then takes rounds in which some
+groups have their next generation, with its diffs written to Kafka, as fast as batches end.
+
+``ARGS="--groups 1000000 --write"`` is the table of the docs: ten minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from confluent_kafka import Producer
+
+from assignors.partitioner import partition_for_key
+from benchmarks._document import machine, put, table
+from benchmarks._stream_latency import folder_size
+from benchmarks.stream import PARTITIONS, Bench
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import spark_options
+from streaming.monitor.asking import native
+from streaming.spark import plan
+from streaming.spark.losses import spans
+from streaming.spark.session import SessionOptions, session
+from streaming.spark.state_store import StateStore
+from streaming.spark.tally import Tally
+from streaming.wire import codec
+from streaming.wire.events import Event, GroupObserved, ObservedMember
+
+MEMBERS, OWNED = 4, 8
+#: Events in a batch that loads.
+LOAD = 250_000
+#: Rounds that count for nothing: HotSpot has not compiled yet what small batches run.
+FIRST = 20
+#: Stands for a group's number.
+_DIGITS = b"NNNNNNN"
+STORES: tuple[StateStore, ...] = ("memory", "rocksdb")
+
+
+class Found(NamedTuple):
+    """One store's figures.
+
+    Attributes:
+        store: which one.
+        heap: the JVM's, in GB.
+        load: seconds for the groups' first generations.
+        start: seconds from a start with that checkpoint to the end of its first batch.
+        batches: ms of each batch with changes.
+        live: bytes of the JVM's heap that are in use after a full collection of garbage.
+        resident: the most bytes of memory that the JVM has had.
+        loaded: bytes of the checkpoint before the changes.
+        kept: the least and the most bytes of it while there were changes.
+        beside: bytes of RocksDB's own files.
+    """
+
+    store: StateStore
+    heap: int
+    load: float
+    start: float
+    batches: list[int]
+    live: int
+    resident: int
+    loaded: int
+    kept: tuple[int, int]
+    beside: int
+
+
+class Groups:
+    """The events, made from one of each generation by putting names in: encoding a million takes a minute."""
+
+    def __init__(self) -> None:
+        self._generations: dict[int, tuple[bytes, list[tuple[str, bytes | None]]]] = {}
+
+    def event(self, group: int, generation: int) -> tuple[bytes, bytes, list[tuple[str, bytes | None]]]:
+        """Key, value and headers."""
+        if generation not in self._generations:
+            _, value, headers = codec.encode_event(_observed(generation))
+            self._generations[generation] = value, headers
+        value, headers = self._generations[generation]
+        digits = f"{group:07}".encode()
+        renamed = [(name, data and data.replace(_DIGITS, digits)) for name, data in headers]
+        return _name(group), value.replace(_DIGITS, digits), renamed
+
+    def send(self, producer: Producer, topic: str, groups: Iterable[int], generation: int) -> None:
+        """One event of each, waiting while the queue is full."""
+        for group in groups:
+            key, value, headers = self.event(group, generation)
+            while True:
+                try:
+                    producer.produce(
+                        topic,
+                        key=key,
+                        value=value,
+                        headers=headers,
+                        partition=partition_for_key(key, PARTITIONS),
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+            producer.poll(0)
+        producer.flush()
+
+
+def ordered(count: int, buckets: int) -> list[int]:
+    """The groups by bucket: each batch that loads has a part of the buckets, and writes none of them twice."""
+    return sorted(range(count), key=lambda group: crc32(_name(group)) % buckets)
+
+
+def _name(group: int) -> bytes:
+    return b"group-%07d" % group
+
+
+def _observed(generation: int) -> Event:
+    """A generation of a group: its members share out the partitions, each time beginning with another member."""
+    each, name = OWNED // MEMBERS, _DIGITS.decode()
+    members = [
+        ObservedMember(
+            member_id=f"consumer-{name}-{member}-8f4e2b7a-11d2-4c3e-9a55-0c6d1e2f3a4b",
+            topics=["orders"],
+            assigned={"orders": [(member + generation) % MEMBERS * each + one for one in range(each)]},
+            client_id=f"orders-{member}",
+            client_host="/10.0.0.1",
+            session_timeout_ms=45_000,
+            rebalance_timeout_ms=300_000,
+        )
+        for member in range(MEMBERS)
+    ]
+    data = GroupObserved(
+        group_id=f"group-{name}",
+        timestamp=1_700_000_000_000 + generation,
+        generation=generation,
+        members=members,
+        protocol="range",
+        state="Stable",
+    )
+    return Event("/groups", f"{name}-{generation}", data)
+
+
+class Run(NamedTuple):
+    """One store's work: what its two processes are told.
+
+    Attributes:
+        folder: of all that it writes.
+        topics: with the groups, for their changes, for ticks and for what is written.
+    """
+
+    store: StateStore
+    heap: int
+    folder: Path
+    bootstrap: str
+    topics: tuple[str, str, str, str]
+    buckets: int
+    changing: int
+    rounds: int
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder."""
+        return self.folder / "checkpoint"
+
+
+def load(run: Run) -> tuple[float, int]:
+    """Read every group's first generation: seconds, and bytes of the checkpoint."""
+    bench = Bench(run.bootstrap, run.folder)
+    with _session(run) as spark:
+        begin = time.monotonic()
+        rows = _rows(bench, spark, run).writeStream.format("noop")
+        query = rows.option("checkpointLocation", str(run.checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        for item in query.recentProgress:
+            print(f"    {item.numInputRows} events: {json.loads(item.json)['durationMs']}", flush=True)
+        return time.monotonic() - begin, folder_size(run.checkpoint)
+
+
+def change(run: Run, loaded: tuple[float, int]) -> Found:
+    """Start with that checkpoint, and change some groups again and again."""
+    bench, groups = Bench(run.bootstrap, run.folder), Groups()
+    with _session(run) as spark:
+        begin = time.monotonic()
+        query = bench.start(
+            _rows(bench, spark, run), "append", available_now=False, checkpoint=run.checkpoint
+        )
+        producer, start, kept = bench.producer(), 0.0, []
+        for number in range(FIRST + run.rounds):
+            first = number * run.changing
+            groups.send(producer, run.topics[1], range(first, first + run.changing), 2)
+            _processed(query, run, first + run.changing)
+            start = start or time.monotonic() - begin
+            kept.append(folder_size(run.checkpoint))
+            if number % 10 == 0:
+                print(f"    round {number}: {time.monotonic() - begin:.1f} s", flush=True)
+        progress = [json.loads(item.json) for item in query.recentProgress]
+        # Where the source looked while a round was being sent, the round is two batches, and smaller ones.
+        whole = [item for item in progress if item["numInputRows"] == run.changing][FIRST:]
+        found = Found(
+            run.store,
+            run.heap,
+            loaded[0],
+            start,
+            [item["durationMs"]["triggerExecution"] for item in whole],
+            _live(spark),
+            _resident(spark.sparkContext._gateway.proc.pid),  # noqa: SLF001 - no public way to the JVM's pid
+            loaded[1],
+            (min(kept[FIRST:]), max(kept[FIRST:])),
+            sum(folder_size(own) for own in (run.folder / "beside").rglob("StateStoreId*")),
+        )
+        query.stop()
+    return found
+
+
+def measure(run: Run) -> Found:
+    """One store, in a process that loads and one that goes on: PySpark has one JVM a process."""
+    with get_context("spawn").Pool(1) as pool:
+        loaded = pool.apply(load, (run,))
+    print(f"  {run.store}: loaded in {loaded[0]:.0f} s, {loaded[1] / 1e6:.0f} MB", flush=True)
+    with get_context("spawn").Pool(1) as pool:
+        found = pool.apply(change, (run, loaded))
+    print(f"  {found}", flush=True)
+    return found
+
+
+@contextmanager
+def _session(run: Run) -> Iterator[Any]:
+    beside = run.folder / "beside"
+    beside.mkdir(parents=True, exist_ok=True)
+    os.environ["SPARK_DRIVER_MEMORY"] = f"{run.heap}g"
+    conf = {"spark.local.dir": str(beside), "spark.sql.streaming.numRecentProgressUpdates": "10000"}
+    log_file = run.folder / "spark.log"
+    with session(SessionOptions(log_file=log_file, state_store=run.store, conf=tuple(conf.items()))) as spark:
+        yield spark
+
+
+def _rows(bench: Bench, spark: Any, run: Run) -> Any:
+    """The job's rows, of batches that are bounded."""
+    groups, changes, ticks, out = run.topics
+    options = {
+        "subscribe": f"{groups},{changes}",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(LOAD),
+    }
+    events = plan.source(spark, spark_options(bench.kafka, {"fetch.max.wait.ms": "5"}) | options)
+    sinks = bench.sinks._replace(diffs=out, partitions=bench.sinks.partitions | {out: PARTITIONS})
+    return plan.writes(events, bench.source(spark, ticks), run.buckets, sinks, Tally(spark))
+
+
+def _processed(query: Any, run: Run, wanted: int) -> None:
+    """Wait until so many changes have been read, by the checkpoint's files: to ask Spark takes its time."""
+    while sum(span.begin for span in spans(str(run.checkpoint), run.topics[1]).values()) < wanted:
+        time.sleep(0.01)
+        if not query.isActive:
+            raise SystemExit(f"the query has ended: {query.exception()}")
+
+
+def _live(spark: Any) -> int:
+    """Bytes of the heap that are in use after a full collection."""
+    jvm = spark.sparkContext._jvm  # noqa: SLF001 - no public way into the JVM
+    jvm.java.lang.System.gc()
+    runtime = jvm.java.lang.Runtime.getRuntime()
+    return int(runtime.totalMemory() - runtime.freeMemory())
+
+
+def _resident(pid: int) -> int:
+    """The most memory that a process has had, in bytes."""
+    (line,) = (
+        line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")
+    )
+    return int(line.split()[1]) * 1024
+
+
+def report(found: list[Found], sizes: argparse.Namespace) -> str:
+    """The table, and what was done for it."""
+    header = [
+        "state store",
+        "heap",
+        "in use",
+        "JVM resident",
+        "batch p50 / p95 / worst ms",
+        "checkpoint loaded",
+        "while changing",
+        "RocksDB's own files",
+        "loaded in",
+        "start to first batch",
+    ]
+    rows = []
+    for one in found:
+        times = (
+            statistics.median(one.batches),
+            statistics.quantiles(one.batches, n=20, method="inclusive")[-1],
+            max(one.batches),
+        )
+        low, high = one.kept
+        rows.append(
+            [
+                one.store,
+                f"{one.heap} GB",
+                _megabytes(one.live),
+                _megabytes(one.resident),
+                " / ".join(f"{ms:,.0f}" for ms in times),
+                _megabytes(one.loaded),
+                f"{low / 1e6:,.0f} to {_megabytes(high)}",
+                _megabytes(one.beside) if one.store == "rocksdb" else "–",
+                f"{one.load:.0f} s",
+                f"{one.start:.1f} s",
+            ]
+        )
+    counted = " and ".join(str(len(one.batches)) for one in found)
+    what = (
+        f"{machine()}, embedded broker on the same machine; {sizes.groups:,} groups of {MEMBERS} members, as a "
+        f"collector sees them, in {sizes.buckets:,} buckets; {sizes.changing} of them change a batch, as fast as "
+        f"batches end; {counted} batches after the first {FIRST}; rounds "
+        f"{'in native code' if native() else 'in Python'}. In use: of the heap, after a full collection. "
+        "Resident: the most that the JVM has had."
+    )
+    beyond = "What it means, and what breaks first beyond: [design](design/stream.md#growth-on-paper)."
+    return "\n\n".join(("## Many groups, few of which change", what, table(header, rows), beyond))
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--groups", type=int, default=100_000)
+    parser.add_argument("--buckets", type=int, default=0, help="one a thirty groups when 0")
+    parser.add_argument("--changing", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=80)
+    parser.add_argument("--memory", type=int, default=3, help="the heap of the store in memory, GB")
+    parser.add_argument("--rocksdb", type=int, default=1, help="the heap beside RocksDB, GB")
+    parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
+    sizes = parser.parse_args()
+    if sizes.changing * (FIRST + sizes.rounds) > sizes.groups:
+        parser.error("--groups: too few for so many rounds, in each of which others change")
+    sizes.buckets = sizes.buckets or 1 << (sizes.groups // 30).bit_length()
+    with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-groups-") as folder:
+        bench = Bench(broker.bootstrap_servers, Path(folder))
+        topic = bench.settings.topics.membership
+        Groups().send(bench.producer(), topic, ordered(sizes.groups, sizes.buckets), 1)
+        print(f"{sizes.groups} groups are in the topic", flush=True)
+        runs = [
+            Run(
+                store,
+                getattr(sizes, store),
+                Path(folder) / store,
+                broker.bootstrap_servers,
+                (
+                    topic,
+                    bench.topic(f"in-{store}"),
+                    bench.topic(f"ticks-{store}", 1),
+                    bench.topic(f"out-{store}"),
+                ),
+                sizes.buckets,
+                sizes.changing,
+                sizes.rounds,
+            )
+            for store in STORES
+        ]
+        found = [measure(run) for run in runs]
+    text = report(found, sizes)
+    print(text)
+    if sizes.write:
+        put("groups", text)
+
+
+if __name__ == "__main__":
+    main()
