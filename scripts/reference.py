@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from streaming.cli.main import COMMANDS, build
 from streaming.freshness.sign import SIGN_TYPE, Sign
+from streaming.wire.episodes import EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident
 from streaming.wire.events import EVENT_TYPES, Diff, LatestAssignment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,10 +64,11 @@ def _table(schema: dict[str, Any]) -> Iterator[str]:
 
 def records() -> str:
     """The value of every record, from the structs that decode it."""
-    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Sign]
+    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Episode, Incident, Sign]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     names = {struct.__name__: f"`{name}`" for name, struct in EVENT_TYPES.items()}
     names |= {"Diff": "Diff (`rebalance.diff`)", "LatestAssignment": "Latest assignment"}
+    names |= {"Episode": f"Episode (`{EPISODE_TYPE}`)", "Incident": f"Incident (`{INCIDENT_TYPE}`)"}
     names |= {"Sign": f"Sign of life (`{SIGN_TYPE}`)"}
     lines = ["# Records\n", NOTE]
     lines.append(

@@ -1,0 +1,246 @@
+"""Episodes and incidents: what stands in their topics, as types.
+
+Both topics are compacted, and a record's key is the group id, a slash and the number: ``checkout/17``. A group id
+may have slashes of its own, so the number is what stands behind the last one (:func:`key`, :func:`of_key`). Records
+are partitioned by the group id alone: all of a group are in one partition, in order.
+
+Every field is a function of the membership log.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from assignors.errors import BadInput
+from streaming.wire.codec import UNREADABLE, decode
+from streaming.wire.events import Count, Evidence, Holding, Id, MemberNames, Task, Timestamp
+
+_T = TypeVar("_T")
+
+#: ``ce_type`` of an episode.
+EPISODE_TYPE: Final = "rebalance.episode"
+#: ``ce_type`` of an incident.
+INCIDENT_TYPE: Final = "rebalance.incident"
+
+#: What an episode was; docs/explanation/episodes.md says which evidence each needs.
+EpisodeKind = Literal[
+    "first-start",
+    "scale-out",
+    "scale-in",
+    "rolling-restart",
+    "restart",
+    "crash",
+    "poll-timeout",
+    "static-bounce",
+    "subscription-change",
+    "partition-growth",
+    "assignor-change",
+    "protocol-migration",
+    "coordinator-move",
+    "connector-change",
+    "storm",
+    "shutdown",
+    "unknown",
+]
+#: Whether it is over. Only ``settled`` has an end.
+EpisodeStatus = Literal["settling", "settled", "stuck", "storming"]
+#: What is wrong.
+IncidentKind = Literal[
+    "storm",
+    "stuck",
+    "partition-without-owner",
+    "topic-gone",
+    "idle-members",
+    "skew",
+    "unexpected-assignment",
+    "half-migration",
+    "poll-timeout",
+]
+
+
+class MalformedEpisode(BadInput):
+    """The record is no episode or incident."""
+
+
+class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False, gc=False):
+    """Frozen, keyword-only, camelCase on the wire."""
+
+
+class Replaced(_Wire, frozen=True):
+    """A member that went and the one that came in its place, by member id; ``by``: what they were matched by."""
+
+    left: str
+    joined: str
+    by: str
+
+
+class EpisodeMembers(_Wire, frozen=True):
+    """Who came and went, by member id.
+
+    ``left``: by themselves; ``lost``: their session ended; ``gone``: they went, and nothing says how. Who went and
+    came back is in ``replaced`` alone. Who came and went again within the episode is in ``joined`` and in one of
+    the three. ``before`` and ``after``: how many members the group had and has. ``names``: what those of these ids
+    are called that are known by more. ``omitted``: how many are not listed, as there were too many.
+    """
+
+    joined: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
+    before: Count = 0
+    after: Count = 0
+    names: dict[str, MemberNames] = field(default_factory=dict)
+    omitted: Count = 0
+
+
+class PartitionDowntime(_Wire, frozen=True):
+    """How long nobody consumed one partition, ms, as bounds."""
+
+    topic: str
+    partition: Task
+    lower_ms: Count
+    upper_ms: Count
+
+
+class Downtime(_Wire, frozen=True):
+    """How long partitions stood still in the episode, ms, as bounds: all together, and the one that did longest."""
+
+    lower_ms: Count
+    upper_ms: Count
+    worst: PartitionDowntime | None = None
+    evidence: list[str] = field(default_factory=list)
+
+
+class Waiting(_Wire, frozen=True):
+    """What a group in the middle of a rebalance waits for.
+
+    ``since``: when it began; ``reason`` is for people. ``memberId``: for whom, null where it is for nobody in
+    particular; ``partitions``: which are to be given up or given out; ``until``: when it ends by itself, null where
+    nothing ends it.
+    """
+
+    since: Timestamp
+    reason: str
+    member_id: str | None = None
+    partitions: Holding = field(default_factory=dict)
+    until: Timestamp | None = None
+
+
+class Repeated(_Wire, frozen=True):
+    """The member behind a storm: how often it was the reason of a rebalance, and the usual time between two, ms."""
+
+    member_id: str
+    times: Count
+    period_ms: Count | None = None
+
+
+class Episode(_Wire, frozen=True):
+    """Consecutive rounds of a group that belong together, as one story.
+
+    ``episode`` counts a group's episodes from 1. ``openedAt`` is the first round's time, ``closedAt`` that of the
+    last one, null while it is open. ``rounds``: ids of its diffs, the newest of ``roundCount``; ``rebalances``: how
+    many rebalances those rounds are. ``moved``: partitions that another member got than the last that owned them in
+    the episode; ``movedAgain``: those of them that moved more than once. ``downtime``: null where nothing says how
+    long. ``waitingFor`` is empty where nothing is waited for. ``repeated``: who is behind a storm, else null.
+    ``sure``: whether the evidence proves the kind. ``story``: one to three sentences for people.
+    """
+
+    group_id: Id
+    episode: Count
+    kind: EpisodeKind
+    status: EpisodeStatus
+    opened_at: Timestamp
+    closed_at: Timestamp | None
+    rounds: list[str]
+    members: EpisodeMembers
+    moved: Count
+    moved_again: Count
+    downtime: Downtime | None
+    waiting_for: list[Waiting]
+    sure: bool
+    evidence: list[Evidence]
+    story: str
+    round_count: Count = 0
+    rebalances: Count = 0
+    updated_at: Timestamp = 0
+    protocol: str = "classic"
+    assignor: str | None = None
+    repeated: Repeated | None = None
+
+
+class Incident(_Wire, frozen=True):
+    """A condition of a group that somebody should look at: one, however often it comes and goes.
+
+    ``incident`` counts a group's incidents from 1. ``closedAt`` is null while it lasts. ``times``: how often the
+    condition has come. ``episode``: the one in which it was first seen, null where it was seen in none. ``story``
+    is for people.
+    """
+
+    group_id: Id
+    incident: Count
+    kind: IncidentKind
+    status: Literal["open", "closed"]
+    opened_at: Timestamp
+    updated_at: Timestamp
+    closed_at: Timestamp | None
+    times: Count
+    member_ids: list[str]
+    partitions: Holding
+    episode: Count | None
+    sure: bool
+    evidence: list[Evidence]
+    story: str
+    names: dict[str, MemberNames] = field(default_factory=dict)
+
+
+_episodes = msgspec.json.Decoder(Episode)
+_incidents = msgspec.json.Decoder(Incident)
+
+
+def key(group_id: str, number: int) -> bytes:
+    """The key of a group's episode or incident of this number."""
+    return f"{group_id}/{number}".encode()
+
+
+def of_key(key: bytes) -> tuple[str, int]:
+    """The group id and the number of a key.
+
+    Raises:
+        MalformedEpisode: it has none.
+    """
+    try:
+        group_id, slash, number = key.decode().rpartition("/")
+    except UnicodeDecodeError as error:
+        raise MalformedEpisode(f"key: {key!r} is not UTF-8") from error
+    if not slash or not number.isascii() or not number.isdigit() or len(number) > len("2147483647"):
+        raise MalformedEpisode(f"key: {key!r} is no group id, slash and number")
+    return group_id, int(number)
+
+
+def decode_episode(value: bytes) -> Episode:
+    """The episode of a record's value.
+
+    Raises:
+        MalformedEpisode: it is none.
+    """
+    return _decoded(_episodes, value, EPISODE_TYPE)
+
+
+def decode_incident(value: bytes) -> Incident:
+    """The incident of a record's value.
+
+    Raises:
+        MalformedEpisode: it is none.
+    """
+    return _decoded(_incidents, value, INCIDENT_TYPE)
+
+
+def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes, ce_type: str) -> _T:
+    try:
+        return decode(decoder, value)
+    except UNREADABLE as error:
+        raise MalformedEpisode(f"value of {ce_type}: {error}") from error

@@ -1,0 +1,108 @@
+"""Episodes and incidents as they stand in their topics."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streaming.wire.codec import encode
+from streaming.wire.episodes import (
+    Downtime,
+    Episode,
+    EpisodeMembers,
+    Incident,
+    MalformedEpisode,
+    PartitionDowntime,
+    Repeated,
+    Replaced,
+    Waiting,
+    decode_episode,
+    decode_incident,
+    key,
+    of_key,
+)
+from streaming.wire.events import Evidence, MemberNames
+
+EPISODE = Episode(
+    group_id="checkout",
+    episode=17,
+    kind="rolling-restart",
+    status="settling",
+    opened_at=1_700_000_000_000,
+    closed_at=None,
+    rounds=["a1", "b2"],
+    members=EpisodeMembers(
+        joined=["c3"],
+        replaced=[Replaced(left="c1", joined="c2", by="client id and host")],
+        before=1,
+        after=2,
+        names={"c1": MemberNames(client_id="c")},
+    ),
+    moved=4,
+    moved_again=1,
+    downtime=Downtime(
+        lower_ms=1, upper_ms=2, worst=PartitionDowntime(topic="t", partition=0, lower_ms=1, upper_ms=2)
+    ),
+    waiting_for=[Waiting(since=1, reason="a worker may come back")],
+    sure=True,
+    evidence=[Evidence(source="coordinator-log", reason="left")],
+    story="Rolling restart.",
+    repeated=Repeated(member_id="c2", times=3, period_ms=20_000),
+)
+INCIDENT = Incident(
+    group_id="checkout",
+    incident=2,
+    kind="storm",
+    status="open",
+    opened_at=1,
+    updated_at=2,
+    closed_at=None,
+    times=1,
+    member_ids=["c1"],
+    partitions={"t": [0]},
+    episode=17,
+    sure=True,
+    evidence=[],
+    story="It storms.",
+)
+
+
+def test_an_episode_is_read_as_it_was_written() -> None:
+    assert decode_episode(encode(EPISODE)) == EPISODE
+
+
+def test_an_incident_is_read_as_it_was_written() -> None:
+    assert decode_incident(encode(INCIDENT)) == INCIDENT
+
+
+def test_fields_are_in_camel_case_and_none_is_left_out() -> None:
+    written = json.loads(encode(EPISODE))
+    assert {"groupId", "closedAt", "movedAgain", "waitingFor", "roundCount"} <= written.keys()
+    assert written["closedAt"] is None
+    assert written["downtime"]["worst"] == {"topic": "t", "partition": 0, "lowerMs": 1, "upperMs": 2}
+    assert written["members"]["replaced"] == [{"left": "c1", "joined": "c2", "by": "client id and host"}]
+
+
+@pytest.mark.parametrize("group_id", ["checkout", "a/b", "/", "grün", "7"])
+def test_a_key_is_the_group_and_the_number_behind_its_last_slash(group_id: str) -> None:
+    assert key(group_id, 17) == f"{group_id}/17".encode()
+    assert of_key(key(group_id, 17)) == (group_id, 17)
+
+
+@pytest.mark.parametrize(
+    "wrong", [b"checkout", b"checkout/", b"a/x", b"a/-1", b"\xff/1", "a/²".encode(), b"a/" + b"1" * 11]
+)
+def test_what_is_no_key_is_refused(wrong: bytes) -> None:
+    with pytest.raises(MalformedEpisode, match=r"^key: "):
+        of_key(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [b"", b"null", b"{}", b'"\xff"', b"[" * 10_000, encode(EPISODE).replace(b"rolling-", b"r")]
+)
+def test_a_value_that_is_none_is_refused(wrong: bytes) -> None:
+    with pytest.raises(MalformedEpisode, match=r"^value of rebalance\.episode: "):
+        decode_episode(wrong)
+    with pytest.raises(MalformedEpisode, match=r"^value of rebalance\.incident: "):
+        decode_incident(wrong)
