@@ -50,7 +50,8 @@ _LISTS: dict[str, list[tuple[str, ...]]] = {
 }
 #: How long nothing happens from outside, ms: within a request, a heartbeat, a session, and long enough.
 _PAUSES = (0, 1, 2, 3, 40, 700, 3000, 7000, 12_000, 31_000, 90_000)
-
+#: The same where everything takes milliseconds: two things that end together meet in every life.
+_SHORT_PAUSES = (0, 0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 40)
 
 _KINDS: list[Any] = [
     *(Start, Start, Start, Start, Leave, Stop, Stop, Crash, Crash, Freeze, Freeze, Thaw, Thaw),
@@ -69,17 +70,15 @@ class Life(NamedTuple):
     events: list[MachineEvent]
 
 
-def life(number: int, protocol: str, assignor: str, mixed: bool, count: int = 30) -> Life:
-    """A random life: processes come and go, alone and together, and topics grow."""
-    chance = random.Random(f"{number} {protocol} {assignor} {mixed}")
-    timing = {
-        "network_ms": chance.choice([1, 5]),
-        "initial_rebalance_delay_ms": chance.choice([0, 3000]),
-        "session_timeout_ms": 10_000,
-        "rebalance_timeout_ms": chance.choice([5_000, 20_000]),
-        "scheduled_rebalance_delay_ms": 15_000,
-        "metadata_age_ms": chance.choice([0, 2_000]),
-    }
+def life(
+    number: int, protocol: str, assignor: str, mixed: bool, count: int = 30, *, tight: bool = False
+) -> Life:
+    """A random life: processes come and go, alone and together, and topics grow.
+
+    ``tight``: heartbeats, sessions and timers are a few milliseconds long, so that they end at the same moments.
+    """
+    chance = random.Random(f"{number} {protocol} {assignor} {mixed}{' tight' * tight}")
+    timing = _tight(chance) if tight else _usual(chance)
     static = {name: chance.random() < 0.4 for name in NAMES}
     # Every other one is a crowd, whose ids fill the coordinator's table as random ones do.
     names = [*NAMES, *(f"w{one}" for one in range(20 * (number % 2)))]
@@ -87,7 +86,7 @@ def life(number: int, protocol: str, assignor: str, mixed: bool, count: int = 30
     events: list[MachineEvent] = []
     there: dict[type[MachineEvent] | None, list[str]] = {None: list(names), Start: [], Freeze: []}
     for turn in range(count):
-        at += chance.choice(_PAUSES)
+        at += chance.choice(_SHORT_PAUSES if tight else _PAUSES)
         kind = chance.choice(_KINDS) if turn > 2 else Start
         if kind is CoordinatorFails:
             events.append(CoordinatorFails(at))
@@ -117,6 +116,35 @@ def life(number: int, protocol: str, assignor: str, mixed: bool, count: int = 30
                 there[{Start: Start, Thaw: Start, Freeze: Freeze}.get(kind)].append(name)
     lag = chance.randrange(4) if protocol == "zookeeper" else 0
     return Life(protocol, assignor, timing, lag, bool(number % 2), events)
+
+
+def _usual(chance: random.Random) -> dict[str, int]:
+    """Timers as they are in production, but for their delays."""
+    return {
+        "network_ms": chance.choice([1, 5]),
+        "initial_rebalance_delay_ms": chance.choice([0, 3000]),
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": chance.choice([5_000, 20_000]),
+        "scheduled_rebalance_delay_ms": 15_000,
+        "metadata_age_ms": chance.choice([0, 2_000]),
+    }
+
+
+def _tight(chance: random.Random) -> dict[str, int]:
+    """Milliseconds; a rebalance still leaves time for the busiest member."""
+    return {
+        "network_ms": chance.choice([1, 2]),
+        "heartbeat_ms": chance.randint(3, 6),
+        "processing_ms": chance.choice([0, 4, 6]),
+        "consumer_heartbeat_ms": chance.randint(3, 6),
+        "session_timeout_ms": chance.randint(12, 18),
+        "rebalance_timeout_ms": chance.randint(16, 24),
+        "scheduled_rebalance_delay_ms": chance.randint(0, 20),
+        "initial_rebalance_delay_ms": chance.choice([0, 1, 3, 5, 8]),
+        "assignment_interval_ms": chance.choice([0, 1, 3, 7]),
+        "metadata_age_ms": chance.randint(0, 5),
+        "zookeeper_backoff_ms": chance.randint(1, 6),
+    }
 
 
 def _some(chance: random.Random, names: list[str]) -> list[str]:

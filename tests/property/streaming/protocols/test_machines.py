@@ -32,6 +32,29 @@ ASSIGNORS: dict[str, list[tuple[str, ...]]] = {
     "eager": [(), ("range", "roundrobin"), ("range", "sticky"), ("cooperative-sticky", "range")],
 }
 
+_USUAL = {
+    "session_timeout_ms": 10_000,
+    "rebalance_timeout_ms": 20_000,
+    "scheduled_rebalance_delay_ms": 15_000,
+}
+#: As in production, and with timers of a few milliseconds, which end at the same moments.
+TIMINGS = (
+    {**_USUAL, "initial_rebalance_delay_ms": 0},
+    {**_USUAL, "initial_rebalance_delay_ms": 3000},
+    {
+        "heartbeat_ms": 4,
+        "processing_ms": 4,
+        "consumer_heartbeat_ms": 5,
+        "session_timeout_ms": 14,
+        "rebalance_timeout_ms": 20,
+        "scheduled_rebalance_delay_ms": 11,
+        "initial_rebalance_delay_ms": 3,
+        "assignment_interval_ms": 5,
+        "metadata_age_ms": 2,
+        "zookeeper_backoff_ms": 3,
+    },
+)
+
 
 class Lives(RuleBasedStateMachine):
     """Processes start, leave, stop, crash, freeze and go on while time passes in steps of any size."""
@@ -41,18 +64,10 @@ class Lives(RuleBasedStateMachine):
     #: Classic and consumer members in one group (KIP-848's online migration).
     mixed = False
 
-    @initialize(delay=st.sampled_from([0, 3000]), lag=st.integers(0, 3))
-    def begin(self, delay: int, lag: int) -> None:
+    @initialize(timing=st.sampled_from(TIMINGS), lag=st.integers(0, 3))
+    def begin(self, timing: dict[str, int], lag: int) -> None:
         more: dict[str, Any] = {"assignor": self.assignor} if self.assignor else {}
-        self.driver = Driver(
-            self.protocol,
-            topics(t0=3, t1=4, t2=1),
-            initial_rebalance_delay_ms=delay,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=20_000,
-            scheduled_rebalance_delay_ms=15_000,
-            **more,
-        )
+        self.driver = Driver(self.protocol, topics(t0=3, t1=4, t2=1), **timing, **more)
         setup = replace(
             self.driver.machine.setup, view_lag=lambda name, change: lag * (ord(name[0]) + change) % 9
         )
@@ -134,7 +149,7 @@ class Lives(RuleBasedStateMachine):
     def coordinator_fails(self) -> None:
         self.tell(vocabulary.CoordinatorFails(self.driver.now))
 
-    @rule(ms=st.sampled_from([1, 2, 5, 500, 3000, 7000, 12_000, 30_000]))
+    @rule(ms=st.sampled_from([1, 2, 5, 9, 500, 3000, 7000, 12_000, 30_000]))
     def wait(self, ms: int) -> None:
         end = self.driver.now + ms
         while self.driver.queue and self.driver.queue[0][0] < end:
