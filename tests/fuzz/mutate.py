@@ -123,8 +123,8 @@ class Mutator:
         if roll < 0.6 and part[:1] in (b"{", b"["):
             try:
                 return self._json(json.loads(part), random)
-            except (ValueError, RecursionError):
-                pass
+            except (ValueError, RecursionError):  # what only begins like JSON
+                return self._bytes(part, random)
         return self._bytes(part, random)
 
     def _column(self, at: int, random: Random) -> Part:

@@ -22,7 +22,10 @@ from tests.mutants.running import KEPT, Chosen, in_a_child, say
 
 #: The tiers of `make test-unit`.
 TIERS = ("tests/unit", "tests/property", "tests/golden", "tests/fuzz")
-_SUPPORT = re.compile(r"\btests\.support\.(\w+)")
+#: What tests import from tests, or run with ``-m``, and what of it.
+_NAMED = re.compile(r"\btests(?:\.\w+)+")
+_FROM = re.compile(r"^from (tests[.\w]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 
 
 class Covered:
@@ -128,15 +131,23 @@ class _States:
         return hashlib.sha256("\0".join(map(self._text, names)).encode()).hexdigest()[:32]
 
     def _shared(self, tests: str) -> set[str]:
-        """The files in ``tests/support`` that it imports, or that those do, and each ``conftest.py`` above it."""
+        """The files below ``tests`` that it imports, or that those do, and each ``conftest.py`` above it."""
         found = {str(folder / "conftest.py") for folder in Path(tests).parents}
         pending = [tests, *found]
         while pending:
-            for name in _SUPPORT.findall(self._text(pending.pop())):
-                path = f"tests/support/{name}.py"
-                if path not in found:
-                    found.add(path)
-                    pending.append(path)
+            text = self._text(pending.pop())
+            names = {
+                *_NAMED.findall(text),
+                *(
+                    f"{module}.{name}"
+                    for module, several in _FROM.findall(text)
+                    for name in _WORD.findall(several)
+                ),
+            }
+            paths = {f"{name.replace('.', '/')}{end}" for name in names for end in (".py", "/__init__.py")}
+            fresh = {path for path in paths if (self._tree / path).exists()} - found - {tests}
+            found |= fresh
+            pending += fresh
         return found
 
     def _read(self, name: str) -> str:

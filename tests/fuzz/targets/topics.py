@@ -177,10 +177,9 @@ def _diffs(case: Case) -> None:
         try:
             shown = DiffReader._record(reader, message)
         except MalformedDiff:
-            pass
-        else:
-            for line in [] if shown is None else diff_lines(shown.diff):
-                Console(file=io.StringIO(), width=100).print(line)
+            shown = None
+        for line in [] if shown is None else diff_lines(shown.diff):
+            Console(file=io.StringIO(), width=100).print(line)
         try:
             found = records.round_of(TopicRecord("d", 0, offset, key, value, text))
         except UnusableRecord:

@@ -31,7 +31,8 @@ from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.state import GroupState, MemberState, Reports
 from streaming.wire.codec import Record, encode
-from tests.support import recorded, recorded_kinds
+from tests.golden.streaming.monitor import recorded_kinds
+from tests.support import recorded
 
 pytestmark = pytest.mark.long
 

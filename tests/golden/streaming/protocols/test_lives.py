@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.streaming.protocols.lives import SORTS, answers, life
 from tests.support.answers import record, recorded
-from tests.support.lives import SORTS, answers, life
 
 GOLDEN = Path(__file__).with_name("lives.xz")
 

@@ -22,7 +22,7 @@ from streaming.simulate.results import document, summary
 from streaming.simulate.run import forecast
 from streaming.simulate.svg import picture
 from streaming.simulate.timeline import draw, members
-from tests.support.scenarios import Document, Scenarios
+from tests.golden.streaming.simulate.scenarios import Document, Scenarios
 
 HERE = Path(__file__).parent
 

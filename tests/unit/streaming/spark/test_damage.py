@@ -232,8 +232,8 @@ def test_the_files_that_a_start_reads(folder: Path) -> None:
             "/c/offsets/5 is damaged",
         ),
         (
-            "STATE_STORE /c/state/0/1: RocksDBException: appending to file: /work/12.sst: No space left on device",
-            "/work/12.sst: No space left on device; make room",
+            "STATE_STORE /c/state/0/1: RocksDBException: appending to file: /d/12.sst: No space left on device",
+            "/d/12.sst: No space left on device; make room",
         ),
         ("java.io.EOFException: 'file:/c/state/0/1/5.delta'", "/c/state/0/1/5.delta is damaged"),
         (

@@ -5,6 +5,7 @@ Collectors tell of Connect, of Streams, of share groups, two of them of one grou
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -46,7 +47,7 @@ HELD_MS = (UNSET, 0, 1_999, 2_000, 2_000, 2_001, 9_999, 10_000, 10_001, 60_000)
 NUMBERS = (-1, 0, 1, 9, 17)
 
 
-class _Group(Log):
+class _Group(Log, ABC):
     """One group by chance: who is in it, and which topics or connectors there are."""
 
     def __init__(self, name: str, seed: int) -> None:
@@ -72,8 +73,9 @@ class _Group(Log):
         self.history = [*self.history[-20:], event]
         return event
 
+    @abstractmethod
     def _next(self) -> Event:
-        raise NotImplementedError
+        """The next event that was not before."""
 
     def _chance(self, share: float) -> bool:
         return self.random.random() < share

@@ -225,3 +225,7 @@ Stabilized group g generation 9 with 2 members.
 Group g with generation 10 is now empty.
 Member x in group g has failed, removing it from the group.
 """.splitlines()
+
+
+#: The questions, and how many of each.
+ASKED = ((spoiled, 6), (polled, 12), (scheduled, 6), (logged, 6))

@@ -244,3 +244,7 @@ def lost(number: int) -> Iterator[str]:
             one: (low, low + chance.randrange(4)) for one, low in enumerate(chance.choices(range(4), k=2))
         }
         yield f"{places} {there} {'; '.join(losses.gone(wanted, there))}"
+
+
+#: The questions, and how many of each.
+ASKED = ((reported, 3), (supervised, 20), (damaged, 4), (explained, 3), (lost, 1))

@@ -1,4 +1,7 @@
-"""The figures and words that modules begin with: limits, waits, names, tables. Each stands once more in a file."""
+"""Limits, waits, names and tables that modules begin with are what they were: who changes one means it.
+
+``python -m tests.golden.streaming.test_figures`` writes ``figures.json`` anew.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,29 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+import pytest
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = Path(__file__).with_name("figures.json")
+ROOMS = ("cli", "collect", "kafka", "monitor", "protocols", "serve", "settings", "simulate", "spark", "wire")
+_NAMED = re.compile(r"^(_?[A-Z][A-Z0-9_]*)\b[^=\n]* = ", re.MULTILINE)
 
 
-def modules(room: str) -> list[str]:
-    """The modules of a room that begin with any, by their paths; not those that need Spark."""
-    found = sorted(
-        path
-        for path in (ROOT / "streaming" / room).rglob("*.py")
-        if "pyspark" not in path.parts
-        and re.search(r"^_?[A-Z][A-Z0-9_]*\b.* = ", path.read_text(), re.MULTILINE)
-    )
-    return [str(path.relative_to(ROOT)) for path in found]
+def modules() -> list[str]:
+    """The modules of the rooms that begin with any, by their paths; not those that need Spark."""
+    return [
+        str(path.relative_to(ROOT))
+        for room in ROOMS
+        for path in sorted((ROOT / "streaming" / room).rglob("*.py"))
+        if "pyspark" not in path.parts and _NAMED.search(path.read_text())
+    ]
 
 
 def figures(module: str) -> dict[str, Any]:
     """What stands in a module under names in capitals that it gives itself, as JSON has it."""
-    text = (ROOT / module).read_text()
-    own = re.findall(r"^(_?[A-Z][A-Z0-9_]*)\b[^=\n]* = ", text, re.MULTILINE)
     # Run anew, not looked up: so much is the module's own.
     there = runpy.run_path(str(ROOT / module), run_name=module.removesuffix(".py").replace("/", "."))
+    own = _NAMED.findall((ROOT / module).read_text())
     values = {name: _plain(there[name]) for name in own if name in there}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -50,12 +56,10 @@ def _plain(value: Any) -> Any:
     return None
 
 
-def recorded(file: Path) -> Any:
-    """What was written for each module."""
-    return json.loads(file.read_text())
+@pytest.mark.parametrize("module", modules())
+def test_the_figures_are_the_recorded_ones(module: str) -> None:
+    assert figures(module) == json.loads(GOLDEN.read_text())[module]
 
 
-def record(file: Path, room: str) -> None:
-    """Write them anew."""
-    found = {module: figures(module) for module in modules(room)}
-    file.write_text(json.dumps(found, indent=1) + "\n")
+if __name__ == "__main__":
+    GOLDEN.write_text(json.dumps({module: figures(module) for module in modules()}, indent=1) + "\n")
