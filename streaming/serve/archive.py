@@ -68,7 +68,7 @@ class Page(NamedTuple):
     next: int | None
 
 
-class Timeline(NamedTuple):
+class OwnersOverTime(NamedTuple):
     """JSON bytes: owners before the oldest round of the page, and what people call its members at its two ends."""
 
     base: bytes
@@ -140,7 +140,7 @@ class Archive:
                 items.append(b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff))
         return Page(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
-    def timeline(self, window: Window) -> Timeline:
+    def timeline(self, window: Window) -> OwnersOverTime:
         """Ownership over the rounds of a window: who owned what before it, then each round's changes."""
         with self._reading() as connection:
             rows = _rows(connection, "SELECT seq, summary, changes FROM rounds", window)
@@ -151,7 +151,7 @@ class Archive:
             ]
             ends = [_diff(connection, seq) for seq, *_ in shown[:: max(1, len(shown) - 1)]]
         names = [called(diff.members) for diff in reversed(ends)]
-        return Timeline(
+        return OwnersOverTime(
             base=encode(rounds.before(ends[-1].members) if ends else []),
             names=encode({member_id: name for some in names for member_id, name in some.items()}),
             page=Page(items, shown[-1][0] if len(rows) > window.limit else None),

@@ -34,7 +34,7 @@ _STATES = {0: STABLE, 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription(ClientIdentity):
+class ConsumerSubscription(ClientIdentity):
     """What a member subscribes to, and who it is."""
 
     topics: tuple[str, ...]
@@ -46,7 +46,7 @@ class Subscription(ClientIdentity):
 
 
 @dataclass(frozen=True, slots=True)
-class Current(EpochProgress):
+class ConsumerCurrentAssignment(EpochProgress):
     """What a member owns and still has to give up."""
 
     assigned: IdPartitions
@@ -54,7 +54,7 @@ class Current(EpochProgress):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroup(PartedGroup[int, Subscription, IdPartitions, Current]):
+class ConsumerGroup(PartedGroup[int, ConsumerSubscription, IdPartitions, ConsumerCurrentAssignment]):
     """A consumer group; ``regexes``: the topics of each pattern."""
 
     regexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ SUBSCRIPTION = Value(
         Field("rebalanceTimeoutMs", Reader.int32, "rebalance_timeout_ms"),
         Field("serverAssignor", Reader.nullable_string, "server_assignor"),
     ),
-    make=Subscription,
+    make=ConsumerSubscription,
     tags={0: Field("classicMemberMetadata", _session_timeout, "session_timeout_ms")},
 )
 TARGET = Value(
@@ -134,6 +134,6 @@ CURRENT = Value(
         Field("assignedPartitions", id_partitions, "assigned"),
         Field("partitionsPendingRevocation", id_partitions, "pending_revocation"),
     ),
-    make=Current,
+    make=ConsumerCurrentAssignment,
 )
 PATTERN = Value("ConsumerGroupRegularExpressionValue", (Field("topics", strings, "value"),), make=only)

@@ -35,7 +35,7 @@ _STATES = {0: STABLE}
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class ShareSubscription:
     """What a member subscribes to, and who it is."""
 
     rack_id: str | None
@@ -45,14 +45,14 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Current(EpochProgress):
+class ShareCurrentAssignment(EpochProgress):
     """What a member has."""
 
     assigned: IdPartitions
 
 
 @dataclass(frozen=True, slots=True)
-class ShareGroup(PartedGroup[int, Subscription, IdPartitions, Current]):
+class ShareGroup(PartedGroup[int, ShareSubscription, IdPartitions, ShareCurrentAssignment]):
     """A share group."""
 
 
@@ -97,7 +97,7 @@ SUBSCRIPTION = Value(
         *CLIENT,
         Field("subscribedTopicNames", strings, "topics"),
     ),
-    make=Subscription,
+    make=ShareSubscription,
 )
 TARGET = Value(
     "ShareGroupTargetAssignmentMemberValue",
@@ -110,5 +110,5 @@ CURRENT = Value(
         *progress(_STATES),
         Field("assignedPartitions", id_partitions, "assigned"),
     ),
-    make=Current,
+    make=ShareCurrentAssignment,
 )

@@ -42,7 +42,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription(ClientIdentity):
+class StreamsSubscription(ClientIdentity):
     """Who a member is, and which instance it belongs to."""
 
     rebalance_timeout_ms: int
@@ -60,7 +60,7 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Current(EpochProgress):
+class StreamsCurrentAssignment(EpochProgress):
     """What a member has, and the active tasks that it still has to give up."""
 
     active: Partitions
@@ -78,7 +78,7 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamsGroup(PartedGroup[Epoch, Subscription, Tasks, Current]):
+class StreamsGroup(PartedGroup[Epoch, StreamsSubscription, Tasks, StreamsCurrentAssignment]):
     """A streams group."""
 
     topology: Topology | None = None
@@ -200,7 +200,7 @@ SUBSCRIPTION = Value(
         Field("processId", Reader.string, "process_id"),
         Field("userEndpoint", _endpoint, "endpoint"),
     ),
-    make=Subscription,
+    make=StreamsSubscription,
 )
 TARGET_EPOCH = target_epoch("StreamsGroupTargetAssignmentMetadataValue")
 _ROLES = (
@@ -220,7 +220,7 @@ CURRENT = Value(
         *_ROLES,
         Field("activeTasksPendingRevocation", _tasks, "pending_revocation"),
     ),
-    make=Current,
+    make=StreamsCurrentAssignment,
 )
 TOPOLOGY = Value(
     "StreamsGroupTopologyValue",

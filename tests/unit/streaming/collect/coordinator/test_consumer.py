@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from streaming.collect.coordinator import parts as any_kind
 from streaming.collect.coordinator.consumer import (
+    ConsumerCurrentAssignment,
     ConsumerGroup,
     ConsumerGroupPart,
-    Current,
-    Subscription,
+    ConsumerSubscription,
     view,
 )
 
@@ -18,8 +18,8 @@ def part(name: str, value: object, key: str | None = None) -> ConsumerGroupPart:
     return ConsumerGroupPart("g", name, value, key)
 
 
-def said(*topics: str, regex: str | None = None, assignor: str | None = None) -> Subscription:
-    return Subscription(None, None, "c", "/h", topics, regex, 1000, assignor)
+def said(*topics: str, regex: str | None = None, assignor: str | None = None) -> ConsumerSubscription:
+    return ConsumerSubscription(None, None, "c", "/h", topics, regex, 1000, assignor)
 
 
 def after(*parts: ConsumerGroupPart) -> ConsumerGroup | None:
@@ -30,7 +30,7 @@ def after(*parts: ConsumerGroupPart) -> ConsumerGroup | None:
 
 
 def test_parts_are_put_together() -> None:
-    now = Current(2, 1, "STABLE", {"id": (0,)}, {})
+    now = ConsumerCurrentAssignment(2, 1, "STABLE", {"id": (0,)}, {})
     parts = [
         part("subscriptions", said("t"), "m"),
         part("epoch", 2),
@@ -112,7 +112,7 @@ def test_the_states() -> None:
     member, target = part("subscriptions", said("t"), "m"), part("target_epoch", 3)
 
     def current(epoch: int, now: str) -> ConsumerGroupPart:
-        return part("currents", Current(epoch, 2, now, {}, {}), "m")
+        return part("currents", ConsumerCurrentAssignment(epoch, 2, now, {}, {}), "m")
 
     assert state() == "Empty"
     assert state(member) == "Assigning"

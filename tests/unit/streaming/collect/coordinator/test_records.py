@@ -6,7 +6,11 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
-from streaming.collect.coordinator.consumer import ConsumerGroupPart, Current, Subscription
+from streaming.collect.coordinator.consumer import (
+    ConsumerCurrentAssignment,
+    ConsumerGroupPart,
+    ConsumerSubscription,
+)
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
 from streaming.collect.encoding import MalformedRecord
 from streaming.wire.events import ObservedMember
@@ -42,7 +46,7 @@ def test_every_captured_record_is_read() -> None:
 
 def test_a_consumer_group_s_first_epoch() -> None:
     rows = {row.offset: row for row in captured()[4]}
-    said = Subscription(None, None, "A", "/127.0.0.1", ("t",), None, 300_000, None)
+    said = ConsumerSubscription(None, None, "A", "/127.0.0.1", ("t",), None, 300_000, None)
     owned = {TOPIC: (0, 1, 2, 3, 4, 5)}
 
     assert [decode(rows[offset].key, rows[offset].value) for offset in range(25, 30)] == [
@@ -50,7 +54,7 @@ def test_a_consumer_group_s_first_epoch() -> None:
         ConsumerGroupPart("g-consumer", "epoch", 2),
         ConsumerGroupPart("g-consumer", "targets", owned, A),
         ConsumerGroupPart("g-consumer", "target_epoch", 2),
-        ConsumerGroupPart("g-consumer", "currents", Current(2, 0, "STABLE", owned, {}), A),
+        ConsumerGroupPart("g-consumer", "currents", ConsumerCurrentAssignment(2, 0, "STABLE", owned, {}), A),
     ]
 
 

@@ -7,7 +7,13 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.records import decode
-from streaming.collect.coordinator.share import Current, ShareGroup, ShareGroupPart, Subscription, view
+from streaming.collect.coordinator.share import (
+    ShareCurrentAssignment,
+    ShareGroup,
+    ShareGroupPart,
+    ShareSubscription,
+    view,
+)
 from streaming.collect.encoding import MalformedRecord
 from streaming.wire.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import string
@@ -23,7 +29,7 @@ def test_what_a_member_has() -> None:
     value = "00000000000300000002000294de836cc6394558ac53124e7d0a3f620300000001000000020000"
 
     assert decode(key(14, "m"), bytes.fromhex(value)) == ShareGroupPart(
-        "g", "currents", Current(3, 2, "STABLE", {TOPIC: (1, 2)}), "m"
+        "g", "currents", ShareCurrentAssignment(3, 2, "STABLE", {TOPIC: (1, 2)}), "m"
     )
 
 
@@ -31,7 +37,7 @@ def test_the_other_values() -> None:
     said = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
 
     assert decode(key(10, "m"), said) == ShareGroupPart(
-        "g", "subscriptions", Subscription(None, "c", "h", ("t",)), "m"
+        "g", "subscriptions", ShareSubscription(None, "c", "h", ("t",)), "m"
     )
     assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == ShareGroupPart("g", "epoch", 2)
     assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == ShareGroupPart("g", "target_epoch", 2)
@@ -46,8 +52,8 @@ def test_versions_to_come_are_refused() -> None:
 
 
 def test_the_view_of_two_members_with_one_partition() -> None:
-    said = Subscription(None, "c", "/h", ("t",))
-    has = Current(3, 2, "STABLE", {TOPIC: (0,)})
+    said = ShareSubscription(None, "c", "/h", ("t",))
+    has = ShareCurrentAssignment(3, 2, "STABLE", {TOPIC: (0,)})
     members = {"a": said, "b": said}
     group = ShareGroup(3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, has))
 

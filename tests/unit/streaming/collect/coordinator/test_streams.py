@@ -9,11 +9,11 @@ import pytest
 from streaming.collect.coordinator import parts, streams
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.streams import (
-    Current,
     Epoch,
+    StreamsCurrentAssignment,
     StreamsGroup,
     StreamsGroupPart,
-    Subscription,
+    StreamsSubscription,
     Tasks,
     Topology,
     view,
@@ -46,7 +46,10 @@ def test_what_a_member_has_and_gives_up() -> None:
     value = "000000000004000000040202023002000000010100050200000004010102023002000000030100050200000004010100"
 
     assert decode(key(22, "m"), bytes.fromhex(value)) == StreamsGroupPart(
-        "g", "currents", Current(4, 4, "UNREVOKED_TASKS", {"0": [1]}, {}, {}, {"0": [3]}), "m"
+        "g",
+        "currents",
+        StreamsCurrentAssignment(4, 4, "UNREVOKED_TASKS", {"0": [1]}, {}, {}, {"0": [3]}),
+        "m",
     )
 
 
@@ -56,7 +59,7 @@ def test_subtopologies_and_their_tasks_are_ascending_whatever_order_they_were_wr
     part = decode(key(22, "m"), value)
 
     assert isinstance(part, StreamsGroupPart)
-    assert isinstance(part.value, Current)
+    assert isinstance(part.value, StreamsCurrentAssignment)
     assert [*part.value.active.items()] == [("0", [0, 2]), ("1", [1])]
 
 
@@ -67,10 +70,10 @@ def test_a_member_with_an_end_point_and_without() -> None:
     told = decode(key(19, "m"), head + b"\x01\x02h" + b"\xff\xfe" + b"\x00" + b"\x01\x00")
 
     assert plain == StreamsGroupPart(
-        "g", "subscriptions", Subscription(None, None, "c", "h", 10_000, "p", None), "m"
+        "g", "subscriptions", StreamsSubscription(None, None, "c", "h", 10_000, "p", None), "m"
     )
     assert told == StreamsGroupPart(
-        "g", "subscriptions", Subscription(None, None, "c", "h", 10_000, "p", "h:65534"), "m"
+        "g", "subscriptions", StreamsSubscription(None, None, "c", "h", 10_000, "p", "h:65534"), "m"
     )
 
 
@@ -94,11 +97,14 @@ def test_versions_to_come_are_refused() -> None:
             decode(key(number, *fields), b"\x00\x01")
 
 
-SAID = Subscription(None, "r", "c", "/h", 300_000, "p", "h:1")
+SAID = StreamsSubscription(None, "r", "c", "/h", 300_000, "p", "h:1")
 
 
 def group(
-    epoch: Epoch | None, target: int | None, now: Current | None = None, topology: bool = True
+    epoch: Epoch | None,
+    target: int | None,
+    now: StreamsCurrentAssignment | None = None,
+    topology: bool = True,
 ) -> StreamsGroup:
     return StreamsGroup(
         epoch,
@@ -110,7 +116,7 @@ def group(
     )
 
 
-NOW = Current(4, 3, "STABLE", {"0": [1]}, {"1": [0]}, {}, {"0": [2]})
+NOW = StreamsCurrentAssignment(4, 3, "STABLE", {"0": [1]}, {"1": [0]}, {}, {"0": [2]})
 
 
 def test_the_view() -> None:
