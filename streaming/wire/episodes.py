@@ -45,7 +45,7 @@ EpisodeKind = Literal[
     "shutdown",
     "unknown",
 ]
-#: Whether it is over. Only ``settled`` has an end.
+#: Whether it is over, and how it goes while it is not.
 EpisodeStatus = Literal["settling", "settled", "stuck", "storming"]
 #: What is wrong.
 IncidentKind = Literal[

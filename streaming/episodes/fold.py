@@ -1,0 +1,268 @@
+"""One note after the other: ``advance(state, note) -> (state, what changed)``.
+
+A note opens an episode when none is open, or when it comes more than the quiet time after the one before. So the
+log alone decides, by its timestamps; what closes the last episode is an event as well, which a timer writes
+(:class:`~streaming.episodes.seen.Quiet`). Further rounds of one rebalance are never an episode of their own while
+the one that they began in is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from msgspec import structs
+
+from streaming.episodes import tracks
+from streaming.episodes.seen import Bounced, Note, Quiet, RoundSeen
+from streaming.episodes.state import EpisodeState, over, rests_at
+from streaming.wire.episodes import Waiting
+from streaming.wire.events import Evidence, Holding
+
+#: How long a group is quiet before its episode is over, ms.
+QUIET_MS: Final = 120_000
+#: Ids of rounds that an episode names: those of a storm without an end are a record without a bound.
+MOST_ROUNDS: Final = 256
+#: Reasons that an episode names; those that say how a member went are named beyond that.
+MOST_EVIDENCE: Final = 16
+_MORE_EVIDENCE: Final = 48
+
+_GROWTH: Final = "topic.partitions_changed"
+_SUBSCRIBED: Final = "member.subscription_changed"
+_JOINED: Final = "member.joined"
+_DELETED: Final = "group.deleted"
+_UNSEEN: Final = "first observation"
+
+
+class Step(NamedTuple):
+    """What one note made of a group's episodes.
+
+    Attributes:
+        state: after it; the one before, where it changed nothing.
+        closed: the episode that it ended, as it was last; None: it ended none.
+    """
+
+    state: EpisodeState | None
+    closed: EpisodeState | None = None
+
+
+def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> Step:
+    """The group's episodes after a note.
+
+    Args:
+        state: before it; None when the group had no episode.
+        note: the next one in the log.
+        quiet_ms: how long a group is quiet before its episode is over.
+    """
+    if isinstance(note, Quiet):
+        return _quiet(state, note)
+    closed = None
+    if state is None:
+        state = _opened(EpisodeState(0), note)
+    elif not state.open:
+        state = _opened(state, note)
+    elif note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
+        closed = state
+        state = _opened(over(state), note)
+    return Step(_bounced(state, note) if isinstance(note, Bounced) else _played(state, note), closed)
+
+
+def _follows(note: RoundSeen | Bounced) -> bool:
+    return isinstance(note, RoundSeen) and note.number > 1
+
+
+def _quiet(state: EpisodeState | None, note: Quiet) -> Step:
+    if state is None or not state.open or state.stuck or state.mark != note.after:
+        return Step(state)
+    if state.waiting:
+        return Step(structs.replace(state, stuck=True))
+    return Step(over(state), state)
+
+
+def _opened(last: EpisodeState, note: RoundSeen | Bounced) -> EpisodeState:
+    """The episode that begins with a note, behind the last one."""
+    known: dict[str, object] = {}
+    if last.number:
+        known = {"before": last.after, "started_with": last.protocol, "started_by": last.assignor}
+    elif isinstance(note, Bounced):
+        known = {"before": note.members, "started_with": note.protocol, "started_by": note.assignor}
+    elif not _first_seen(note):
+        known = {"before": 0}
+    return EpisodeState(
+        number=last.number + 1,
+        open=True,
+        opened_at=note.timestamp,
+        after=last.after,
+        **known,  # type: ignore[arg-type]
+    )
+
+
+def _first_seen(note: RoundSeen) -> bool:
+    """Whether the group had been there before it was seen: who joined and when is not known."""
+    return note.midway or any(
+        item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence
+    )
+
+
+def _bounced(state: EpisodeState, note: Bounced) -> EpisodeState:
+    return structs.replace(
+        state,
+        stuck=False,
+        last_at=note.timestamp,
+        mark=note.id,
+        protocol=note.protocol,
+        assignor=note.assignor,
+        kind=note.kind,
+        after=note.members,
+        tracks=tracks.bounce(state.tracks, note),
+        bounces=state.bounces + len(note.renamed),
+    )
+
+
+def _played(state: EpisodeState, note: RoundSeen) -> EpisodeState:
+    """The episode with a round."""
+    first = note.number == 1
+    unseen = state.before is None and not state.round_count
+    found, away = state.tracks, 0
+    if (note.joined or note.gone) and not unseen:
+        found, away = tracks.follow(found, note)
+    if first and note.cause.kind in (_JOINED, _SUBSCRIBED) and not unseen:
+        # Who joins again, or subscribes anew, is in the group before and after.
+        again = [one for one in note.cause.member_ids if one not in note.joined and one not in note.gone]
+        if again:
+            found = tracks.stir(found, again, note)
+    moved, more, free = state.moved, state.again, state.free
+    remade = state.remade
+    if note.lost or note.gained:
+        if note.kind == "connect" and not unseen:
+            remade = remade or _remade(free, note)
+        if note.moved:
+            moved, more = _moves(moved, more, free, note)
+        free = _free(free, note)
+    causes = state.causes
+    if first:
+        causes = {**causes, note.cause.kind: causes.get(note.cause.kind, 0) + 1}
+    return EpisodeState(
+        number=state.number,
+        open=True,
+        stuck=False,
+        opened_at=state.opened_at,
+        last_at=note.timestamp,
+        mark=note.id,
+        protocol=note.protocol,
+        assignor=note.assignor or state.assignor,
+        kind=note.kind,
+        rounds=(*state.rounds[1 - MOST_ROUNDS :], note.id),
+        round_count=state.round_count + 1,
+        rebalances=state.rebalances + (first or not state.round_count),
+        started_with=state.started_with,
+        started_by=state.started_by,
+        before=note.after if unseen else state.before,
+        after=note.after,
+        away=max(state.away, away),
+        tracks=found,
+        moved=moved,
+        again=more,
+        free=free,
+        causes=causes,
+        evidence=_evidence(state.evidence, note) if note.cause.evidence else state.evidence,
+        bounces=state.bounces,
+        remade=remade,
+        deleted=note.cause.kind == _DELETED,
+        waiting=_waiting(state, note) if note.unassigned and note.after else (),
+    )
+
+
+def _moves(
+    moved: Mapping[str, set[int]],
+    again: Mapping[str, set[int]],
+    free: Mapping[str, Mapping[int, str]],
+    note: RoundSeen,
+) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+    """Partitions that have moved once, and more than once, with a round."""
+    given: dict[str, set[int]] = {}
+    for share in note.lost.values():
+        for topic, partitions in share.items():
+            given.setdefault(topic, set()).update(partitions)
+    once, more = dict(moved), dict(again)
+    for member_id, share in note.gained.items():
+        for topic, partitions in share.items():
+            found = set(partitions) & given.get(topic, _NONE)
+            owners = free.get(topic)
+            if owners:
+                found.update(p for p in partitions if owners.get(p, member_id) != member_id)
+            if found:
+                known = once.get(topic, _NONE)
+                twice = found & known
+                if twice:
+                    more[topic] = {*twice, *more.get(topic, _NONE)}
+                found |= known
+                once[topic] = found
+    return once, more
+
+
+_NONE: Final[frozenset[int]] = frozenset()
+
+
+def _free(free: Mapping[str, Mapping[int, str]], note: RoundSeen) -> dict[str, dict[int, str]]:
+    """The last owners of what nobody owns after a round."""
+    gained: dict[str, set[int]] = {}
+    for share in note.gained.values():
+        for topic, partitions in share.items():
+            gained.setdefault(topic, set()).update(partitions)
+    left: dict[str, dict[int, str]] = {}
+    for topic, owners in free.items():
+        taken = gained.get(topic, _NONE)
+        still = {p: owner for p, owner in owners.items() if p not in taken}
+        if still:
+            left[topic] = still
+    for member_id, share in note.lost.items():
+        for topic, partitions in share.items():
+            given_up = set(partitions).difference(gained.get(topic, _NONE))
+            if given_up:
+                left.setdefault(topic, {}).update(dict.fromkeys(given_up, member_id))
+    return left
+
+
+def _remade(free: Mapping[str, Mapping[int, str]], note: RoundSeen) -> bool:
+    """Whether connectors or tasks are new, or are no more."""
+    lost = {(name, task) for share in note.lost.values() for name, tasks in share.items() for task in tasks}
+    gained = {
+        (name, task) for share in note.gained.values() for name, tasks in share.items() for task in tasks
+    }
+    kept = {(name, task) for name, tasks in note.unassigned.items() for task in tasks}
+    known = {(name, task) for name, owners in free.items() for task in owners}
+    return bool(gained - lost - known or (lost - gained - kept and note.after))
+
+
+def _evidence(known: tuple[Evidence, ...], note: RoundSeen) -> tuple[Evidence, ...]:
+    for item in note.cause.evidence:
+        told = item.kind is not None and tracks.overran(item.reason)
+        if len(known) < (_MORE_EVIDENCE if told else MOST_EVIDENCE) and item not in known:
+            known = (*known, item)
+    return known
+
+
+def _waiting(state: EpisodeState, note: RoundSeen) -> tuple[Waiting, ...]:
+    """What is waited for while members are there and partitions have no owner."""
+    since = state.waiting[0].since if state.waiting else note.timestamp
+    until, free = None, note.unassigned
+    if note.delay_ms:
+        until = note.timestamp + note.delay_ms
+        reason = "tasks wait for their worker to come back, until the scheduled delay is over"
+    elif note.protocol == "classic":
+        reason = "partitions that members gave up wait for the next round, which gives them out"
+    else:
+        reason = "partitions wait for their members to reach the epoch that gives them out"
+    if not _given_up(note.lost, free) and not state.free and not note.delay_ms:
+        reason = "partitions have no owner"
+    return (Waiting(since=since, reason=reason, partitions=free, until=until),)
+
+
+def _given_up(lost: Mapping[str, Holding], free: Holding) -> bool:
+    """Whether somebody gave up something of what is free."""
+    return any(
+        not set(free.get(topic, ())).isdisjoint(partitions)
+        for share in lost.values()
+        for topic, partitions in share.items()
+    )

@@ -1,0 +1,163 @@
+"""What an episode was, by the evidence that is there: :func:`judge`. What has none is ``unknown``.
+
+docs/explanation/episodes.md has the definitions for people.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from streaming.episodes.state import EpisodeState
+from streaming.episodes.tracks import UNSURE, Track
+from streaming.wire.episodes import EpisodeKind
+
+#: So many turns of one member in one episode are a storm.
+STORM_TURNS: Final = 3
+#: Evidence of this kind says that a group's coordinator moved.
+COORDINATOR_MOVED: Final = "coordinator.moved"
+
+
+class Judged(NamedTuple):
+    """The kind, whether the evidence proves it, and what to say where it does not."""
+
+    kind: EpisodeKind
+    sure: bool
+    why: str = ""
+
+
+class Faces(NamedTuple):
+    """Who came and went, sorted out; static members that never lost their place are in none."""
+
+    back: tuple[Track, ...]
+    came: tuple[Track, ...]
+    went: tuple[Track, ...]
+    passed: tuple[Track, ...]
+
+
+def faces(state: EpisodeState) -> Faces:
+    """Members that were replaced, that are new, that are gone, and that came and went."""
+    back: list[Track] = []
+    came: list[Track] = []
+    went: list[Track] = []
+    passed: list[Track] = []
+    for track in state.tracks:
+        if not track.present:
+            (went if track.founder else passed).append(track)
+        elif not track.founder:
+            came.append(track)
+        elif track.by and track.how:
+            back.append(track)
+    return Faces(tuple(back), tuple(came), tuple(went), tuple(passed))
+
+
+def stormy(state: EpisodeState) -> Track | None:
+    """The member behind a storm; None: it is none."""
+    worst = max(state.tracks, key=lambda track: track.turns, default=None)
+    return worst if worst is not None and worst.turns >= STORM_TURNS else None
+
+
+def judge(state: EpisodeState) -> Judged:
+    """The kind of an episode as it stands."""
+    if stormy(state) is not None:
+        return Judged("storm", sure=True)
+    seen = faces(state)
+    if not state.before and not state.bounces:
+        return _from_nothing(state, seen)
+    if state.started_with is None and not any(seen) and state.round_count == 1:
+        return Judged("unknown", sure=False, why="the group was there before it was seen for the first time")
+    if state.started_with is not None and state.started_with != state.protocol and state.round_count:
+        return Judged("protocol-migration", sure=True)
+    if None not in (state.started_by, state.assignor) and state.started_by != state.assignor:
+        return Judged("assignor-change", sure=True)
+    return _of_members(state, seen) if any(seen) else _without_members(state)
+
+
+def _from_nothing(state: EpisodeState, seen: Faces) -> Judged:
+    if state.after:
+        return Judged("first-start", sure=True)
+    if all(track.how == "left" for track in seen.passed) or state.deleted:
+        return Judged("shutdown", sure=True)
+    return Judged(*_ended(seen.passed))
+
+
+def _without_members(state: EpisodeState) -> Judged:
+    """Nobody came or went."""
+    if state.causes.get("member.subscription_changed"):
+        return Judged("subscription-change", sure=True)
+    if state.causes.get("topic.partitions_changed"):
+        return Judged("partition-growth", sure=True)
+    if state.remade:
+        return Judged("connector-change", sure=True)
+    if any(item.kind == COORDINATOR_MOVED for item in state.evidence):
+        return Judged("coordinator-move", sure=True)
+    if state.bounces:
+        return Judged("static-bounce", sure=True)
+    return Judged("unknown", sure=False, why="nothing says why the group rebalanced")
+
+
+def _of_members(state: EpisodeState, seen: Faces) -> Judged:
+    """Somebody came or went."""
+    if any(track.how == "overran" for track in state.tracks):
+        return Judged("poll-timeout", sure=True)
+    if not state.after and seen.went:
+        return _emptied(state, seen)
+    if seen.back and len(seen.back) >= len(seen.went):
+        return _restarted(state, seen)
+    if seen.went:
+        return _exchanged(seen) if seen.came else _fewer(seen.went)
+    return Judged("scale-out", sure=True) if seen.came else _passing(seen.passed)
+
+
+def _emptied(state: EpisodeState, seen: Faces) -> Judged:
+    hows = {track.how for track in (*seen.went, *seen.passed)}
+    if state.deleted or hows == {"left"}:
+        return Judged("shutdown", sure=True)
+    if "lost" in hows:
+        return Judged("crash", sure=hows <= {"lost", "left"})
+    return Judged("unknown", sure=False, why="nothing says whether the members left or crashed")
+
+
+def _restarted(state: EpisodeState, seen: Faces) -> Judged:
+    """Members went and came back: each in its turn, or all at once."""
+    lost = [track for track in seen.back if track.how == "lost"]
+    matched = all(track.by not in UNSURE for track in seen.back)
+    why = "" if matched else "members were matched by names that others may have as well"
+    whole = len(seen.back) > 1 and len(seen.back) == state.before and state.rebalances > 1
+    if lost and not whole:
+        return Judged("crash", sure=all(track.how in ("lost", "left") for track in seen.back))
+    if len(seen.back) == 1 and seen.back[0].how == "gone":
+        return Judged("restart", sure=False, why="nothing says whether it was restarted or crashed")
+    if len(seen.back) > 1 and 2 * state.away <= (state.before or 0):
+        if lost:
+            return Judged(
+                "rolling-restart", sure=False, why="members went without leaving, one after the other"
+            )
+        return Judged("rolling-restart", sure=matched, why=why)
+    return Judged("crash" if lost else "restart", sure=matched, why=why)
+
+
+def _exchanged(seen: Faces) -> Judged:
+    if any(track.how == "lost" for track in seen.went):
+        return _fewer(seen.went)
+    why = f"{len(seen.came)} came and {len(seen.went)} went, and nothing says who took whose place"
+    return Judged("unknown", sure=False, why=why)
+
+
+def _fewer(went: tuple[Track, ...]) -> Judged:
+    if all(track.how == "left" for track in went):
+        return Judged("scale-in", sure=True)
+    return Judged(*_ended(went))
+
+
+def _ended(went: tuple[Track, ...]) -> tuple[EpisodeKind, bool, str]:
+    hows = {track.how for track in went}
+    if "lost" in hows:
+        return "crash", hows <= {"lost", "left"}, ""
+    return "unknown", False, "nothing says whether the members left or crashed"
+
+
+def _passing(passed: tuple[Track, ...]) -> Judged:
+    """Members that came and went again within the episode."""
+    if any(track.how == "lost" for track in passed):
+        return Judged("crash", sure=True)
+    return Judged("unknown", sure=False, why="members came and went again")

@@ -1,0 +1,127 @@
+"""An episode as it stands in its topic, from what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import structs
+
+from streaming.episodes import kinds
+from streaming.episodes.kinds import STORM_TURNS, Judged
+from streaming.episodes.state import EpisodeState
+from streaming.episodes.story import story
+from streaming.episodes.tracks import Person, Track
+from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeStatus, Repeated, Replaced
+from streaming.wire.events import Evidence, MemberNames
+
+#: Members that an episode names of each sort: a group of thousands that starts is a record of megabytes else.
+MOST_LISTED: Final = 500
+#: Where evidence comes from that is the episode's own.
+SOURCE: Final = "episode"
+
+
+def record(group_id: str, state: EpisodeState, *, closed: bool = False) -> Episode:
+    """The record of a group's episode.
+
+    Args:
+        group_id: the group.
+        state: of an episode that was opened.
+        closed: whether it is over: ``state`` is what it was last.
+    """
+    judged = kinds.judge(state)
+    evidence = list(state.evidence)
+    if judged.why:
+        evidence.append(Evidence(source=SOURCE, reason=judged.why))
+    told = Episode(
+        group_id=group_id,
+        episode=state.number,
+        kind=judged.kind,
+        status=_status(state, judged, closed=closed),
+        opened_at=state.opened_at,
+        closed_at=state.last_at if closed else None,
+        rounds=list(state.rounds),
+        members=_members(state),
+        moved=sum(map(len, state.moved.values())),
+        moved_again=sum(map(len, state.again.values())),
+        downtime=None,
+        waiting_for=list(state.waiting),
+        sure=judged.sure,
+        evidence=evidence,
+        story="",
+        round_count=state.round_count,
+        rebalances=state.rebalances,
+        updated_at=state.last_at,
+        protocol=state.protocol,
+        assignor=state.assignor,
+        repeated=_repeated(state),
+    )
+    return structs.replace(told, story=story(told))
+
+
+def _status(state: EpisodeState, judged: Judged, *, closed: bool) -> EpisodeStatus:
+    if state.stuck or (closed and state.waiting):
+        return "stuck"
+    if closed:
+        return "settled"
+    return "storming" if judged.kind == "storm" else "settling"
+
+
+def _members(state: EpisodeState) -> EpisodeMembers:
+    joined: list[str] = []
+    sorts: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
+    replaced: list[Replaced] = []
+    names: dict[str, MemberNames] = {}
+    omitted = 0
+    for track in state.tracks:
+        if track.founder and track.present:
+            if not track.by:
+                _name(names, {track.now: track.person})
+            elif len(replaced) < MOST_LISTED:
+                replaced.append(Replaced(left=track.first, joined=track.now, by=track.by))
+                _name(names, {track.first: track.was, track.now: track.person})
+            else:
+                omitted += 1
+            continue
+        listed = False
+        if not track.founder and len(joined) < MOST_LISTED:
+            joined.append(track.now)
+            listed = True
+        ended = sorts["lost" if track.how == "overran" else track.how or "gone"]
+        if not track.present and len(ended) < MOST_LISTED:
+            ended.append(track.now)
+            listed = True
+        if listed:
+            _name(names, {track.now: track.person})
+        else:
+            omitted += 1
+    return EpisodeMembers(
+        joined=joined,
+        left=sorts["left"],
+        lost=sorts["lost"],
+        gone=sorts["gone"],
+        replaced=replaced,
+        before=state.before or 0,
+        after=state.after,
+        names=names,
+        omitted=omitted,
+    )
+
+
+def _name(names: dict[str, MemberNames], found: Mapping[str, Person]) -> None:
+    for member_id, who in found.items():
+        if who.client_id or who.client_host or who.group_instance_id:
+            names[member_id] = MemberNames(
+                client_id=who.client_id,
+                client_host=who.client_host,
+                group_instance_id=who.group_instance_id,
+            )
+
+
+def _repeated(state: EpisodeState) -> Repeated | None:
+    worst: Track | None = kinds.stormy(state)
+    if worst is None or worst.turns < STORM_TURNS:
+        return None
+    gaps = sorted(after - before for before, after in zip(worst.times, worst.times[1:], strict=False))
+    period = max(0, gaps[len(gaps) // 2]) if gaps else None
+    return Repeated(member_id=worst.now, times=worst.turns, period_ms=period)

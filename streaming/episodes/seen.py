@@ -1,0 +1,94 @@
+"""What an episode is made of: rounds, static members that came back without one, and quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from streaming.wire.events import Cause, Holding
+from streaming.wire.names import Named
+
+
+class RoundSeen(NamedTuple):
+    """One round, as far as an episode needs it.
+
+    Attributes:
+        id: of its diff.
+        timestamp: ms.
+        number: within its rebalance, from 1.
+        protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
+        assignor: what it was assigned with.
+        kind: of the group.
+        cause: of its rebalance.
+        delay_ms: how long Connect's tasks still wait for their worker; None: no such delay.
+        joined: member ids that were not in the group before.
+        gone: those that are not in it any more.
+        after: how many members it has now.
+        names: what those of ``joined`` and ``gone`` are called, and others perhaps.
+        gained: what members got that they did not have, by member id; those that got nothing are left out.
+        lost: what members have no more, in the same way.
+        moved: how many partitions another member than their last owner got; 0: none moved.
+        unassigned: what nobody has after it.
+        midway: of the first round that is known of a group: it was there before.
+    """
+
+    id: str
+    timestamp: int
+    number: int
+    protocol: str
+    assignor: str | None
+    kind: str
+    cause: Cause
+    delay_ms: int | None
+    joined: Sequence[str]
+    gone: Sequence[str]
+    after: int
+    names: Mapping[str, Named]
+    gained: Mapping[str, Holding]
+    lost: Mapping[str, Holding]
+    moved: int
+    unassigned: Holding
+    midway: bool = False
+
+
+class Bounced(NamedTuple):
+    """Static members that came back under new member ids, which Kafka answers without a rebalance.
+
+    Attributes:
+        id: of the event that showed it; no diff has it.
+        timestamp: ms.
+        renamed: old member id → new member id.
+        names: what the new ones are called.
+        members: how many the group has.
+        protocol: as of a round.
+        assignor: as of a round.
+        kind: of the group.
+    """
+
+    id: str
+    timestamp: int
+    renamed: Mapping[str, str]
+    names: Mapping[str, Named]
+    members: int
+    protocol: str
+    assignor: str | None
+    kind: str
+
+
+class Quiet(NamedTuple):
+    """Nothing came after the note of this id for the quiet time: what a timer writes as ``group.quiet``."""
+
+    after: str
+
+
+Note = RoundSeen | Bounced | Quiet
+
+
+def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:
+    """Whether the first round that is known of a group shows that it was there before: others held something.
+
+    Args:
+        cause: of the round.
+        before: what each member owned before it.
+    """
+    return any(share and one not in cause.member_ids for one, share in before.items())

@@ -1,0 +1,311 @@
+"""Who came and went in an episode: a restart is one member that was replaced, not a leave and a join.
+
+A member that comes is matched with one that went, by the first of these that fits:
+
+1. the same member id, or the same instance id;
+2. the same client id on the same host;
+3. the same client id, unless it is one that a client library makes up: a StatefulSet's pods keep their names;
+4. pod names of one Deployment in the client id: ``pay-7f9c6d5b8-x2x9z`` and ``pay-5d4f7c9b6-q8r7t``;
+5. the same client id but for the UUID in it (Kafka Streams), or a made-up one.
+
+Rolling updates may start the new member first, and a killed one is found to be gone when it is long back. So one
+that goes is matched with one that came in the same episode, too, where that says more than that two are called
+alike: by the instance id; by client id and host where the session of the one that went had run out; by pod names of
+two generations of one Deployment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from streaming.episodes.seen import Bounced, RoundSeen
+from streaming.wire.events import Cause
+from streaming.wire.names import Named
+
+#: How a member went: by itself; its session ended; it overran its poll interval; nothing says how.
+How = Literal["", "left", "lost", "overran", "gone"]
+
+BY_MEMBER: Final = "member id"
+BY_INSTANCE: Final = "instance id"
+BY_HOST: Final = "client id and host"
+BY_CLIENT: Final = "client id"
+BY_POD: Final = "pod names of one Deployment"
+BY_PATTERN: Final = "client id without its UUID"
+BY_DEFAULT: Final = "default client id"
+#: What proves no replacement: many members may be called so.
+UNSURE: Final = frozenset({BY_PATTERN, BY_DEFAULT})
+
+#: Times of one member's turns that are remembered: enough for the time between two.
+_TIMES: Final = 16
+#: Members that came and went within the episode and that are remembered one by one.
+MOST_PASSED: Final = 256
+
+#: What Kubernetes makes names of (``SafeEncodeString``): no vowels, no digits that look like letters.
+_SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
+_DEPLOYMENT: Final = re.compile(rf"(?P<name>.+)-(?P<hash>{_SAFE}{{6,10}})-{_SAFE}{{5}}(?P<thread>-\d+)?")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: Client ids that client libraries make up where nobody names one.
+_DEFAULT: Final = re.compile(
+    r"rdkafka|kafka-python-[\d.]+|aiokafka-[\d.]+|sarama|kgo|consumer-.+-\d+|consumer-\d+|console-consumer(-\d+)?"
+)
+#: What reasons say of a member that did not poll in time, in the words of Kafka's clients and coordinators.
+_OVERRAN: Final = re.compile(
+    r"poll timeout has expired|max\.poll\.interval|failed to transition from epoch|did not join again in time"
+)
+_LEFT: Final = "member.left"
+_FENCED: Final = "member.fenced"
+_UNKNOWN: Final = "group.observed"
+_COMPARISON: Final = "comparison"
+
+
+class Person(Struct, frozen=True, array_like=True, gc=False):
+    """What a member is called beside its id."""
+
+    client_id: str | None = None
+    client_host: str | None = None
+    group_instance_id: str | None = None
+
+
+class Track(Struct, frozen=True, array_like=True, gc=False):
+    """One member through an episode, under whatever member ids.
+
+    Attributes:
+        first: the id that it had first.
+        now: the one it has, or had last.
+        was: what it was called first.
+        person: what it is called.
+        founder: it was in the group when the episode began.
+        present: it is in the group.
+        how: how it went the last time.
+        by: what its return was matched by; ``""``: it did not return.
+        turns: how often it was the reason of a rebalance: it went, or changed what it asks for.
+        times: when, ms, the last ones.
+    """
+
+    first: str
+    now: str
+    was: Person
+    person: Person
+    founder: bool
+    present: bool
+    how: How = ""
+    by: str = ""
+    turns: int = 0
+    times: tuple[int, ...] = ()
+
+    @property
+    def returned(self) -> bool:
+        """Whether it was in the group at first, went, and is back."""
+        return self.founder and self.present and bool(self.by)
+
+
+def person(named: Named | None) -> Person:
+    """What is known of a member."""
+    if named is None:
+        return Person()
+    return Person(named.client_id, named.client_host, named.group_instance_id)
+
+
+def overran(reason: str) -> bool:
+    """Whether a reason says that a member did not poll in time."""
+    return _OVERRAN.search(reason) is not None
+
+
+def manner(cause: Cause, member_id: str) -> How:
+    """How a member went, as far as the cause of the round says."""
+    told: set[str | None] = set()
+    for item in cause.evidence:
+        if member_id not in item.member_ids:
+            continue
+        if item.kind in (_LEFT, _FENCED) and overran(item.reason):
+            return "overran"
+        if item.source != _COMPARISON or item.kind == _UNKNOWN:
+            told.add(item.kind)
+    if _LEFT in told:
+        return "left"
+    if _FENCED in told:
+        return "lost"
+    if _UNKNOWN in told or member_id not in cause.member_ids:
+        return "gone"
+    return "left" if cause.kind == _LEFT else "lost" if cause.kind == _FENCED else "gone"
+
+
+def follow(tracks: Sequence[Track], seen: RoundSeen) -> tuple[tuple[Track, ...], int]:
+    """The tracks after a round, and how many members were away in the middle of it."""
+    found = list(tracks)
+    places = {track.now: place for place, track in enumerate(found) if track.present}
+    left: list[int] = []
+    for member_id in seen.gone:
+        how = manner(seen.cause, member_id)
+        place = places.get(member_id)
+        if place is None:
+            who = person(seen.names.get(member_id))
+            place = len(found)
+            found.append(Track(member_id, member_id, who, who, founder=True, present=True))
+        found[place] = _turn(structs.replace(found[place], present=False, how=how), seen.timestamp)
+        left.append(place)
+    away = sum(not track.present for track in found)
+    if seen.joined:
+        _join(found, seen)
+    if left:
+        found = _earlier(found, [place for place in left if not found[place].present], set(seen.joined))
+    return _bounded(found), away
+
+
+def stir(tracks: Sequence[Track], member_ids: Iterable[str], seen: RoundSeen) -> tuple[Track, ...]:
+    """The tracks after a rebalance that members in the group asked for: they joined again, or subscribed anew."""
+    found = list(tracks)
+    for member_id in member_ids:
+        for place, track in enumerate(found):
+            if track.now == member_id:
+                if track.present:
+                    found[place] = _turn(track, seen.timestamp)
+                break
+        else:
+            who = person(seen.names.get(member_id))
+            new = Track(member_id, member_id, who, who, founder=True, present=True)
+            found.append(_turn(new, seen.timestamp))
+    return tuple(found)
+
+
+def bounce(tracks: Sequence[Track], seen: Bounced) -> tuple[Track, ...]:
+    """The tracks after static members came back under new ids."""
+    found = list(tracks)
+    places = {track.now: place for place, track in enumerate(found) if track.present}
+    for old, new in seen.renamed.items():
+        who = person(seen.names.get(new))
+        place = places.get(old)
+        if place is None:
+            found.append(Track(old, new, who, who, founder=True, present=True, by=BY_INSTANCE))
+        else:
+            by = BY_INSTANCE if found[place].founder else ""
+            found[place] = structs.replace(found[place], now=new, person=who, by=by)
+        found[-1 if place is None else place] = _turn(found[-1 if place is None else place], seen.timestamp)
+    return tuple(found)
+
+
+def _turn(track: Track, timestamp: int) -> Track:
+    times = (*track.times[1 - _TIMES :], timestamp)
+    return structs.replace(track, turns=track.turns + 1, times=times)
+
+
+def _join(found: list[Track], seen: RoundSeen) -> None:
+    """Members that came: each in the place of one that went, or new."""
+    waiting = [(member_id, person(seen.names.get(member_id))) for member_id in seen.joined]
+    absent = [place for place, track in enumerate(found) if not track.present]
+    if absent:
+        keys = [dict(_keys(found[place].now, found[place].person)) for place in absent]
+        for by in _TIERS:
+            free: dict[str, list[int]] = {}
+            for place, of in zip(absent, keys, strict=True):
+                if by in of and not found[place].present:
+                    free.setdefault(of[by], []).append(place)
+            if not free:
+                continue
+            rest = []
+            for member_id, who in waiting:
+                places = free.get(dict(_keys(member_id, who)).get(by, ""))
+                if not places:
+                    rest.append((member_id, who))
+                    continue
+                place = places.pop(0)
+                found[place] = structs.replace(found[place], now=member_id, person=who, present=True, by=by)
+            waiting = rest
+    found += (Track(one, one, who, who, founder=False, present=True) for one, who in waiting)
+
+
+def _earlier(found: list[Track], left: Iterable[int], new: set[str]) -> list[Track]:
+    """Members that went, matched with ones that had come before them."""
+    came = [
+        place
+        for place, track in enumerate(found)
+        if track.present and not track.founder and track.now not in new
+    ]
+    drop: set[int] = set()
+    for place in left if came else ():
+        gone = found[place]
+        for other in came:
+            if other in drop or other == place:
+                continue
+            by = _took_over(gone, found[other])
+            if by:
+                there = found[other]
+                found[place] = structs.replace(
+                    gone,
+                    now=there.now,
+                    person=there.person,
+                    present=True,
+                    by=by,
+                    turns=gone.turns + there.turns,
+                    times=tuple(sorted((*gone.times, *there.times)))[-_TIMES:],
+                )
+                drop.add(other)
+                break
+    return [track for place, track in enumerate(found) if place not in drop] if drop else found
+
+
+def _took_over(gone: Track, there: Track) -> str:
+    """What shows that a member that is there took the place of one that went later; ``""``: nothing."""
+    was, now = gone.person, there.person
+    if was.group_instance_id:
+        return BY_INSTANCE if was.group_instance_id == now.group_instance_id else ""
+    alike = was.client_id and (was.client_id, was.client_host) == (now.client_id, now.client_host)
+    if alike and was.client_host and gone.how == "lost":
+        return BY_HOST
+    pods = _DEPLOYMENT.fullmatch(was.client_id or ""), _DEPLOYMENT.fullmatch(now.client_id or "")
+    if pods[0] and pods[1]:
+        (name, old, thread), (other, new, same) = (pod.group("name", "hash", "thread") for pod in pods if pod)
+        if (name, thread) == (other, same) and old != new:
+            return BY_POD
+    return ""
+
+
+_TIERS: Final = (BY_MEMBER, BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_DEFAULT, BY_PATTERN)
+
+
+def _keys(member_id: str, who: Person) -> Iterator[tuple[str, str]]:
+    """What a member can be matched by."""
+    yield BY_MEMBER, member_id
+    if who.group_instance_id:
+        # Another instance is another member, whatever it is called.
+        yield BY_INSTANCE, who.group_instance_id
+        return
+    client = who.client_id
+    if not client:
+        return
+    if who.client_host:
+        yield BY_HOST, f"{client} {who.client_host}"
+    yield BY_DEFAULT if _DEFAULT.fullmatch(client) else BY_CLIENT, client
+    pod = _DEPLOYMENT.fullmatch(client)
+    if pod is not None:
+        yield BY_POD, f"{pod['name']} {pod['thread'] or ''}"
+    plain = _UUID.sub("", client)
+    if plain != client:
+        yield BY_PATTERN, plain
+
+
+def _bounded(found: list[Track]) -> tuple[Track, ...]:
+    """The tracks without the oldest of too many that only passed through."""
+    too_many = sum(not track.founder and not track.present for track in found) - MOST_PASSED
+    if too_many <= 0:
+        return tuple(found)
+    kept = []
+    for track in found:
+        if too_many > 0 and not track.founder and not track.present:
+            too_many -= 1
+        else:
+            kept.append(track)
+    return tuple(kept)
+
+
+def named(tracks: Iterable[Track]) -> Mapping[str, Person]:
+    """What the members of the tracks are called, by every id that a record names."""
+    found: dict[str, Person] = {}
+    for track in tracks:
+        found[track.first] = track.was
+        found[track.now] = track.person
+    return found

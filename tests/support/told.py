@@ -1,0 +1,124 @@
+"""Diffs of one group as its topic has them, made by hand: who came, who went and what that moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from streaming.wire.events import Cause, Diff, Evidence, Holding, MemberDiff
+
+Told = tuple[str, Diff]
+START = 1_700_000_000_000
+
+
+def named(member_id: str) -> tuple[str | None, str | None, str | None]:
+    """Client id, host and instance id that a member id like ``client@host#3=instance`` stands for."""
+    rest, _, instance = member_id.partition("=")
+    rest = rest.partition("#")[0]
+    client, _, host = rest.partition("@")
+    return client or None, f"/{host}" if host else None, instance or None
+
+
+class Teller:
+    """A group whose members share ``partitions`` of the topic ``t`` in the order in which they came."""
+
+    def __init__(self, partitions: int = 12, group_id: str = "g") -> None:
+        self.partitions = partitions
+        self.group_id = group_id
+        self.protocol = "classic"
+        self.assignor: str | None = "range"
+        self.kind: Any = UNSET
+        self.now = START
+        self.members: dict[str, Holding] = {}
+        self.told: list[Told] = []
+
+    def round(
+        self,
+        kind: str,
+        *,
+        after: float = 1.0,
+        joined: tuple[str, ...] = (),
+        gone: tuple[str, ...] = (),
+        who: tuple[str, ...] | None = None,
+        evidence: tuple[Evidence, ...] = (),
+        number: int = 1,
+        shares: dict[str, Holding] | None = None,
+        unassigned: Holding | None = None,
+        delay_ms: int | None = None,
+    ) -> Teller:
+        """One round ``after`` seconds; ``who``: those that the cause names, else those that came or went."""
+        self.now += round(after * 1000)
+        before = {**self.members, **{one: {} for one in joined}}
+        there = [one for one in before if one not in gone]
+        new = self._shared(there) if shares is None else shares
+        members = {}
+        for one in (*there, *gone):
+            was, now = before[one].get("t", []), new.get(one, {}).get("t", []) if one in there else []
+            client, host, instance = named(one)
+            members[one] = MemberDiff(
+                owned=_of(was),
+                revoked=_of([p for p in was if p not in now]),
+                assigned=_of([p for p in now if p not in was]),
+                kept=_of([p for p in was if p in now]),
+                present=one in there,
+                client_id=client,
+                client_host=host,
+                group_instance_id=instance,
+            )
+        owners = {p: one for one, share in self.members.items() for p in share.get("t", [])}
+        moved = sum(
+            owners.get(p, one) != one for one, change in members.items() for p in change.assigned.get("t", [])
+        )
+        self.members = {one: new.get(one, {}) for one in there}
+        diff = Diff(
+            group_id=self.group_id,
+            protocol=self.protocol,
+            assignor=self.assignor,
+            generation=len(self.told) + 1,
+            group_epoch=None,
+            round=number,
+            cause=Cause(
+                kind=kind, member_ids=list((*joined, *gone) if who is None else who), evidence=list(evidence)
+            ),
+            timestamp=self.now,
+            members=members,
+            unassigned=unassigned or {},
+            moved=moved,
+            violations=[],
+            kind=self.kind,
+            delay_ms=UNSET if delay_ms is None else delay_ms,
+        )
+        self.told.append((f"d{len(self.told) + 1}", diff))
+        return self
+
+    def join(self, *ids: str, after: float = 1.0) -> Teller:
+        """These join, in one round."""
+        return self.round("member.joined", joined=ids, after=after)
+
+    def leave(self, *ids: str, after: float = 1.0) -> Teller:
+        """These leave by themselves."""
+        return self.round("member.left", gone=ids, after=after)
+
+    def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> Teller:
+        """The sessions of these end."""
+        said = Evidence(
+            source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced"
+        )
+        return self.round("member.fenced", gone=ids, after=after, evidence=(said,) if reason else ())
+
+    def vanish(self, *ids: str, after: float = 1.0) -> Teller:
+        """These are gone, and nobody knows how."""
+        said = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
+        return self.round("group.observed", gone=ids, after=after, evidence=(said,))
+
+    def _shared(self, there: list[str]) -> dict[str, Holding]:
+        count = len(there)
+        return {
+            one: _of(list(range(self.partitions * place // count, self.partitions * (place + 1) // count)))
+            for place, one in enumerate(there)
+        }
+
+
+def _of(partitions: list[int]) -> Holding:
+    return {"t": partitions} if partitions else {}

@@ -1,0 +1,165 @@
+"""When an episode begins, what belongs to it, and when it is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS, advance
+from streaming.episodes.reading import GroupReader, episodes
+from streaming.episodes.seen import Quiet
+from streaming.episodes.state import EpisodeState
+from streaming.wire.events import Evidence
+from tests.support.told import START, Teller
+
+
+def folded(teller: Teller) -> EpisodeState:
+    reader, state = GroupReader(), None
+    for one in teller.told:
+        state = advance(state, reader.read(*one)).state
+    assert state is not None
+    return state
+
+
+def test_rounds_within_the_quiet_time_are_one_episode_and_later_ones_another() -> None:
+    teller = Teller().join("a#1").join("b#1", after=QUIET_MS / 1000)
+    assert len(episodes("g", teller.told)) == 1
+    first, second = episodes("g", teller.join("c#1", after=QUIET_MS / 1000 + 0.001).told)
+    assert (first.status, first.closed_at, first.rounds) == ("settled", START + 121_000, ["d1", "d2"])
+    assert (second.episode, second.status, second.closed_at) == (2, "settling", None)
+
+
+def test_the_quiet_time_is_what_it_is_said_to_be() -> None:
+    teller = Teller().join("a#1").join("b#1", after=5)
+    assert len(episodes("g", teller.told, 5_000)) == 1
+    assert len(episodes("g", teller.told, 4_999)) == 2
+
+
+def test_quiet_closes_the_episode_with_the_same_record_as_the_next_round() -> None:
+    teller = Teller().join("a#1")
+    (by_timer,) = episodes("g", [*teller.told, Quiet("d1")])
+    by_round, _ = episodes("g", teller.join("b#1", after=1000).told)
+    assert by_timer == by_round
+
+
+@pytest.mark.parametrize("after", ["d1", "other"])
+def test_quiet_after_another_round_changes_nothing(after: str) -> None:
+    state = folded(Teller().join("a#1").join("b#1"))
+    assert advance(state, Quiet(after)).state is state
+
+
+def test_quiet_of_nothing_changes_nothing() -> None:
+    assert advance(None, Quiet("d1")) == (None, None)
+    over = advance(folded(Teller().join("a#1")), Quiet("d1")).state
+    assert over is not None
+    assert advance(over, Quiet("d1")).state is over
+
+
+def test_after_quiet_the_next_round_is_a_new_episode_however_soon_it_says_it_came() -> None:
+    teller = Teller().join("a#1").join("b#1", after=1)
+    found = episodes("g", [teller.told[0], Quiet("d1"), teller.told[1]])
+    assert [one.episode for one in found] == [1, 2]
+
+
+def test_further_rounds_of_a_rebalance_belong_to_it_however_late() -> None:
+    teller = Teller().join("a#1").round("member.joined", number=2, who=("a#1",), after=500)
+    (one,) = episodes("g", teller.told)
+    assert (one.round_count, one.rebalances) == (2, 1)
+
+
+def test_partitions_without_an_owner_are_waited_for_and_quiet_makes_it_stuck() -> None:
+    teller = Teller(4).join("a#1", "b#1")
+    teller.now += 1_000_000
+    teller.round("group.observed", shares={"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}, unassigned={"t": [1]})
+    waiting = episodes("g", teller.told)[-1]
+    assert waiting.status == "settling"
+    assert [one.partitions for one in waiting.waiting_for] == [{"t": [1]}]
+    assert waiting.waiting_for[0].since == teller.now
+    stuck = episodes("g", [*teller.told, Quiet("d2")])[-1]
+    assert (stuck.status, stuck.closed_at) == ("stuck", None)
+    teller.round("group.observed", number=2, after=400)
+    on = episodes("g", [*teller.told[:2], Quiet("d2"), teller.told[2]])[-1]
+    assert (on.episode, on.status, on.waiting_for) == (2, "settling", [])
+    over = episodes("g", [*teller.told[:2], Quiet("d2"), teller.told[2], Quiet("d3")])[-1]
+    assert (over.status, over.closed_at) == ("settled", teller.now)
+
+
+def test_since_when_it_is_waited_for_stays() -> None:
+    teller = Teller(4)
+    teller.protocol = "consumer"
+    teller.join("a#1")
+    for number in (2, 3):
+        teller.round(
+            "member.joined", who=(), number=number, shares={"a#1": {"t": [0]}}, unassigned={"t": [1]}
+        )
+    assert episodes("g", teller.told)[-1].waiting_for[0].since == START + 2000
+
+
+def test_connects_delay_is_a_part_of_its_episode() -> None:
+    teller = Teller()
+    teller.kind = "connect"
+    teller.join("a#1", "b#1")
+    teller.now += 1_000_000
+    kept = {"a#1": {"t": list(range(6))}}
+    teller.round(
+        "member.left", gone=("b#1",), shares=kept, unassigned={"t": list(range(6, 12))}, delay_ms=300_000
+    )
+    until = teller.now + 300_000
+    waiting = episodes("g", teller.told)[-1]
+    assert [one.until for one in waiting.waiting_for] == [until]
+    teller.round("member.left", who=(), after=300 + QUIET_MS / 1000)
+    assert len(episodes("g", teller.told)) == 2
+
+
+def test_partitions_that_moved_are_counted_once_and_those_that_moved_again() -> None:
+    teller = Teller(4).join("a#1")
+    teller.join("b#1")
+    assert (folded(teller).moved, folded(teller).again) == ({"t": {2, 3}}, {})
+    teller.leave("b#1")
+    assert (folded(teller).moved, folded(teller).again) == ({"t": {2, 3}}, {"t": {2, 3}})
+
+
+def test_what_a_member_gave_up_in_one_round_and_another_got_in_the_next_has_moved() -> None:
+    teller = Teller(4).join("a#1", "b#1")
+    teller.now += 1_000_000
+    half = {"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}
+    teller.round("member.joined", joined=("c#1",), shares=half, unassigned={"t": [1]})
+    assert folded(teller).free == {"t": {1: "a#1"}}
+    teller.round("member.joined", who=("c#1",), number=2, shares=half | {"c#1": {"t": [1]}})
+    teller.told[-1] = (teller.told[-1][0], _moved(teller, 1))
+    assert (folded(teller).moved, folded(teller).free) == ({"t": {1}}, {})
+
+
+def test_what_its_last_owner_gets_back_has_not_moved() -> None:
+    teller = Teller(2).join("a#1", "b#1")
+    teller.round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
+    teller.round("group.observed", number=2, shares={"a#1": {"t": [0]}, "b#1": {"t": [1]}})
+    assert (folded(teller).moved, folded(teller).free) == ({}, {})
+
+
+def _moved(teller: Teller, count: int):  # type: ignore[no-untyped-def]
+    from msgspec import structs
+
+    return structs.replace(teller.told[-1][1], moved=count)
+
+
+def test_a_storm_without_an_end_is_a_record_with_one() -> None:
+    teller = Teller(2).join("a@h#0")
+    for number in range(MOST_ROUNDS):
+        said = Evidence(source="coordinator-log", reason=f"reason {number}")
+        teller.round("group.observed", evidence=(said,))
+    state = folded(teller)
+    assert (len(state.rounds), state.round_count) == (MOST_ROUNDS, MOST_ROUNDS + 1)
+    assert state.rounds[-1] == teller.told[-1][0]
+    assert len(state.evidence) == MOST_EVIDENCE
+
+
+def test_nothing_that_was_handed_in_is_changed() -> None:
+    teller = Teller(6).join("a@h#1")
+    reader, state, seen = GroupReader(), None, []
+    for one in teller.join("b@h#1").leave("a@h#1").join("a@h#2").told:
+        before = repr(state)
+        step = advance(state, note := reader.read(*one))
+        assert repr(state) == before
+        seen.append((note, state, step))
+        state = step.state
+    assert all(advance(state, note) == step for note, state, step in seen)

@@ -1,0 +1,183 @@
+"""What an episode was, by what its diffs say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from streaming.episodes.reading import episodes
+from streaming.wire.episodes import Episode
+from streaming.wire.events import Evidence
+from tests.support.told import Teller
+
+THREE = ("a@h1#1", "b@h2#1", "c@h3#1")
+
+
+def started(*ids: str, **options: object) -> Teller:
+    """A group whose first episode, in which these joined, is over."""
+    teller = Teller(**options)  # type: ignore[arg-type]
+    teller.join(*(ids or THREE))
+    teller.now += 3_600_000
+    return teller
+
+
+def last(teller: Teller) -> Episode:
+    return episodes("g", teller.told)[-1]
+
+
+def rolling(teller: Teller, *ids: str, seconds: float = 10) -> Teller:
+    for one in ids:
+        name, _, number = one.partition("#")
+        teller.leave(one, after=seconds).join(f"{name}#{int(number) + 1}", after=seconds)
+    return teller
+
+
+def storm(teller: Teller) -> Teller:
+    for number in range(1, 5):
+        teller.fence(f"a@h1#{number}", after=20).join(f"a@h1#{number + 1}", after=0.5)
+    return teller
+
+
+def migrated(teller: Teller) -> Teller:
+    teller.protocol = "consumer"
+    return rolling(teller, *THREE)
+
+
+def voted(teller: Teller) -> Teller:
+    teller.assignor = "sticky"
+    return rolling(teller, *THREE)
+
+
+def connectors(teller: Teller) -> Teller:
+    teller.kind = "connect"
+    shares = {one: {"t": [number, 20 + number]} for number, one in enumerate(THREE)}
+    return teller.round("group.observed", who=(), shares=shares)
+
+
+OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
+CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
+    "members come": (lambda: started().join("d@h4#1"), "scale-out", True),
+    "members leave": (lambda: started().leave("a@h1#1", "b@h2#1"), "scale-in", True),
+    "all leave": (lambda: started().leave(*THREE), "shutdown", True),
+    "all are gone, nobody knows how": (lambda: started().vanish(*THREE), "unknown", False),
+    "one by one": (lambda: rolling(started(), *THREE), "rolling-restart", True),
+    "all at once": (
+        lambda: started().leave(*THREE).join(*(one.replace("#1", "#2") for one in THREE)),
+        "restart",
+        True,
+    ),
+    "one of three": (lambda: rolling(started(), "a@h1#1"), "restart", True),
+    "one of three, nobody knows how": (
+        lambda: started().vanish("a@h1#1").join("a@h1#2"),
+        "restart",
+        False,
+    ),
+    "the session of one ends": (lambda: started().fence("a@h1#1"), "crash", True),
+    "it ends, and the member comes back": (lambda: started().fence("a@h1#1").join("a@h1#2"), "crash", True),
+    "it is back before its session ends": (lambda: started().join("a@h1#2").fence("a@h1#1"), "crash", True),
+    "one is gone, nobody knows how": (lambda: started().vanish("a@h1#1"), "unknown", False),
+    "one went, another came": (lambda: started().leave("a@h1#1").join("x@h9#1"), "unknown", False),
+    "it did not poll": (
+        lambda: started().round(
+            "member.left",
+            gone=("a@h1#1",),
+            evidence=(
+                Evidence(source="coordinator-log", reason=OVERRAN, member_ids=["a@h1#1"], kind="member.left"),
+            ),
+        ),
+        "poll-timeout",
+        True,
+    ),
+    "again and again": (lambda: storm(started()), "storm", True),
+    "subscription": (
+        lambda: started().round("member.subscription_changed", who=("a@h1#1",)),
+        "subscription-change",
+        True,
+    ),
+    "partitions": (lambda: started().round("topic.partitions_changed"), "partition-growth", True),
+    "assignor": (lambda: voted(started()), "assignor-change", True),
+    "protocol": (lambda: migrated(started()), "protocol-migration", True),
+    "coordinator": (
+        lambda: started().round(
+            "group.observed",
+            evidence=(Evidence(source="coordinator-log", reason="moved", kind="coordinator.moved"),),
+        ),
+        "coordinator-move",
+        True,
+    ),
+    "connectors": (lambda: connectors(started()), "connector-change", True),
+    "nothing says why": (lambda: started().round("group.observed"), "unknown", False),
+    "a visitor": (lambda: started().join("d@h4#1").leave("d@h4#1"), "unknown", False),
+    "a visitor that crashed": (lambda: started().join("d@h4#1").fence("d@h4#1"), "crash", True),
+    "a default client id on other hosts": (
+        lambda: (
+            started("rdkafka@h1#1", "rdkafka@h2#1", "rdkafka@h3#1")
+            .leave("rdkafka@h1#1")
+            .join("rdkafka@h7#1")
+            .leave("rdkafka@h2#1")
+            .join("rdkafka@h8#1")
+        ),
+        "rolling-restart",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "kind", "sure"), CASES.values(), ids=CASES.keys())
+def test_kind(make: Callable[[], Teller], kind: str, sure: bool) -> None:
+    teller = make()
+    found = episodes("g", teller.told)
+    assert [one.kind for one in found] == ["first-start", kind]
+    assert found[-1].sure is sure
+    assert found[-1].rounds == [diff_id for diff_id, _ in teller.told[1:]]
+
+
+def test_a_first_start() -> None:
+    (one,) = episodes("g", Teller().join("a@h#1").join("b@h#1").told)
+    assert (one.kind, one.sure, one.members.joined) == ("first-start", True, ["a@h#1", "b@h#1"])
+
+
+def test_a_group_that_was_there_before_it_was_seen() -> None:
+    seen = Evidence(source="comparison", reason="first observation, at generation 7")
+    teller = Teller().round("member.joined", joined=THREE, evidence=(seen,))
+    (one,) = episodes("g", teller.told)
+    assert (one.kind, one.sure, one.members.joined, one.members.before) == ("unknown", False, [], 3)
+    (one,) = episodes("g", rolling(teller, *THREE).told)
+    assert (one.kind, one.sure) == ("rolling-restart", True)
+
+
+def test_a_start_that_ends_at_once_is_a_shutdown() -> None:
+    (one,) = episodes("g", Teller().join("a@h#1").leave("a@h#1").told)
+    assert (one.kind, one.sure) == ("shutdown", True)
+
+
+def test_a_start_that_crashes_at_once_is_a_crash() -> None:
+    (one,) = episodes("g", Teller().join("a@h#1").fence("a@h#1").told)
+    assert (one.kind, one.sure) == ("crash", True)
+
+
+def test_all_members_killed_one_after_the_other_and_back() -> None:
+    teller = started()
+    for one in THREE:
+        teller.fence(one, after=10).join(one.replace("#1", "#2"), after=10)
+    assert (last(teller).kind, last(teller).sure) == ("rolling-restart", False)
+
+
+def test_an_unknown_kind_says_why_it_is() -> None:
+    said = last(started().leave("a@h1#1").join("x@h9#1")).evidence[-1]
+    assert said == Evidence(
+        source="episode", reason="1 came and 1 went, and nothing says who took whose place"
+    )
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "failed to transition from epoch 3 within 300000ms",
+        "did not join again in time",
+        "max.poll.interval.ms exceeded",
+    ],
+)
+def test_words_of_a_member_that_did_not_poll(reason: str) -> None:
+    assert last(started().fence("a@h1#1", reason=reason)).kind == "poll-timeout"

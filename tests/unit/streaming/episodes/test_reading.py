@@ -1,0 +1,76 @@
+"""Episodes from diffs as their topic has them."""
+
+from __future__ import annotations
+
+from streaming.episodes.reading import GroupReader, by_group, episodes, updates
+from streaming.episodes.seen import Bounced
+from streaming.wire.episodes import Replaced
+from streaming.wire.events import MemberNames
+from tests.support.told import START, Teller
+
+BOUNCED = Bounced(
+    "e1",
+    START + 1_000_000,
+    {"x@h1#1=i": "x@h2#2=i"},
+    {"x@h2#2=i": MemberNames(client_id="x", client_host="/h2", group_instance_id="i")},
+    2,
+    "classic",
+    "range",
+    "consumer",
+)
+
+
+def test_who_joined_is_who_was_not_in_the_diff_before() -> None:
+    teller = Teller().join("a").join("b").leave("a")
+    reader = GroupReader()
+    notes = [reader.read(*one) for one in teller.told]
+    assert [(note.joined, note.gone, note.after) for note in notes] == [
+        (["a"], [], 1),
+        (["b"], [], 2),
+        ([], ["a"], 1),
+    ]
+    assert notes[2].gained == {"b": {"t": [0, 1, 2, 3, 4, 5]}}
+    assert notes[2].lost == {"a": {"t": [0, 1, 2, 3, 4, 5]}}
+
+
+def test_a_log_whose_beginning_is_gone_says_nothing_of_who_joined_first() -> None:
+    teller = Teller().join("a").join("b").join("c")
+    found = episodes("g", teller.told[1:])
+    assert [(one.kind, one.members.joined, one.members.before) for one in found] == [("scale-out", ["c"], 2)]
+
+
+def test_a_static_member_that_came_back_is_an_episode_without_rounds() -> None:
+    teller = Teller().join("x@h1#1=i", "y@h3#1")
+    one = episodes("g", [*teller.told, BOUNCED])[-1]
+    assert (one.kind, one.rounds, one.sure) == ("static-bounce", [], True)
+    assert one.members.replaced == [Replaced(left="x@h1#1=i", joined="x@h2#2=i", by="instance id")]
+
+
+def test_a_static_member_under_a_new_id_did_not_join() -> None:
+    teller = Teller().join("x@h1#1=i", "y@h3#1")
+    first = list(teller.told)
+    teller.members = {"x@h2#2=i": teller.members["x@h1#1=i"], "y@h3#1": teller.members["y@h3#1"]}
+    teller.join("z@h4#1")
+    for told in ([*first, BOUNCED, teller.told[-1]], teller.told):
+        reader = GroupReader()
+        notes = [reader.bounced(one) if isinstance(one, Bounced) else reader.read(*one) for one in told]
+        assert notes[-1].joined == ["z@h4#1"]  # type: ignore[union-attr]
+
+
+def test_every_round_updates_its_episode_and_the_one_that_opens_the_next_closes_it() -> None:
+    teller = Teller().join("a").join("b").join("c", after=1000)
+    assert [(one.episode, one.status, one.round_count) for one in updates("g", teller.told)] == [
+        (1, "settling", 1),
+        (1, "settling", 2),
+        (1, "settled", 2),
+        (2, "settling", 1),
+    ]
+
+
+def test_many_groups_are_read_together() -> None:
+    one, other = Teller(group_id="a").join("x"), Teller(group_id="b").join("y")
+    found = by_group([*one.told, *other.told])
+    assert {group_id: [episode.story for episode in told] for group_id, told in found.items()} == {
+        "a": [episodes("a", one.told)[0].story],
+        "b": [episodes("b", other.told)[0].story],
+    }

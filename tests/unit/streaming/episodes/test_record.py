@@ -1,0 +1,50 @@
+"""The record of an episode."""
+
+from __future__ import annotations
+
+from streaming.episodes.reading import episodes
+from streaming.episodes.record import MOST_LISTED, record
+from streaming.episodes.state import EpisodeState
+from streaming.wire.codec import encode
+from streaming.wire.episodes import EpisodeMembers, decode_episode
+from streaming.wire.events import MemberNames
+from tests.support.told import START, Teller
+from tests.unit.streaming.episodes.test_kinds import started, storm
+
+
+def test_a_record_is_what_its_topic_takes() -> None:
+    one = episodes("g", storm(started()).told)[-1]
+    assert decode_episode(encode(one)) == one
+    assert (one.status, one.kind, one.downtime, one.closed_at) == ("storming", "storm", None, None)
+
+
+def test_members_and_their_names() -> None:
+    teller = started().join("d@h4#1").leave("a@h1#1")
+    assert episodes("g", teller.told)[-1].members == EpisodeMembers(
+        joined=["d@h4#1"],
+        left=["a@h1#1"],
+        before=3,
+        after=3,
+        names={
+            "d@h4#1": MemberNames(client_id="d", client_host="/h4"),
+            "a@h1#1": MemberNames(client_id="a", client_host="/h1"),
+        },
+    )
+
+
+def test_of_thousands_of_members_some_are_listed() -> None:
+    teller = Teller(1).join(*(f"m{number}" for number in range(MOST_LISTED + 3)))
+    members = episodes("g", teller.told)[-1].members
+    assert (len(members.joined), members.omitted, members.after) == (MOST_LISTED, 3, MOST_LISTED + 3)
+
+
+def test_an_episode_that_is_over_while_something_is_waited_for_was_stuck() -> None:
+    teller = Teller(2).join("a#1").round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
+    first, _ = episodes("g", teller.join("b#1", after=1000).told)
+    assert (first.status, first.closed_at) == ("stuck", START + 2000)
+
+
+def test_times_and_numbers_are_those_of_the_state() -> None:
+    state = EpisodeState(number=4, open=True, opened_at=5, last_at=9, before=1, after=1, rebalances=2)
+    one = record("g", state)
+    assert (one.episode, one.opened_at, one.updated_at, one.rebalances) == (4, 5, 9, 2)

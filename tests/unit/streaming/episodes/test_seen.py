@@ -1,0 +1,16 @@
+"""Whether a group was there before its first round that is known."""
+
+from __future__ import annotations
+
+from streaming.episodes.seen import midway
+from streaming.wire.events import Cause
+
+CAUSE = Cause(kind="member.joined", member_ids=["new"])
+
+
+def test_others_that_held_something_show_it() -> None:
+    assert midway(CAUSE, {"new": {}, "old": {"t": [0]}})
+
+
+def test_what_the_newcomer_itself_claims_does_not() -> None:
+    assert not midway(CAUSE, {"new": {"t": [0]}, "other": {}})

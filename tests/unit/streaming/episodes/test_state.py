@@ -1,0 +1,34 @@
+"""What is kept between two rounds."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streaming.episodes.fold import advance
+from streaming.episodes.reading import GroupReader
+from streaming.episodes.state import EpisodeState, over, rests_at
+from streaming.wire.episodes import Waiting
+from tests.support.told import Teller
+from tests.unit.streaming.episodes.test_kinds import started, storm
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    reader, state = GroupReader(), None
+    for one in storm(started()).round("group.observed", unassigned={"t": [1]}).told:
+        state = advance(state, reader.read(*one)).state
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=EpisodeState) == state
+
+
+def test_of_what_is_over_little_is_kept() -> None:
+    reader = GroupReader()
+    state = advance(None, reader.read(*Teller().join("a").told[0])).state
+    assert state is not None
+    assert over(state) == EpisodeState(1, last_at=state.last_at, mark="d1", assignor="range", after=1)
+    assert len(msgspec.msgpack.encode(over(state))) < 100
+
+
+def test_it_rests_the_quiet_time_after_its_last_note_or_after_a_wait_that_ends() -> None:
+    state = EpisodeState(1, last_at=1000)
+    assert rests_at(state, 50) == 1050
+    waiting = (Waiting(since=0, reason="", until=3000), Waiting(since=0, reason=""))
+    assert rests_at(EpisodeState(1, last_at=1000, waiting=waiting), 50) == 3050

@@ -1,0 +1,118 @@
+"""What is told of an episode."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from streaming.episodes.reading import episodes
+from streaming.episodes.seen import Quiet
+from streaming.episodes.story import story
+from streaming.wire.episodes import Downtime, Episode, PartitionDowntime, Waiting
+from tests.support.told import Teller
+from tests.unit.streaming.episodes.test_kinds import CASES, rolling, started, storm
+
+DAY = "2023-11-14"
+
+
+def told(teller: Teller) -> str:
+    return episodes("checkout", teller.told)[-1].story
+
+
+def over(teller: Teller) -> Episode:
+    return episodes("checkout", [*teller.told, Quiet(teller.told[-1][0])])[-1]
+
+
+def test_a_rolling_restart() -> None:
+    ids = [f"pay-{number}@h{number}#1" for number in range(10)]
+    assert over(rolling(started(*ids, partitions=20), *ids, seconds=15)).story == (
+        f"Rolling restart of checkout, 10 members ({DAY} 23:13 to 23:18 UTC): 20 rounds, 20 partitions moved, "
+        "20 of them more than once. Settled."
+    )
+
+
+def test_a_storm_names_its_member_and_the_time_between() -> None:
+    assert told(storm(started())) == (
+        f"checkout has rebalanced 8 times in 1 minute because of a, which was the reason 4 times, about every 20 s "
+        f"({DAY} 23:13 to 23:14 UTC): 8 rounds, 12 partitions moved, 6 of them more than once. It is not settling."
+    )
+
+
+def test_every_kind_is_told() -> None:
+    heads = {
+        name: story(episodes("checkout", make().told)[-1]).partition(" (2023")[0]
+        for name, (make, *_) in CASES.items()
+    }
+    assert heads == {
+        "members come": "d joined checkout, which had 3 members and has 4",
+        "members leave": "a and b left checkout, which had 3 members and has 1",
+        "all leave": "checkout shut down: all 3 members left",
+        "all are gone, nobody knows how": "checkout rebalanced, why is not known: a, b and c went",
+        "one by one": "Rolling restart of checkout, 3 members",
+        "all at once": "Restart of checkout, all 3 members at once",
+        "one of three": "a of checkout went and came back",
+        "one of three, nobody knows how": "a of checkout went and came back",
+        "the session of one ends": "a of checkout went without leaving",
+        "it ends, and the member comes back": "a of checkout went without leaving and came back",
+        "it is back before its session ends": "a of checkout went without leaving and came back",
+        "one is gone, nobody knows how": "checkout rebalanced, why is not known: a went",
+        "one went, another came": "checkout rebalanced, why is not known: x joined, a left",
+        "it did not poll": "a of checkout did not poll in time and had to go",
+        "again and again": heads["again and again"],
+        "subscription": "Members of checkout subscribe to other topics",
+        "partitions": "Topics of checkout have another number of partitions",
+        "assignor": "checkout assigns by sticky now",
+        "protocol": "checkout speaks the consumer protocol now",
+        "coordinator": "checkout has another coordinator",
+        "connectors": "checkout runs other connectors or tasks",
+        "nothing says why": "checkout rebalanced, why is not known",
+        "a visitor": "checkout rebalanced, why is not known: d joined, d left",
+        "a visitor that crashed": "d of checkout went without leaving",
+        "a default client id on other hosts": "Rolling restart of checkout, 2 of 3 members",
+    }
+
+
+def test_what_is_waited_for_is_told() -> None:
+    one = structs.replace(
+        over(started().join("d@h4#1")),
+        status="stuck",
+        waiting_for=[
+            Waiting(
+                since=1_700_000_000_000,
+                reason="has not given up its partitions",
+                member_id="d@h4#1",
+                partitions={"t": [0, 1, 2], "u": [0]},
+                until=1_700_000_060_000,
+            )
+        ],
+    )
+    assert story(one).endswith(
+        "Stuck: d: has not given up its partitions (t 0, t 1, t 2 and 1 more), since 22:13:20, until 22:14:20."
+    )
+    assert story(structs.replace(one, status="settling", waiting_for=[])).endswith(". Settling.")
+    assert story(structs.replace(one, waiting_for=[])).endswith(". Stuck.")
+
+
+def test_downtime_is_told_as_bounds() -> None:
+    worst = PartitionDowntime(topic="orders", partition=17, lower_ms=9_400, upper_ms=121_000)
+    one = structs.replace(
+        over(started().join("d@h4#1")), downtime=Downtime(lower_ms=1, upper_ms=2, worst=worst)
+    )
+    assert "; the longest that a partition stood still was 9.4 s to 2 min (orders 17). Settled." in story(one)
+
+
+def test_days_are_told_where_it_is_not_one() -> None:
+    one = structs.replace(over(started().join("d@h4#1")), opened_at=1_700_000_000_000 - 86_400_000)
+    assert "(2023-11-13 22:13 to 2023-11-14 23:13 UTC)" in story(one)
+
+
+def test_many_members_are_counted() -> None:
+    assert told(started().join(*(f"n{number}@h#1" for number in range(4)))).startswith(
+        "4 members joined checkout, which had 3 members and has 7 "
+    )
+
+
+def test_who_is_new_or_did_not_come_back_is_told_with_a_restart() -> None:
+    teller = rolling(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
+    assert told(teller).startswith(
+        "Rolling restart of checkout, 2 of 3 members, d came anew and c did not come back ("
+    )

@@ -1,0 +1,129 @@
+"""Who came in whose place."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.episodes.reading import episodes
+from streaming.episodes.tracks import MOST_PASSED, Person, named, overran
+from streaming.wire.episodes import Replaced
+from tests.support.told import Teller
+
+OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"
+
+
+def test_members_that_went_and_came_back_are_pairs() -> None:
+    for went, came, by in (
+        ("c1", "c1", "member id"),
+        ("x@h1#1=i", "y@h2#2=i", "instance id"),
+        ("x@h1#1", "x@h1#2", "client id and host"),
+        ("orders-0@h1#1", "orders-0@h2#2", "client id"),
+        (OLD_POD, NEW_POD, "pod names of one Deployment"),
+        (f"{OLD_POD}#1", "pay-7f9c6d5b8-bbbbb@h9", "pod names of one Deployment"),
+        ("rdkafka@h1#1", "rdkafka@h2#1", "default client id"),
+        ("consumer-g-1@h1#1", "consumer-g-1@h2#1", "default client id"),
+        (
+            "app-00000000-1111-2222-3333-444444444444-T-1@h1",
+            "app-aaaaaaaa-1111-2222-3333-444444444444-T-1@h2",
+            "client id without its UUID",
+        ),
+    ):
+        teller = Teller().join(went, "other@h9#1")
+        teller.now += 1_000_000
+        teller.leave(went).join(came)
+        members = episodes("g", teller.told)[-1].members
+        assert members.replaced == [Replaced(left=went, joined=came, by=by)]
+        assert (members.joined, members.left, members.lost, members.gone) == ([], [], [], [])
+
+
+@pytest.mark.parametrize(
+    ("went", "came"),
+    [
+        ("a@h1#1", "b@h1#1"),
+        ("x@h1#1=i", "x@h1#2=j"),
+        ("x@h1#1=i", "x@h1#2"),
+        ("pay-7f9c6d5b8-x2x9z@h1", "buy-5d4f7c9b6-q8r7t@h2"),
+    ],
+)
+def test_others_are_not(went: str, came: str) -> None:
+    teller = Teller().join(went, "other@h9#1")
+    teller.now += 1_000_000
+    members = episodes("g", teller.leave(went).join(came).told)[-1].members
+    assert (members.joined, members.left, members.replaced) == ([came], [went], [])
+
+
+@pytest.mark.parametrize(
+    ("went", "came", "lost"),
+    [("x@h1#1", "x@h1#2", True), (OLD_POD, NEW_POD, False), ("x@h1#1=i", "x@h2#2=i", False)],
+)
+def test_the_new_one_may_come_first(went: str, came: str, *, lost: bool) -> None:
+    teller = Teller().join(went, "other@h9#1")
+    teller.now += 1_000_000
+    teller.join(came)
+    members = episodes("g", (teller.fence(went) if lost else teller.leave(went)).told)[-1].members
+    assert [(one.left, one.joined) for one in members.replaced] == [(went, came)]
+    assert members.joined == []
+
+
+@pytest.mark.parametrize(
+    ("went", "came"),
+    [("x@h1#1", "x@h1#2"), (OLD_POD, "pay-7f9c6d5b8-bbbbb@h9"), ("rdkafka@h1#1", "rdkafka@h2#1")],
+)
+def test_who_was_only_called_alike_and_there_already_took_no_place(went: str, came: str) -> None:
+    teller = Teller().join(went, "other@h9#1")
+    teller.now += 1_000_000
+    members = episodes("g", teller.join(came).leave(went).told)[-1].members
+    assert (members.joined, members.left, members.replaced) == ([came], [went], [])
+
+
+def test_the_nearest_match_is_taken_first() -> None:
+    teller = Teller().join("x@h1#1", "x@h2#1")
+    teller.now += 1_000_000
+    teller.leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")
+    pairs = [(one.left, one.joined) for one in episodes("g", teller.told)[-1].members.replaced]
+    assert pairs == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
+
+
+def test_one_that_goes_again_and_again_is_one_pair() -> None:
+    teller = Teller().join("x@h1#0", "y@h2#0")
+    teller.now += 1_000_000
+    for number in range(5):
+        teller.fence(f"x@h1#{number}", after=20).join(f"x@h1#{number + 1}", after=0)
+    one = episodes("g", teller.told)[-1]
+    assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("x@h1#0", "x@h1#5")]
+    assert one.repeated is not None
+    assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#5", 5, 20_000)
+
+
+def test_a_member_that_asks_for_rebalances_again_and_again_is_behind_them() -> None:
+    teller = Teller().join("x@h1#0", "y@h2#0")
+    teller.now += 1_000_000
+    for _ in range(3):
+        teller.round("member.joined", who=("x@h1#0",), after=7)
+    one = episodes("g", teller.told)[-1]
+    assert one.kind == "storm"
+    assert one.repeated is not None
+    assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#0", 3, 7_000)
+    assert one.members.replaced == []
+
+
+def test_of_too_many_that_only_passed_through_the_last_are_remembered() -> None:
+    teller = Teller(1).join("stays")
+    teller.now += 1_000_000
+    for number in range(MOST_PASSED + 1):
+        teller.join(f"guest{number}", after=0.1).leave(f"guest{number}", after=0.1)
+    members = episodes("g", teller.told)[-1].members
+    assert (members.joined[0], len(members.joined)) == ("guest1", MOST_PASSED)
+
+
+def test_names_are_those_of_every_id() -> None:
+    assert named(()) == {}
+
+
+def test_reasons_of_a_member_that_did_not_poll() -> None:
+    assert overran("client reason: consumer poll timeout has expired.")
+    assert not overran("the consumer is being closed")
+
+
+def test_a_person_is_what_is_known() -> None:
+    assert Person() == Person(None, None, None)
