@@ -1,7 +1,7 @@
 """`/metrics`: groups under the names other exporters use, and the feed's own health.
 
 Totals come from the history, so they go on over restarts. Member ids are not labels: they change with every
-restart of a consumer.
+restart of a consumer. What people call a member is one, of one series a group and cause: alerts name it.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ class GroupMetrics(_BoardCollector):
             "kafka_consumergroup_last_rebalance_timestamp_seconds", "Time of the latest round.", labels=label
         )
         info = InfoMetricFamily("kafka_consumergroup", "What kind of group it is.", labels=label)
+        named = InfoMetricFamily(
+            "kafka_consumergroup_cause_members",
+            "Whom the newest round with this cause names, as people call them.",
+            labels=[*label, "cause"],
+        )
         stale = self._board.standing.stale is not None
         for name, group in self._board.groups.items():
             members.add_metric([name], group.members)
@@ -84,7 +89,9 @@ class GroupMetrics(_BoardCollector):
             duration.add_metric([name], group.rebalances, group.rebalance_ms / 1000)
             last.add_metric([name], group.timestamp / 1000)
             info.add_metric([name], {"kind": group.kind, "protocol": group.protocol})
-        return members, state, unowned, rebalances, moved, unavailable, duration, last, info
+            for cause, text in group.cause_members.items():
+                named.add_metric([name, cause], {"members": text})
+        return members, state, unowned, rebalances, moved, unavailable, duration, last, info, named
 
 
 class FeedMetrics(_BoardCollector):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from streaming.wire.events import Cause, Diff, Kind, LatestAssignment, MemberDiff, Partitions
-from streaming.wire.names import called
+from streaming.wire.names import called, who
 
 #: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
 StateName = Literal[
@@ -61,7 +61,8 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
     and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
     rebalances, the time from first to last round. ``cause`` is null while only the group's assignment is known,
-    ``names`` has what people call the members that it names.
+    ``names`` has what people call the members that it names. ``causeMembers``: by cause, whom the newest round with
+    it names, in words for people; left out where no name is known.
     """
 
     group_id: str
@@ -88,6 +89,7 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     rebalance_started: int = 0
     rebalance_ms: int = 0
     names: dict[str, str] = field(default_factory=dict)
+    cause_members: dict[str, str] = field(default_factory=dict)
 
 
 #: What a round says of its group.
@@ -229,6 +231,8 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
     follow_up = group is not None and group.rounds > 0 and round_.round > 1
     standing = {name: getattr(round_, name) for name in _STANDING}
     standing["names"] = {one: name for one, name in round_.names.items() if one in round_.cause.member_ids}
+    newest = {round_.cause.kind: who(round_.cause.member_ids, round_.names)}
+    named = (group.cause_members if group else {}) | newest
     return GroupSummary(
         **standing,
         seq=seq,
@@ -239,6 +243,7 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
         unavailable_ms=(group.unavailable_ms + group.unassigned * elapsed) if group else 0,
         rebalance_started=group.rebalance_started if group and follow_up else round_.timestamp,
         rebalance_ms=(group.rebalance_ms if group else 0) + (elapsed if follow_up else 0),
+        cause_members={cause: text for cause, text in named.items() if text},
     )
 
 

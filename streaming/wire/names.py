@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 #: Kafka's clients put a UUID into ids of their own making: its beginning tells them apart.
 _UUID = re.compile(r"\b([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 #: Kafka's own ``Uuid``, as members of the consumer protocol have it.
 _RANDOM = re.compile(r"[A-Za-z0-9_+/-]{22}")
+
+#: So many members a line names one by one.
+_FEW = 2
 
 
 class Named(Protocol):
@@ -70,6 +73,14 @@ def _beginning(member_id: str, member: Named) -> list[str]:
     """What tells a member id from others: of one that begins with the client id, what follows."""
     own = member_id.removeprefix(f"{member.client_id}-")
     return [f"{own[:6]}…" if _RANDOM.fullmatch(own) else shortened(own)]
+
+
+def who(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
+    """Some members in few words: one or two, else the first and how many others; empty where no name is known."""
+    known = [names[member_id] for member_id in member_ids if member_id in names]
+    if not known or len(known) == len(member_ids) <= _FEW:
+        return ", ".join(known)
+    return f"{known[0]} and {len(member_ids) - 1} more"
 
 
 def worded(text: str, names: Mapping[str, str]) -> str:

@@ -47,6 +47,19 @@ def test_groups_under_the_names_others_use(history: History) -> None:
     assert 0 not in (group.unavailable_ms, group.rebalance_ms)  # else seconds and hours would be the same
 
 
+def test_whom_a_cause_names_is_one_series_a_group_and_cause(history: History) -> None:
+    history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
+    group = msgspec.structs.replace(
+        history.groups["g"],
+        cause_members={"member.fenced": 'the "first" and 2 more', "member.left": "i-4"},
+    )
+    found = samples(Board(history.extent, {"g": group}))
+    assert {labels: value for (name, labels), value in found.items() if "cause_members" in name} == {
+        (("cause", "member.fenced"), ("consumergroup", "g"), ("members", 'the "first" and 2 more')): 1,
+        (("cause", "member.left"), ("consumergroup", "g"), ("members", "i-4")): 1,
+    }
+
+
 def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     board = Board(history.extent, history.groups)

@@ -68,6 +68,20 @@ def test_a_summary_names_those_whom_the_round_concerns_and_a_group_those_of_its_
     assert rounds.advance(None, 1, summary).names == {"c4": "orders"}
 
 
+def test_a_group_says_whom_the_newest_round_of_each_cause_names() -> None:
+    def left(*gone: str) -> Diff:
+        members = {name: change(client_id=None if name == "unnamed" else name) for name in gone}
+        return diff(cause=Cause(kind="member.left", member_ids=[*gone]), members=members, unassigned={})
+
+    joined = diff(members={"c3": change(group_instance_id="i-9")}, unassigned={})
+    assert after(joined, left("a"), left("b", "c")).cause_members == {
+        "member.joined": "i-9",
+        "member.left": "b, c",
+    }
+    assert after(left("a", "b", "unnamed")).cause_members == {"member.left": "a and 2 more"}
+    assert after(joined, left("a"), left("unnamed")).cause_members == {"member.joined": "i-9"}
+
+
 def test_partitions_nobody_wants_leave_the_group_stable() -> None:
     lonely = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
     assert rounds.summarise("id-1", lonely).state == "Stable"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.wire.events import MemberNames
-from streaming.wire.names import called, shortened, worded
+from streaming.wire.names import called, shortened, who, worded
 
 ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"
 ID_B = "orders-1-77aa9c7d-0000-0000-0000-000000000002"
@@ -54,6 +54,23 @@ def test_a_static_member_s_client_id_is_nobody_s_name() -> None:
     """Only what is shown is shared."""
     members = {"a": names("orders", "/10.0.0.1", "i-1"), "b": names("orders", "/10.0.0.2")}
     assert called(members) == {"a": "i-1", "b": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("member_ids", "said"),
+    [
+        ([], ""),
+        (["x"], ""),
+        (["a"], "anna"),
+        (["a", "b"], "anna, bo"),
+        (["b", "x"], "bo and 1 more"),
+        (["x", "b"], "bo and 1 more"),
+        (["a", "b", "c"], "anna and 2 more"),
+    ],
+    ids=["nobody", "unknown", "one", "two", "one-of-two", "the-other-of-two", "three"],
+)
+def test_some_members_in_few_words(member_ids: list[str], said: str) -> None:
+    assert who(member_ids, {"a": "anna", "b": "bo", "c": "cy"}) == said
 
 
 def test_a_uuid_is_cut_wherever_it_stands() -> None:
