@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
@@ -132,6 +134,41 @@ def test_before_the_first_batch_is_done_only_the_card_is_new(tmp_path: Path) -> 
     assert frozen_partitions(folder) is None
     assert (read(done.aside), frozen_partitions(done.aside)) == (CARD, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.aside.name]
+
+
+def test_what_takes_the_old_one_s_place_is_on_the_disk_before_it_counts_as_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that loses its power between the two must not find a card beside files that are not there."""
+    folder = begun(tmp_path / "checkpoint", 2)
+    seen: list[tuple[bool, bool, Card | None]] = []
+
+    def sync() -> None:
+        there = staged(folder)
+        seen.append((there.is_dir(), (there / cards.NAME).exists(), read(folder)))
+
+    monkeypatch.setattr(os, "sync", sync)
+    resize(str(folder), 256, None, dry_run=True)
+    assert seen == []
+    resize(str(folder), 256, None, dry_run=False)
+    assert seen == [(True, False, CARD)]
+
+
+def test_what_the_disk_refuses_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(CheckpointUnusable) as refused:
+        resize(str(file), 4, None, dry_run=False)
+    assert str(refused.value).startswith(f"--checkpoint {file}: {file / cards.NAME}: Not a directory; ")
+    folder = begun(tmp_path / "checkpoint", 2)
+
+    def full(place: Path, _: Card) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))
+
+    monkeypatch.setattr(cards, "write", full)
+    with pytest.raises(CheckpointUnusable, match=f"{staged(folder)}: No space left on device; make room"):
+        resize(str(folder), 4, None, dry_run=False)
+    assert read(folder) == CARD
 
 
 def test_another_state_store_is_noted_in_the_card(tmp_path: Path) -> None:
