@@ -176,19 +176,21 @@ def copied_tree() -> Iterator[Path]:
 
 
 def killed(tree: Path, mutant: Mutant, tests: Sequence[str], took: Mapping[str, float]) -> bool:
-    """Whether one of these tests fails on it: first those beside the module, then the quickest of the others."""
+    """Whether one of these tests fails on it: those beside the module, then quick others, the room's first."""
     path = tree / mutant.path
     source = path.read_text(encoding="utf-8")
     beside = f"{Path(mutant.path).parent}/test_{Path(mutant.path).name}"
     near = [
         test for test in took if beside in test
     ]  # some run it in a child process, where nobody counts lines
+    others = _quickest(set(tests) - set(near), took)
+    room = "/".join(Path(mutant.path).parts[: 2 if mutant.path.startswith("streaming/") else 1])
+    own = [test for test in others if f"/{room}/" in test]
+    far = [test for test in others if test not in own]
     mutated = mutate_code(source, operators()[mutant.operator], mutant.occurrence)
     _replace(path, mutated or source)
     try:
-        return any(
-            _noticed(tree, mutant, chosen, took) for chosen in (near, _quickest(set(tests) - set(near), took))
-        )
+        return any(_noticed(tree, mutant, chosen, took) for chosen in (near, own, far))
     finally:
         _replace(path, source)
 
