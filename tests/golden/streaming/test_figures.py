@@ -34,23 +34,23 @@ def figures(module: str) -> dict[str, Any]:
     # Run anew, not looked up: so much is the module's own.
     there = runpy.run_path(str(ROOT / module), run_name=module.removesuffix(".py").replace("/", "."))
     own = _NAMED.findall((ROOT / module).read_text())
-    values = {name: _plain(there[name]) for name in own if name in there}
+    values = {name: plain(there[name]) for name in own if name in there}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """As JSON has it; None for what is no figure, word or table of such."""
     if isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, re.Pattern):
-        return _plain(value.pattern)
+        return plain(value.pattern)
     if isinstance(value, dict):
-        found = {str(_plain(name)): _plain(one) for name, one in value.items()}
+        found = {str(plain(name)): plain(one) for name, one in value.items()}
         return found if None not in found.values() else None
     if isinstance(value, list | tuple | set | frozenset):
-        several = [_plain(one) for one in value]
+        several = [plain(one) for one in value]
         ordered = sorted(several, key=str) if isinstance(value, set | frozenset) else several
         return ordered if None not in ordered else None
     return None

@@ -53,3 +53,25 @@ def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining
     assert Counter(task for work in running.values() for task in work.tasks) == Counter(
         (name, number) for name, tasks in configured.items() for number in range(tasks)
     )
+
+
+@given(st.integers(0, 2**32))
+def test_the_order_in_which_a_caller_names_workers_and_connectors_changes_nothing(seed: int) -> None:
+    """Equal states are equal values: a leader that reads the same group from another place answers the same."""
+    rng = random.Random(seed)
+    names = [f"w{number}" for number in range(rng.randint(1, 12))]
+    configured = {f"c{number}": rng.randint(0, 5) for number in range(rng.randint(0, 6))}
+    state, running = LeaderMemory(), {name: Work() for name in names}
+    for now in range(3):
+        answer = incremental.assign(state, running, configured, now)
+        other = incremental.assign(
+            state,
+            dict(rng.sample(list(running.items()), len(running))),
+            dict(rng.sample(list(configured.items()), len(configured))),
+            now,
+        )
+        assert (other.state, other.changes, other.delay_ms) == (answer.state, answer.changes, answer.delay_ms)
+        state = answer.state
+        running = {name: worker.after(work, answer.changes[name]) for name, work in running.items()}
+        running.pop(rng.choice(names), None)
+        running = running or {"last": Work()}

@@ -18,6 +18,9 @@ from tests.support.groups import readable
         ([("t",), ()], False),
         ([("t", "t"), ("t", "t")], False),  # sizes are of lists
         ([("t", "t")], True),
+        ([("t", "u"), ("t", "t")], True),
+        ([("t",), ("u",)], False),
+        ([("t",), ("t",), ("t", "u")], False),
     ],
 )
 def test_equal_subscriptions(subscriptions: list[tuple[str, ...]], equal: bool) -> None:

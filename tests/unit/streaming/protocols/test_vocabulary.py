@@ -1,0 +1,63 @@
+"""The timing model's defaults, and heartbeats that are counted, not simulated."""
+
+from __future__ import annotations
+
+from streaming.protocols.vocabulary import (
+    Reason,
+    Timing,
+    beats,
+    dynamic_id,
+    ghost,
+    last_beat,
+    next_beat,
+    process,
+    told_as_one,
+)
+from streaming.simulate.scenario import Scenario
+
+
+def test_the_clock_of_a_group_that_nobody_tuned_is_kafka_s() -> None:
+    timing = Timing()
+    assert timing.heartbeat_ms == 3000  # heartbeat.interval.ms
+    assert timing.consumer_heartbeat_ms == 5000  # group.consumer.heartbeat.interval.ms
+    assert timing.session_timeout_ms == 45_000  # session.timeout.ms, group.consumer.session.timeout.ms
+    assert timing.rebalance_timeout_ms == 60_000  # rebalance.timeout.ms of Connect
+    assert timing.scheduled_rebalance_delay_ms == 300_000  # scheduled.rebalance.max.delay.ms
+    assert timing.initial_rebalance_delay_ms == 3000  # group.initial.rebalance.delay.ms
+    assert timing.assignment_interval_ms == 1000  # group.consumer.assignment.interval.ms
+    assert timing.zookeeper_backoff_ms == 2000  # rebalance.backoff.ms
+    assert (timing.network_ms, timing.processing_ms, timing.metadata_age_ms) == (1, 1000, 0)
+    usual = Scenario(topics={}, events=())
+    for name in ("session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms"):
+        assert getattr(usual, name) == getattr(timing, name)
+
+
+def test_a_member_is_busy_for_up_to_three_quarters_of_a_poll_by_its_name() -> None:
+    assert [Timing(processing_ms=1000).busy_ms(name) for name in "dabc"] == [0, 250, 500, 750]
+    assert [Timing(processing_ms=7).busy_ms(name) for name in "dabc"] == [0, 1, 3, 5]
+
+
+def test_heartbeats_are_counted_as_if_each_were_sent() -> None:
+    for every in (1, 3, 5):
+        for since in (0, 7):
+            sent = [since + number * every for number in range(1, 40)]
+            for now in range(30):
+                assert beats(since, now, every) == sum(at <= now for at in sent)
+                assert next_beat(since, now, every) == min(at for at in sent if at >= now)
+                assert last_beat(since, now, every) == max([since, *(at for at in sent if at <= now)])
+    assert beats(None, 30, 3) == 0
+
+
+def test_a_round_is_told_with_everyone_that_its_first_reason_is_true_of() -> None:
+    joined, left = Reason("member.joined", ("a", "b~2")), Reason("member.left", ("c",))
+    assert told_as_one([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
+        "member.joined", ("a", "b", "d")
+    )
+    assert told_as_one([], left) == left
+
+
+def test_a_ghost_goes_by_the_name_of_its_process() -> None:
+    assert ghost("a", 2) == "a~2"
+    assert process("a~2") == process("a") == "a"
+    assert process("a~2~3") == "a"
+    assert dynamic_id("a", 5) == "a"
