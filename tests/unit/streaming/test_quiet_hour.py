@@ -1,0 +1,227 @@
+"""An hour in which nothing happens, and half a minute without one of the parts, on a clock that the test moves.
+
+What the collector and the stream leave as signs, what is heard of them, and what every surface makes of it:
+`/ready`, `/api/groups`, the feed that the page shows, `/metrics`, `watch`. With real processes, for seconds:
+``tests/integration/streaming/serve/test_freshness.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from anyio import CapacityLimiter
+
+from streaming.cli.freshness import FreshnessTold
+from streaming.kafka import hearing, signs
+from streaming.kafka.hearing import Hearing
+from streaming.kafka.identity import Identity
+from streaming.kafka.signs import SignWriter
+from streaming.serve import follower, page
+from streaming.serve.app import build
+from streaming.serve.archive import Archive
+from streaming.serve.board import Board
+from streaming.serve.callers import Access
+from streaming.serve.feed import Feed, FeedTimes
+from streaming.serve.follower import Follower
+from streaming.serve.history import History, Retention
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.spark.job import _Job
+from streaming.spark.options import StreamOptions
+from streaming.spark.progress import report
+from streaming.spark.supervisor import Supervisor
+from tests.support.asgi import ask
+from tests.support.feed import MemorySource, records
+from tests.support.histories import Group
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+TOPIC = SETTINGS.topics.signs
+HOUR, HALF_A_MINUTE = 3600, 30
+#: Seconds between two looks of Spark's that find nothing (``spark.sql.streaming.noDataProgressEventInterval``).
+SPARK_LOOKS = 10
+
+
+class Clock:
+    """In the place of the module ``time``."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+
+    def monotonic(self) -> float:
+        return 50_000.0 + self.passed
+
+    def time(self) -> float:
+        return 1_700_000_000.0 + self.passed
+
+    def time_ns(self) -> int:
+        return int(self.time()) * 10**9
+
+
+class Stream:
+    """The stream's signs while Spark finds nothing new."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        options = StreamOptions(checkpoint="c")
+        self._supervisor = Supervisor(options, "m", {"m": Identity("id-m", 1)}, partitions=1)
+        self._job = SimpleNamespace(
+            _signs=SignWriter(SETTINGS, "stream", "stream"),
+            _supervisor=self._supervisor,
+            _setup=SimpleNamespace(options=options),
+        )
+
+    def turn(self) -> None:
+        if self._clock.passed % SPARK_LOOKS == 0:
+            source = {
+                "description": "KafkaV2[Assign[m]]",
+                "numInputRows": 0,
+                "endOffset": {"m": {"0": 9}},
+                "metrics": {"maxOffsetsBehindLatest": "0"},
+            }
+            at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(self._clock.time()))
+            progress = {"batchId": 7, "timestamp": at, "sources": [source]}
+            self._supervisor.batch_ended(progress, {}, report(progress))
+        _Job._leave_sign(cast("Any", self._job), self._clock.time())
+
+
+class Collector:
+    """The collector's signs while nothing is written to the offsets topic, which is read to its end."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._signs = SignWriter(SETTINGS, "collector", "c", by="offsets")
+
+    def turn(self) -> None:
+        self._signs.tell(up_to=self._clock.time(), positions={0: 9})
+
+
+class Scene:
+    """Both parts, and all that show what they tell."""
+
+    def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, said: Callable[[], str]) -> None:
+        self.kafka, self.clock, self.said = kafka, clock, said
+        self.parts: dict[str, Collector | Stream] = {"collector": Collector(clock), "stream": Stream(clock)}
+        self.hearing = Hearing(SETTINGS)
+        self.told = FreshnessTold(self.hearing.freshness)
+        self.board = Board(history.extent, history.groups)
+        loop = asyncio.new_event_loop()
+        source = MemorySource(read=0)
+        self.follower = Follower(
+            *(source, history, self.board, Retention(2**50, 2**40)),
+            loop=loop,
+            failed=lambda error: pytest.fail(str(error)),
+            freshness=self.hearing.freshness,
+        )
+        loop.close()
+        self.follower._on_loop = lambda work: work()  # type: ignore[method-assign]
+        feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), FeedTimes())
+        self.app = build(feed, access=Access(), loopback_only=True, max_clients=10)
+        self._heard = 0
+
+    def second(self) -> None:
+        """What each of them does in a second."""
+        self.clock.passed += 1
+        for part in self.parts.values():
+            part.turn()
+        left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
+        self.hearing._take(left[self._heard :], behind=False)
+        self._heard = len(left)
+        self.hearing._stand(
+            cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
+        )
+        self.follower._turned = self.clock.monotonic()
+        self.follower._step([])
+        self.follower.watch()
+        self.told.look(self.clock.monotonic(), self.clock.time())
+
+    def shown(self) -> dict[str, Any]:
+        """What each surface says of late: of `/ready` its status too, of the page what the feed begins with."""
+        ready, listed = ask(self.app, "/ready"), ask(self.app, "/api/groups").json
+        metrics = ask(self.app, "/metrics").body.decode()
+        samples = re.findall(
+            r"^rebalance_monitor_(?:feed_stale|part_alive)\{(.*)\} (.*)$", metrics, re.MULTILINE
+        )
+        page_has = json.loads(self.board.snapshot(None).partition(b"data: ")[2])
+        return {
+            "ready": (ready.status, ready.json.get("stale", {}).get("kind")),
+            "groups": (listed["caughtUp"], listed.get("stale", {}).get("kind")),
+            "page": (page_has["caughtUp"], page_has.get("stale", {}).get("kind")),
+            "parts": [one["state"] for one in listed["parts"]],
+            "metrics": {name for name, value in samples if (float(value) == 1) == ("cause=" in name)},
+            "watch": self.said(),
+        }
+
+
+WELL = {
+    "ready": (200, None),
+    "groups": (True, None),
+    "page": (True, None),
+    "parts": ["alive", "alive"],
+    "metrics": set[str](),
+    "watch": "",
+}
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Scene:
+    clock = Clock()
+    for module in (signs, hearing, follower):
+        monkeypatch.setattr(module, "time", clock)
+    kafka = MemoryKafka(monkeypatch)
+    kafka.create(TOPIC)
+    history = History(tmp_path / "h", cluster_id="c", diffs_topic="rebalance.diffs")
+    history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
+    made = Scene(kafka, clock, history, lambda: capsys.readouterr().err)
+    for _ in range(SPARK_LOOKS + HALF_A_MINUTE):  # all have begun
+        made.second()
+    made.said()
+    return made
+
+
+def test_nobody_calls_an_hour_without_any_change_stale(scene: Scene) -> None:
+    shown = []
+    for _ in range(HOUR):
+        scene.second()
+        if scene.clock.passed % SPARK_LOOKS == SPARK_LOOKS - 1:  # the longest since Spark's last look
+            shown.append(scene.shown())
+    assert shown == [WELL] * (HOUR // SPARK_LOOKS)
+    late = [(one.last_heard - one.up_to) / 1000 for one in scene.board.standing.parts]
+    assert max(late) < SPARK_LOOKS + 5
+
+
+@pytest.mark.parametrize("part", ["collector", "stream"])
+def test_of_a_part_that_is_gone_after_that_hour_everybody_tells_within_half_a_minute(
+    scene: Scene, part: str
+) -> None:
+    for _ in range(HOUR):
+        scene.second()
+    assert scene.shown() == WELL
+    del scene.parts[part]
+    for _ in range(HALF_A_MINUTE):
+        scene.second()
+    silent = f"{part}-silent"
+    found = scene.shown()
+    assert "groups may have changed since" in found.pop("watch")
+    assert found == {
+        "ready": (503, silent),
+        "groups": (False, silent),
+        "page": (False, silent),
+        "parts": ["silent" if name == part else "alive" for name in ("collector", "stream")],
+        "metrics": {f'cause="{silent}"', f'id="{"c" if part == "collector" else "stream"}",part="{part}"'},
+    }
+
+
+def test_the_page_waits_longer_for_the_server_than_that_is_quiet() -> None:
+    """Its only verdict of its own: no byte for so long is a server that is gone."""
+    script = (Path(page.__path__[0]) / "core" / "stream.js").read_text()
+    (silence_ms,) = re.findall(r"^const SILENCE_MS = ([\d_]+);", script, re.MULTILINE)
+    assert int(silence_ms) / 1000 > 2 * FeedTimes().keep_alive
