@@ -187,13 +187,7 @@ def _reported(state: GroupState, event: Event) -> Applied:
 
 
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
-    joining = MemberState(
-        *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
-        group_protocol=data.group_protocol,
-        session_timeout_ms=data.session_timeout_ms,
-        client_id=data.client_id,
-        client_host=data.client_host,
-    )
+    joining = MemberState.joining(data)
     known = state.member(data.member_id)
     replaced = state.static_member(data.group_instance_id) if known is None else None
     claims = {data.member_id: Claim(data.owned, data.generation)} if known is None else {}

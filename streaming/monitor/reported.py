@@ -114,13 +114,7 @@ def _find(members: Iterable[MemberState], member_id: str, instance_id: str | Non
 
 
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
-    joining = MemberState(
-        *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
-        group_protocol=data.group_protocol,
-        session_timeout_ms=data.session_timeout_ms,
-        client_id=data.client_id,
-        client_host=data.client_host,
-    )
+    joining = MemberState.joining(data)
     members = _reports(state).members
     known = _find(members, data.member_id, data.group_instance_id)
     members = (

@@ -7,10 +7,20 @@ the end and with a default; any other change is a new version of the blob.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 from msgspec import Struct, field, structs
 
-from streaming.wire.events import MAX_INT32, Cause, Evidence, Holding, Kind, PartitionCount, Partitions
+from streaming.wire.events import (
+    MAX_INT32,
+    Cause,
+    Evidence,
+    Holding,
+    Kind,
+    MemberJoined,
+    PartitionCount,
+    Partitions,
+)
 
 NOTHING: Holding = {}
 #: ``{member: what it owns}``.
@@ -35,6 +45,17 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
     owned: Holding = field(default_factory=dict)
     client_id: str | None = None
     client_host: str | None = None
+
+    @classmethod
+    def joining(cls, data: MemberJoined) -> Self:
+        """By its own word; it owns nothing yet."""
+        return cls(
+            *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
+            group_protocol=data.group_protocol,
+            session_timeout_ms=data.session_timeout_ms,
+            client_id=data.client_id,
+            client_host=data.client_host,
+        )
 
 
 class TopicState(Struct, frozen=True, array_like=True, gc=False):

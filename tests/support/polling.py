@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Self
 
+from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
 from streaming.collect.metrics import PollMetrics
@@ -12,6 +13,12 @@ from streaming.collect.polling.collector import PollingCollector
 from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.wait import eventually
+
+#: What a broker says of a group that nobody coordinates.
+AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
+#: Who owns what of ``t``: one member, or two.
+ONE = {"a": [("t", 0), ("t", 1)]}
+TWO = {"a": [("t", 0)], "b": [("t", 1)]}
 
 
 class Polling:

@@ -14,11 +14,11 @@ from streaming.collect.polling.group import Answer
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.events import ObservedMember
 from tests.support.memory_kafka import MemoryKafka, group
+from tests.support.polling import AWAY
 
 CONSUMER, CLASSIC = ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC
 STATE = ConsumerGroupState
 SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
-AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
 
 
 @pytest.fixture

@@ -13,22 +13,11 @@ from streaming.kafka.access import NotAllowed
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
 from tests.support.memory_kafka import MemoryKafka, group
-from tests.support.polling import Polling
+from tests.support.polling import AWAY, ONE, TWO, Polling
 from tests.support.wait import eventually
 
 TOPIC = "rebalance.membership"
-AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
 STATE = ConsumerGroupState
-ONE = {"a": [("t", 0), ("t", 1)]}
-TWO = {"a": [("t", 0)], "b": [("t", 1)]}
-
-
-@pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.cluster_id = "c"
-    made.create("t", 2)
-    return made
 
 
 def told(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:

@@ -6,25 +6,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupState as STATE  # noqa: N814 - a constant as its values are
-from confluent_kafka import KafkaError
 
 from streaming.collect.polling import collector
 from streaming.collect.polling.pace import Schedule
 from tests.support.memory_kafka import MemoryKafka, group
-from tests.support.polling import Polling
+from tests.support.polling import AWAY, ONE, TWO, Polling
 from tests.support.wait import eventually
-
-AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
-ONE = {"a": [("t", 0), ("t", 1)]}
-TWO = {"a": [("t", 0)], "b": [("t", 1)]}
-
-
-@pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.cluster_id = "c"
-    made.create("t", 2)
-    return made
 
 
 def test_a_group_that_is_seen_at_rest_is_calm_from_the_first_answer_on(
