@@ -99,7 +99,7 @@ class Covered:
         tests = {name.rpartition("|")[0] for name in names}
         if "" in tests or not tests:  # at import, or in a child process
             folder = mutant.path.rpartition("/")[0]
-            tests |= {test for test in self.took if f"/{folder}/" in test}
+            tests |= {test for test in self.took if f"{folder}/" in test}
         return sorted(tests & self.took.keys())
 
     def _is_of(self, context: str, run: str) -> bool:

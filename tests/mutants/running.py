@@ -185,7 +185,7 @@ def killed(tree: Path, mutant: Mutant, tests: Sequence[str], took: Mapping[str, 
     ]  # some run it in a child process, where nobody counts lines
     others = _quickest(set(tests) - set(near), took)
     room = "/".join(Path(mutant.path).parts[: 2 if mutant.path.startswith("streaming/") else 1])
-    own = [test for test in others if f"/{room}/" in test]
+    own = [test for test in others if f"{room}/" in test]
     far = [test for test in others if test not in own]
     mutated = mutate_code(source, operators()[mutant.operator], mutant.occurrence)
     _replace(path, mutated or source)
