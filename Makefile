@@ -22,11 +22,11 @@ demo: runtime java ## watch real rebalances on this machine (ARGS="--duration 60
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=5 --dist=loadfile --no-loadscope-reorder
 
-test: packages jdk ## every test: unit, property, golden, oracle, integration, acceptance (ARGS="-k name")
+test: packages jdk classes ## every test: unit, property, golden, oracle, integration, acceptance (ARGS="-k name")
 	@$(PYTEST) -m "not full" $(TIERS) $(ARGS)
 	@$(MAKE) --no-print-directory test-container ARGS="$(ARGS)"
 
-test-container: packages jdk ## what depends on the broker again, on the container KAFKA_IMAGE names
+test-container: packages jdk classes ## what depends on the broker again, on the container KAFKA_IMAGE names
 	@KAFKA_UNDER_TEST=container $(PYTEST) -m "cluster and not full" tests/integration $(ARGS) || [ $$? = 5 ]
 
 test-%: packages jdk ## one tier: make test-integration
@@ -47,14 +47,14 @@ test-long: export COLLECT_KILLS = 20
 test-long: export NATIVE = yes
 test-long: export JDK_JAVA_OPTIONS =
 test-long: export WRITE_TRUST = 1
-test-long: packages jdk ## kills, outages, bursts, random groups and the oracle at full size: hours
+test-long: packages jdk classes ## kills, outages, bursts, random groups and the oracle at full size: hours
 	@$(BIN)/pytest $(TIERS) tests/faults -m "long or full" -o log_cli=true -o log_cli_level=INFO $(ARGS)
 
 test-faults: export WRITE_TRUST = 1
-test-faults: packages java ## every part through every fault; its table goes into docs/explanation/trust.md
+test-faults: packages java classes ## every part through every fault; its table goes into docs/explanation/trust.md
 	@$(BIN)/pytest tests/faults --numprocesses=2 --dist=load $(ARGS)
 
-soak: packages java ## a monitor under load and faults, MINUTES of it; its tables go into docs/explanation/trust.md
+soak: packages java classes ## a monitor under load and faults, MINUTES of it; its tables go into docs/explanation/trust.md
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30) --document $(ARGS)
 
 # In an environment of its own: what it needs is no part of what the tests run with.
@@ -99,7 +99,7 @@ sbom: packages ## what is deployed, as CycloneDX in dist/: Debian's packages, Py
 
 bench: $(BENCHES) ## every benchmark (each prints its machine, sizes and seed)
 
-bench-%: packages java ## one benchmark: make bench-assignors
+bench-%: packages java classes ## one benchmark: make bench-assignors
 	@$(BIN)/python -m benchmarks.$* $(ARGS)
 
 clean: ## remove what the targets made here (the download caches stay)
@@ -115,10 +115,13 @@ runtime: ## the same without what only tests and checks need
 java: ## Java 17 or newer
 	@sh scripts/java.sh
 
+classes: packages java ## what lets Spark start in half the time, kept in the cache
+	@$(BIN)/rebalance-monitor stream prepare >/dev/null || true
+
 jdk: ## Java with its compiler: the oracle's Java side is compiled here
 	@sh scripts/java.sh jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long test-faults soak fuzz mutants check format bench clean packages runtime java jdk help
+.PHONY: demo test test-container test-unit test-long test-faults soak fuzz mutants check format bench clean packages runtime java classes jdk help

@@ -30,6 +30,7 @@ from streaming.process.children import Child, Children
 from streaming.process.plain import warn
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
+from streaming.spark import classes
 from streaming.spark.pyspark import require_fit
 from streaming.wire.events import Diff
 
@@ -172,6 +173,8 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
             "Spark job",
             ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"],
             log=folder / "stream.log",
+            # A first diff soon counts here, not what the JVM's second compiler gains in minutes.
+            variables={"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
         ),
         Child(
             "page",
@@ -271,6 +274,10 @@ def play(
         OutsideFailure: no Java, a PySpark that does not fit, no broker, a part of the monitor ended by itself.
     """
     require_fit()
+    try:
+        classes.make()
+    except classes.ClassesNotKept as problem:
+        warn(f"{problem}")
     with ExitStack() as stack:
         if embedded:
             view.stage("starting a Kafka broker")

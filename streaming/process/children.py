@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from assignors.errors import OutsideFailure
@@ -52,6 +53,7 @@ class Child:
         module_arguments: what follows ``python -m``.
         log: the file for standard error; without one the child shares ours.
         output: the file for standard output; without one it goes to ``log``.
+        variables: of its environment, where ours has no such.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Child:
         *,
         log: Path | None = None,
         output: Path | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self._log = log
@@ -71,7 +74,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=stack.enter_context(output.open("ab")) if output else errors,
                 stderr=errors,
-                env={**os.environ, _PARENT: str(os.getpid())},
+                env={**variables, **os.environ, _PARENT: str(os.getpid())},
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order
             )
 

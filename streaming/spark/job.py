@@ -14,8 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -23,24 +22,22 @@ from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from streaming.kafka import security
-from streaming.kafka.access import NotAllowed, missing, require
+from streaming.kafka.access import NotAllowed, missing
 from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import bounds
 from streaming.kafka.renewal import Renewal
 from streaming.kafka.signs import SignWriter
-from streaming.kafka.topics import ensure_topics, longest_records
-from streaming.monitor.envelope import Sinks
 from streaming.process.exporter import serve_metrics
 from streaming.settings.config import Settings
-from streaming.spark import checkpoint, damage, losses
-from streaming.spark.checkpoint import Card, TopicRecreated
+from streaming.spark import checkpoint, losses
+from streaming.spark.checkpoint import TopicRecreated
 from streaming.spark.failures import StreamFailed, cluster_is_away, errors, not_allowed, of_checkpoint, reason
 from streaming.spark.listener import QueryProgress, listener
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
-from streaming.spark.pyspark import survey
 from streaming.spark.session import session
+from streaming.spark.start import Setup, Start, allowed
 from streaming.spark.supervisor import Do, Supervisor, TopicGone
 from streaming.spark.ticks import TickTopic
 
@@ -51,26 +48,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.2
-#: Topics that were just made are known to every broker after so long.
-_KNOWN_SECONDS = 10.0
 #: A topic that is missing from a broker's answer is believed to be gone when it is still missing so much later.
 _CONFIRM_SECONDS = 2.0
 
 
 #: Which stream it is: one works on these topics.
 _STREAM = "rebalance-monitor"
-
-
-@dataclass(frozen=True, slots=True)
-class _Setup:
-    """What is settled before Spark starts."""
-
-    settings: Settings
-    options: StreamOptions
-    topics: Mapping[str, Identity]
-    card: Card
-    sinks: Sinks
-    ticks: TickTopic
 
 
 def run(
@@ -98,22 +81,20 @@ def run(
         ListenerSilent: Spark does not tell of its batches any more.
         StreamFailed: the query failed; the message is the reason without a stack trace.
     """
-    setup = _prepare(settings, options)
+    cluster = allowed(settings, options)
     if stop.is_set():
         return
     registry = CollectorRegistry()
     serve_metrics(registry, options.metrics_host, options.metrics_port)
     local = "://" not in options.checkpoint or options.checkpoint.startswith("file:")
     in_jvm = replace(
-        options.session,
-        local_checkpoint=local,
-        state_store=setup.card.state_store,
-        java_options=security.java_options(settings.kafka),
+        options.session, local_checkpoint=local, java_options=security.java_options(settings.kafka)
     )
-    with checkpoint.held(options.checkpoint) as held, session(in_jvm) as spark:
+    with Start(settings, options, cluster) as start, session(in_jvm, start.settle) as spark:
         if stop.is_set():
             return
-        job = _Job(setup, spark, stop, BatchMetrics(registry), tell=tell, held=held)
+        setup = start.setup
+        job = _Job(setup, spark, stop, BatchMetrics(registry), tell=tell, held=start.look)
         try:
             while job.run_query():
                 pass
@@ -124,75 +105,12 @@ def run(
     job.drain()  # Spark's last words came while it ended
 
 
-def _prepare(settings: Settings, options: StreamOptions) -> _Setup:
-    fit = survey(public=options.session.public)
-    log.log(logging.INFO if fit.tried else logging.WARNING, "%s", fit)
-    cluster = require(settings, "stream")
-    states = ensure_topics(settings)
-    ticks = TickTopic(settings)
-    topics = _topics(settings)
-    names = settings.topics
-    sinks = Sinks(
-        membership=names.membership,
-        diffs=names.diffs,
-        assignments=names.assignments,
-        dead_letters=names.dead_letters,
-        partitions={name: topic.partitions for name, topic in topics.items()},
-        max_bytes=longest_records(states),
-        forget_after_ms=options.forget_after_ms,
-    )
-    topic_id, partitions = topics[names.membership]
-    card = Card(
-        cluster,
-        names.membership,
-        topic_id,
-        options.buckets or 0,
-        partitions=partitions,
-        state_store=options.state_store,
-    )
-    return _Setup(settings, options, topics, _claimed(settings, options, card), sinks, ticks)
-
-
-def _claimed(settings: Settings, options: StreamOptions, wanted: Card) -> Card:
-    """The checkpoint's card, of one that can be used with what the topic holds."""
-    card = checkpoint.claim(options.checkpoint, wanted, options.on_data_loss)
-    damage.look(options.checkpoint)
-    lost = losses.look(settings.kafka, options.checkpoint, card)
-    if not lost:
-        return card
-    if options.on_data_loss == "stop":
-        raise losses.RecordsLost(losses.message(card.topic, lost))
-    log.warning("topic %s has lost records: %s", card.topic, lost)
-    if options.on_data_loss == "continue":
-        return card
-    aside = checkpoint.set_aside(Path(options.checkpoint))
-    log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", aside)
-    again = structs.replace(wanted, buckets=card.buckets, state_store=card.state_store)
-    return checkpoint.claim(options.checkpoint, again, options.on_data_loss)
-
-
-def _topics(settings: Settings) -> dict[str, Identity]:
-    """All topics of the job, once the cluster knows them all."""
-    names = settings.topics
-    wanted = (names.membership, names.diffs, names.assignments, names.dead_letters, names.ticks)
-    by = time.monotonic() + _KNOWN_SECONDS
-    while True:
-        found = identify(settings.kafka, wanted)
-        there = {name: topic for name, topic in found.items() if topic is not None}
-        if len(there) == len(wanted):
-            return there
-        if time.monotonic() > by:
-            missing = ", ".join(name for name in wanted if name not in there)
-            raise ClusterUnavailable(f"topics {missing}: made, but the cluster does not describe them")
-        time.sleep(_LOOK_SECONDS)
-
-
 class _Job:
     """The query of one session, again and again."""
 
     def __init__(
         self,
-        setup: _Setup,
+        setup: Setup,
         spark: SparkSession,
         stop: threading.Event,
         metrics: BatchMetrics,

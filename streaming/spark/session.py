@@ -11,15 +11,15 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
-from streaming.spark import archive, context, state_store
+from streaming.spark import archive, classes, context, state_store
 from streaming.spark.pyspark import (
     LOCAL_FILES,
     OWN_SESSION,
@@ -31,7 +31,6 @@ from streaming.spark.pyspark import (
 )
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from streaming.spark.state_store import StateStore
@@ -46,6 +45,10 @@ _SHIPPED = (
     "scala-parallel-",
     "jsr305-",
 )
+
+
+#: A JVM that was asked to end has so long; one that writes its classes before takes longer.
+_END_SECONDS, _WRITING_SECONDS = 10.0, 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class SessionOptions:
         archive: what executors import from (:mod:`streaming.spark.archive`); None when they have it installed.
         conf: Spark properties; they override this module's.
         public: use PySpark's public interface alone (:mod:`streaming.spark.pyspark`).
+        archive_classes: where the driver's JVM writes the classes that it has loaded, at its end; None: nowhere.
     """
 
     master: str = "local[2,4]"
@@ -77,6 +81,7 @@ class SessionOptions:
     archive: Path | None = None
     conf: tuple[tuple[str, str], ...] = ()
     public: bool = False
+    archive_classes: Path | None = None
 
 
 def connector_jars(jars: Iterable[Path]) -> list[Path]:
@@ -89,13 +94,18 @@ def jvm_path(path: str) -> str:
     return path if "://" in path else str(Path(path).absolute())
 
 
-def configuration(options: SessionOptions, fit: Fit, jars: list[Path], log4j: Path) -> dict[str, str]:
-    """Spark's properties. Each that is not about quiet or place has its reason beside it."""
+def configuration(
+    options: SessionOptions, fit: Fit, jars: list[Path], log4j: Path, driver: Sequence[str] = ()
+) -> dict[str, str]:
+    """Spark's properties. Each that is not about quiet or place has its reason beside it.
+
+    ``driver``: options of the driver's JVM alone.
+    """
     local = options.master.startswith("local")
     # VFORK: Hadoop forks a `chmod` for each of a batch's files; by the JDK's helper one takes 1.6 ms, so 1.0.
     java_options = (
         f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -Xshare:auto "
-        f"-Djdk.lang.Process.launchMechanism=VFORK {options.java_options}"
+        f"-Djdk.lang.Process.launchMechanism=VFORK {' '.join(driver)} {options.java_options}"
     )
     return {
         "spark.master": options.master,
@@ -159,10 +169,17 @@ def _local_files(fit: Fit, store: StateStore | None) -> dict[str, str]:
 
 
 @contextmanager
-def session(options: SessionOptions) -> Iterator[SparkSession]:
+def session(
+    options: SessionOptions, settle: Callable[[SessionOptions], SessionOptions] = lambda options: options
+) -> Iterator[SparkSession]:
     """A Spark session in a new JVM, which is gone when the context is left.
 
     The JVM has a temporary working directory: paths that it is given have to be absolute.
+
+    Args:
+        options: how Spark runs.
+        settle: is called while the JVM starts, and gives the options that the session gets; it may change none that
+            a JVM is started with.
 
     Raises:
         NoJava: there is none.
@@ -192,17 +209,20 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute))
         if QUIET_ACCUMULATORS in fit.used:
             unit(QUIET_ACCUMULATORS).install()
-        with _context(fit, configuration(options, fit, jars, log4j), log_file, Path(home)):
+        driver = classes.java_options(options.archive_classes)
+
+        def told(settled: SessionOptions) -> dict[str, str]:
+            return configuration(settled, fit, jars, log4j, driver)
+
+        with ExitStack() as stack:
+            if OWN_SESSION in fit.used:
+                seconds = _WRITING_SECONDS if options.archive_classes else _END_SECONDS
+                jvm = unit(OWN_SESSION).Launch(told(options), log_file, Path(home), seconds)
+                stack.enter_context(jvm)
+                stack.enter_context(jvm.context(told(settle(options))))
+            else:
+                stack.enter_context(context.context(told(settle(options)), log_file))
             yield SparkSession.builder.getOrCreate()
-
-
-def _context(
-    fit: Fit, properties: dict[str, str], log_file: Path, home: Path
-) -> AbstractContextManager[SparkContext]:
-    if OWN_SESSION not in fit.used:
-        return context.context(properties, log_file)
-    found: AbstractContextManager[SparkContext] = unit(OWN_SESSION).context(properties, log_file, home)
-    return found
 
 
 def _log4j(folder: Path, level: str) -> Path:

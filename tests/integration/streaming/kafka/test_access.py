@@ -22,7 +22,7 @@ from streaming.kafka.signs import SignWriter
 from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
 from streaming.serve.source import KafkaSource
 from streaming.settings.config import Settings, load
-from streaming.spark import job
+from streaming.spark import start
 from streaming.spark.options import StreamOptions
 from tests.support.kafka import eventually, read, unique
 from tests.support.secure import Secure, allow, forbid, new_topic, secure_broker
@@ -79,7 +79,8 @@ def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 def stream(cluster: Cluster, settings: Settings, folder: Path) -> None:
     """As far as it gets without Spark, and a tick."""
-    job._prepare(settings, StreamOptions(checkpoint=str(folder / "checkpoint"))).ticks.tick()
+    options = StreamOptions(checkpoint=str(folder / "checkpoint"))
+    start.prepare(settings, options, start.allowed(settings, options)).ticks.tick()
 
 
 def serve(cluster: Cluster, settings: Settings, folder: Path) -> None:

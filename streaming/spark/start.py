@@ -1,0 +1,138 @@
+"""What is settled before the job's query starts: rights, topics, the checkpoint; mostly while the JVM starts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec import structs
+
+from streaming.kafka.access import require
+from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.identity import Identity, identify
+from streaming.kafka.topics import ensure_topics, longest_records
+from streaming.monitor.envelope import Sinks
+from streaming.settings.config import Settings
+from streaming.spark import checkpoint, damage, losses
+from streaming.spark.checkpoint import Card
+from streaming.spark.options import StreamOptions
+from streaming.spark.pyspark import survey
+from streaming.spark.session import SessionOptions
+from streaming.spark.ticks import TickTopic
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.2
+#: Topics that were just made are known to every broker after so long.
+_KNOWN_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is settled before the query starts."""
+
+    settings: Settings
+    options: StreamOptions
+    topics: Mapping[str, Identity]
+    card: Card
+    sinks: Sinks
+    ticks: TickTopic
+
+
+def allowed(settings: Settings, options: StreamOptions) -> str:
+    """The cluster's id, once it is clear that the job can run here and there: what is refused needs no JVM."""
+    fit = survey(public=options.session.public)
+    log.log(logging.INFO if fit.tried else logging.WARNING, "%s", fit)
+    return require(settings, "stream")
+
+
+class Start(ExitStack):
+    """What is settled while the JVM starts; the checkpoint is held until this context is left.
+
+    Attributes:
+        setup: topics and checkpoint.
+        look: whether the checkpoint is still the one that is held.
+    """
+
+    setup: Setup
+    look: Callable[[], None]
+
+    def __init__(self, settings: Settings, options: StreamOptions, cluster: str) -> None:
+        super().__init__()
+        self._prepare = lambda: prepare(settings, options, cluster)
+        self._checkpoint = options.checkpoint
+
+    def settle(self, session: SessionOptions) -> SessionOptions:
+        """The session's options, as the checkpoint asks for them."""
+        self.setup = self._prepare()
+        self.look = self.enter_context(checkpoint.held(self._checkpoint))
+        return replace(session, state_store=self.setup.card.state_store)
+
+
+def prepare(settings: Settings, options: StreamOptions, cluster: str) -> Setup:
+    """The topics, made when missing, and the checkpoint, looked at.
+
+    Raises:
+        As :func:`streaming.spark.job.run`.
+    """
+    states = ensure_topics(settings)
+    ticks = TickTopic(settings)
+    topics = _topics(settings)
+    names = settings.topics
+    sinks = Sinks(
+        membership=names.membership,
+        diffs=names.diffs,
+        assignments=names.assignments,
+        dead_letters=names.dead_letters,
+        partitions={name: topic.partitions for name, topic in topics.items()},
+        max_bytes=longest_records(states),
+        forget_after_ms=options.forget_after_ms,
+    )
+    topic_id, partitions = topics[names.membership]
+    card = Card(
+        cluster,
+        names.membership,
+        topic_id,
+        options.buckets or 0,
+        partitions=partitions,
+        state_store=options.state_store,
+    )
+    return Setup(settings, options, topics, _claimed(settings, options, card), sinks, ticks)
+
+
+def _claimed(settings: Settings, options: StreamOptions, wanted: Card) -> Card:
+    """The checkpoint's card, of one that can be used with what the topic holds."""
+    card = checkpoint.claim(options.checkpoint, wanted, options.on_data_loss)
+    damage.look(options.checkpoint)
+    lost = losses.look(settings.kafka, options.checkpoint, card)
+    if not lost:
+        return card
+    if options.on_data_loss == "stop":
+        raise losses.RecordsLost(losses.message(card.topic, lost))
+    log.warning("topic %s has lost records: %s", card.topic, lost)
+    if options.on_data_loss == "continue":
+        return card
+    aside = checkpoint.set_aside(Path(options.checkpoint))
+    log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", aside)
+    again = structs.replace(wanted, buckets=card.buckets, state_store=card.state_store)
+    return checkpoint.claim(options.checkpoint, again, options.on_data_loss)
+
+
+def _topics(settings: Settings) -> dict[str, Identity]:
+    """All topics of the job, once the cluster knows them all."""
+    names = settings.topics
+    wanted = (names.membership, names.diffs, names.assignments, names.dead_letters, names.ticks)
+    by = time.monotonic() + _KNOWN_SECONDS
+    while True:
+        found = identify(settings.kafka, wanted)
+        there = {name: topic for name, topic in found.items() if topic is not None}
+        if len(there) == len(wanted):
+            return there
+        if time.monotonic() > by:
+            missing = ", ".join(name for name in wanted if name not in there)
+            raise ClusterUnavailable(f"topics {missing}: made, but the cluster does not describe them")
+        time.sleep(_LOOK_SECONDS)
