@@ -59,7 +59,9 @@ def test_an_archive_that_can_t_be_made_is_told_with_its_reason(
     """There is no Spark behind that jar: the process that should write the archive ends with an error."""
     monkeypatch.setattr(classes, "__name__", "streaming.no_such_module")
     said: list[str] = []
-    with pytest.raises(classes.ClassesNotKept, match="take longer: .*No module named streaming.no_such_module"):
+    with pytest.raises(
+        classes.ClassesNotKept, match=r"take longer: .*No module named streaming\.no_such_module"
+    ):
         classes.make(said.append)
     assert said == ["preparing Spark (once)", ""]
     assert [file.suffix for file in classes.place().parent.iterdir()] == [".lock"]
