@@ -163,14 +163,20 @@ def _client(
     return Client(name, chosen, instance, chance.choice([None, "r1", "r2"]), assignors, speaks)
 
 
-def answers(lived: Life) -> list[str]:
-    """Everything that the machine says to this life, and in which state it leaves the group."""
+def begun(lived: Life) -> Driver:
+    """A machine that has heard nothing yet of this life."""
     driver = Driver(lived.protocol, topics(t0=3, t1=4, t2=1), assignor=lived.assignor, **lived.timing)
     driver.machine.setup = replace(
         driver.machine.setup,
         view_lag=lambda name, change: lived.lag * (ord(name[0]) + change) % 9,
         member_id=_random_id if lived.crowd else dynamic_id,
     )
+    return driver
+
+
+def answers(lived: Life) -> list[str]:
+    """Everything that the machine says to this life, and in which state it leaves the group."""
+    driver = begun(lived)
     found: list[str] = []
     for event in lived.events:
         _until(driver, event.at, found)

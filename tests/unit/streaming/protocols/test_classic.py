@@ -11,11 +11,13 @@ from streaming.protocols.vocabulary import (
     Client,
     CoordinatorFails,
     Crash,
+    Ended,
     Freeze,
     Start,
     Subscribe,
     Thaw,
     TopicsChanged,
+    Wants,
 )
 from tests.support.machines import Driver, after, played, scenario, told, topics
 
@@ -259,3 +261,17 @@ def test_a_consumer_that_pauses_while_the_others_rebalance_catches_up(paused: in
     )
     last = played(text, "zookeeper")["rounds"][-1]
     assert after(last) == {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}, "c": {"p": [4]}}
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+def test_what_only_a_fenced_member_subscribed_to_is_wanted_no_more(protocol: str) -> None:
+    """Its process has ended: partitions that no one reads then are no gap of the group's."""
+    driver = Driver(protocol, topics(p=2, q=2))
+    driver.tell(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))
+    driver.settle()
+    driver.outputs.clear()
+    driver.tell(Start(driver.now, (Client("c", ("q",), "i"),)))
+    driver.settle()
+    ended = [one for one in driver.outputs if isinstance(one, Ended)]
+    wanted = [one for one in driver.outputs if isinstance(one, Wants)]
+    assert (ended, wanted) == ([Ended(("a",))], [Wants(frozenset({"q"}))])
