@@ -218,19 +218,21 @@ def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequen
         other = owners.get(partition, member)
         if other != member:
             shared.setdefault(other, []).append(partition)
-    for other, both in shared.items():
+    for other, several in shared.items():
+        both = tuple(sorted(several))
         message = f"{_name(name, both)} given to {other} and to {member}"
-        problems.append(Violation(VALID, message, (other, member), name, tuple(both)))
+        problems.append(Violation(VALID, message, (other, member), name, both))
     return problems
 
 
 def _misplaced(found: Group, member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
     problems = []
+    given = tuple(sorted(set(partitions)))
     if member in found.wants and name not in found.wants[member]:
-        message = f"{member} is given {_name(name, partitions)} without subscribing to {name}"
-        problems.append(Violation(VALID, message, (member,), name, tuple(partitions)))
+        message = f"{member} is given {_name(name, given)} without subscribing to {name}"
+        problems.append(Violation(VALID, message, (member,), name, given))
     count = found.count(name)
-    missing = tuple(partition for partition in partitions if not 0 <= partition < count)
+    missing = tuple(partition for partition in given if not 0 <= partition < count)
     if missing:
         message = f"{member} is given {_name(name, missing)}, but {name} has {count} partitions"
         problems.append(Violation(VALID, message, (member,), name, missing))

@@ -86,3 +86,30 @@ def test_the_rules_say_what_they_said(protocol: str, name: str) -> None:
     if os.environ.get("WRITE_RECORDED"):
         GOLDEN.write_text(json.dumps(known | {f"{protocol} {name}": found}, indent=1) + "\n")
     assert found == json.loads(GOLDEN.read_text())[f"{protocol} {name}"]
+
+
+@pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
+def test_the_order_in_which_an_answer_lists_topics_and_partitions_changes_nothing_that_is_said(
+    protocol: str, name: str
+) -> None:
+    chance = Random(f"order {protocol} {name}")
+    groups = Groups(17, topic_ids=protocol == "consumer")
+    for _ in range(15):
+        topics, members = group_of(groups.fresh())
+        try:
+            answer = readable(registry.find(protocol, name).assign(topics, members))
+        except MonitorError:
+            continue
+        spoiled = spoil(chance, spoil(chance, answer))
+        shuffled = {
+            member: {
+                topic: chance.sample(share[topic], len(share[topic]))
+                for topic in chance.sample(list(share), len(share))
+            }
+            for member, share in spoiled.items()
+        }
+        told = check(protocol, name, topics, members, spoiled, rules=list(RULES))
+        again = check(protocol, name, topics, members, shuffled, rules=list(RULES))
+        assert sorted(map(str, again)) == sorted(map(str, told))
+        for one in told:
+            assert one.partitions == tuple(sorted(set(one.partitions)))
