@@ -1,0 +1,45 @@
+"""The order of a HashMap, computed in one go, is that of a table that is filled key by key and grows as Java's."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.java import DEFAULT_CAPACITY, hash_order, hash_set_copy_capacity, in_hash_order, string_hash
+from assignors.java_hash_table import HashTable
+
+
+def filled(hashes: list[int], capacity: int) -> list[int]:
+    """What the table says that the others only compute."""
+    table = HashTable(capacity)
+    for position, code in enumerate(hashes):
+        table.add(position, code)
+    return list(table)
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([0, 1, 7, 8, 9, 11, 12, 13, 24, 25, 48, 49, 97, 200, 511, 512, 513, 900]),
+    st.sampled_from([6, 10, 16, 32]),
+    st.sampled_from([1, 2, DEFAULT_CAPACITY, 64, 4096]),
+)
+def test_hash_order_is_that_of_a_table_filled_key_by_key(
+    seed: int, count: int, bits: int, capacity: int
+) -> None:
+    """Few bits: many keys a bin, up to trees of them; many: bins of one."""
+    chance = random.Random(seed)
+    hashes = [chance.getrandbits(bits) - (1 << 31 if bits == 32 else 0) for _ in range(count)]
+    assert hash_order(hashes, capacity=capacity) == filled(hashes, capacity)
+
+
+@pytest.mark.parametrize("count", [400, 511, 512, 1000, 3000])
+def test_names_as_they_are_come_in_the_order_of_their_table(count: int) -> None:
+    for pattern in ("consumer-{}", "{}", "orders-{:05}-x"):
+        names = [pattern.format(number) for number in range(count)]
+        random.Random(count).shuffle(names)
+        for capacity in (DEFAULT_CAPACITY, hash_set_copy_capacity(count)):
+            expected = [names[at] for at in filled([*map(string_hash, names)], capacity)]
+            assert in_hash_order(names, capacity=capacity) == expected
