@@ -99,3 +99,16 @@ def test_a_batchs_line_has_its_figures_as_fields(caplog: pytest.LogCaptureFixtur
         "batch 7: 10 events, 4 diffs in 0.30 s, 3 behind",
     ]
     assert [vars(record)["events_per_second"] for record in caplog.records] == [40.0, 33.3]
+
+
+def test_what_spark_leaves_out_is_no_figure_of_the_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log_batch(BatchReport(number=8, events=3))
+    (line,) = caplog.records
+    assert line.getMessage() == "batch 8: 3 events, 0 diffs in 0.00 s, ? behind"
+    unknown = ("events_per_second", "seconds", "lag_records", "lag_seconds", "state_bytes")
+    assert {name: vars(line)[name] for name in unknown} == dict.fromkeys(unknown)
+    assert (vars(line)["dead_letters"], vars(line)["phases"]) == (0, {})
+    source = {"description": "KafkaV2[Subscribe[rebalance.membership]]"}
+    bare = report({"batchId": 9, "sources": [source, source | {"numInputRows": -1, "metrics": None}]})
+    assert bare == BatchReport(number=9)
