@@ -8,12 +8,14 @@ from streaming.protocols.classic.group import SessionExpired
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import (
     After,
+    Announced,
     Client,
     CoordinatorFails,
     Crash,
     Ended,
     Freeze,
     Start,
+    Stop,
     Subscribe,
     Thaw,
     TopicsChanged,
@@ -275,3 +277,20 @@ def test_what_only_a_fenced_member_subscribed_to_is_wanted_no_more(protocol: str
     ended = [one for one in driver.outputs if isinstance(one, Ended)]
     wanted = [one for one in driver.outputs if isinstance(one, Wants)]
     assert (ended, wanted) == ([Ended(("a",))], [Wants(frozenset({"q"}))])
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+@pytest.mark.parametrize("stays", ["a", "b", "c"])
+def test_who_has_joined_leads_where_static_members_are_away(protocol: str, stays: str) -> None:
+    """Whoever stood first: one that is away would never send the shares, and the group would wait for it."""
+    driver = Driver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
+    driver.tell(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
+    driver.until(60_000)
+    driver.tell(Stop(60_000, tuple(name for name in "abc" if name != stays)))
+    driver.tell(Subscribe(60_001, (stays,), ("p", "q")))
+    driver.until(95_000)
+    rounds = [one for one in driver.outputs if isinstance(one, Announced)]
+    assert [one.number for one in rounds] == [1, 2]
+    assert rounds[1].after[stays]["q"] == [0]
+    assert driver.machine.owned(driver.state) == {stays: rounds[1].after[stays]}
+    assert {name for name, share in rounds[1].after.items() if share} == {"a", "b", "c"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.vocabulary import Client, Start, TopicsChanged
+from streaming.protocols.vocabulary import Client, Crash, Start, TopicsChanged
 from tests.support.machines import Driver, topics
 
 
@@ -35,3 +35,23 @@ def test_a_group_is_at_rest_once_everyone_has_what_is_meant_for_them_and_not_bef
         assert sorted(p for share in shares.values() for p in share.get("t", ())) == list(
             range(6 if event.at == 120_000 else 4)
         )
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_what_a_group_keeps_under_a_name_goes_by_the_ghost_s_name_from_its_restart_on(protocol: str) -> None:
+    """A process that crashed is back while the group still counts it: nothing of the old one is the new one's."""
+    driver = Driver(protocol, topics(t=4))
+    for at, name in ((0, "a"), (60_000, "b")):
+        driver.tell(Start(at, (Client(name, ("t",)),)))
+        driver.until(at + 30_000)
+    kept = driver.state
+    shares = {field: dict(getattr(kept, field)) for field in ("held", "targets") if hasattr(kept, field)}
+    driver.tell(Crash(driver.now, ("a",)))
+    driver.tell(Start(driver.now + 1, (Client("a", ("t",)),)))
+    (ghost,) = driver.state.members.keys() - {"a", "b"}
+    for field, before in shares.items():
+        renamed = {ghost if name == "a" else name: share for name, share in before.items()}
+        assert getattr(driver.state, field) == renamed, field
+        assert ghost in renamed
+    if hasattr(kept, "leader"):
+        assert driver.state.leader == {"a": ghost, "b": "b"}[kept.leader]
