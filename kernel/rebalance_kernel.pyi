@@ -3,11 +3,11 @@ from typing import Any, TypeAlias
 
 Partitions: TypeAlias = dict[str, list[int]]
 LastOwners: TypeAlias = dict[str, dict[int, str]]
-#: A share a member (None: as before), the members' changes as JSON, unassigned partitions, how many moved, last
-#: owners, whether a member that stayed gave something up.
-Played: TypeAlias = tuple[list[Partitions | None], bytes, Partitions, int, LastOwners, bool]
+#: A share a member (None: as before), the members' changes as JSON, unassigned partitions, those that moved,
+#: last owners, whether a member that stayed gave something up.
+Played: TypeAlias = tuple[list[Partitions | None], bytes, Partitions, Partitions, LastOwners, bool]
 
-def play_round(
+def answer_round(
     assignor: str,
     topics: Mapping[str, Any],
     members: tuple[Any, ...],

@@ -97,12 +97,12 @@ impl<'a, 'py> Changes<'a, 'py> {
         Ok(found)
     }
 
-    /// The last owners of what is free after the round, and how many partitions another member got.
+    /// The last owners of what is free after the round, and the partitions that another member got.
     pub fn last_owners(
         &self,
         py: Python<'py>,
         known: &Bound<'py, PyDict>,
-    ) -> PyResult<(Bound<'py, PyDict>, usize)> {
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
         let freed = PyDict::new(py);
         for (name, owners) in known {
             freed.set_item(name, owners.downcast::<PyDict>()?.copy()?)?;
@@ -144,9 +144,10 @@ impl<'a, 'py> Changes<'a, 'py> {
                 }
             }
         }
-        let mut moved = 0;
+        let moves = PyDict::new(py);
         for (place, topic) in self.group.topics.iter().enumerate() {
             let Some(owners) = find(&topic.name)? else { continue };
+            let mut moved = Vec::new();
             let parts = self.group.owners[place].iter().zip(&self.given[place]).enumerate();
             for (partition, (&before, &now)) in
                 parts.filter(|(_, (before, now))| before != now && **now != NO_ONE)
@@ -160,7 +161,12 @@ impl<'a, 'py> Changes<'a, 'py> {
                     Some(last) => text(last.downcast()?) != text(&self.group.present[now].id),
                     None => false,
                 };
-                moved += usize::from(another);
+                if another {
+                    moved.push(partition);
+                }
+            }
+            if !moved.is_empty() {
+                moves.set_item(&topic.name, moved)?;
             }
         }
         for (name, owners) in freed.iter().collect::<Vec<_>>() {
@@ -168,7 +174,7 @@ impl<'a, 'py> Changes<'a, 'py> {
                 freed.del_item(name)?;
             }
         }
-        Ok((freed, moved))
+        Ok((freed, moves))
     }
 
     /// Every member's change as a JSON object by member id, those that are gone last: `assignors.diff.diff`.

@@ -18,13 +18,13 @@ use assign::Assignor;
 use changes::Changes;
 use members::Members;
 
-/// A share a member (None: as before), the members' changes as JSON, unassigned partitions, how many moved, last
+/// A share a member (None: as before), the members' changes as JSON, unassigned partitions, those that moved, last
 /// owners, whether a member that stayed gave something up.
 type Played<'py> = (
     Vec<Option<Bound<'py, PyDict>>>,
     Bound<'py, PyBytes>,
     Bound<'py, PyDict>,
-    usize,
+    Bound<'py, PyDict>,
     Bound<'py, PyDict>,
     bool,
 );
@@ -33,7 +33,7 @@ type Played<'py> = (
 /// members still have what they owned when they join.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python hands over what it has: a struct for one call would be read field by field
-fn play_round<'py>(
+fn answer_round<'py>(
     py: Python<'py>,
     assignor: &str,
     topics: &Bound<'py, PyDict>,
@@ -50,12 +50,12 @@ fn play_round<'py>(
     let given = catch_unwind(AssertUnwindSafe(|| assignor.assign(&group.ids(), &group.instances(), brought)));
     let Ok(Some(given)) = given else { return Ok(None) };
     let changes = Changes::of(&group, &given);
-    let (last_owners, moved) = changes.last_owners(py, last_owners)?;
+    let (last_owners, moves) = changes.last_owners(py, last_owners)?;
     Ok(Some((
         changes.shares(py)?,
         PyBytes::new(py, &changes.json()),
         changes.unassigned(py)?,
-        moved,
+        moves,
         last_owners,
         changes.revoked(),
     )))
@@ -63,5 +63,5 @@ fn play_round<'py>(
 
 #[pymodule]
 fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(play_round, module)?)
+    module.add_function(wrap_pyfunction!(answer_round, module)?)
 }

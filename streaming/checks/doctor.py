@@ -10,6 +10,7 @@ from pathlib import Path
 
 from assignors.errors import MonitorError
 from streaming.kafka import access
+from streaming.kafka.access import written
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
@@ -79,7 +80,7 @@ def _permissions(settings: Settings) -> Iterator[Finding]:
 
 def _topics(settings: Settings) -> Iterator[Finding]:
     try:
-        states = describe_topics(settings)
+        states = describe_topics(settings, written(settings))
     except MonitorError as error:
         yield Finding("topics", False, str(error))
         return

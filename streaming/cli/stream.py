@@ -90,6 +90,25 @@ _ForgetAfter = Annotated[
     str,
     typer.Option("--forget-after", help="State keeps a group that is empty this long: 12h, 7d, 8w."),
 ]
+_Episodes = Annotated[
+    bool | None,
+    typer.Option(
+        "--episodes/--no-episodes",
+        help="Tell rounds that belong together as episodes.",
+        show_default="the settings', or --episodes",
+    ),
+]
+_EpisodeQuiet = Annotated[
+    int | None,
+    typer.Option(
+        "--episode-quiet",
+        metavar="S",
+        min=1,
+        max=86_400,
+        help="An episode is over when its group was quiet this long.",
+        show_default="the settings', or 120",
+    ),
+]
 _PublicApi = Annotated[
     bool,
     typer.Option("--public-api", help="No shortcuts past PySpark's public interface: slower, same output."),
@@ -123,6 +142,8 @@ def stream(
     state_store: _StateStore = None,
     shuffle_partitions: _ShufflePartitions = 2,
     forget_after: _ForgetAfter = "7d",
+    episodes: _Episodes = None,
+    episode_quiet: _EpisodeQuiet = None,
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
     archive: _Archive = None,
     public_api: _PublicApi = False,
@@ -132,18 +153,19 @@ def stream(
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
 ) -> None:
-    """Run the Spark job: membership events in; diffs, latest assignments and dead letters out."""
+    """Run the Spark job: membership events in; diffs, latest assignments, episodes and dead letters out."""
     if context.invoked_subcommand is not None:
         return
     if checkpoint is None:
         raise NoCheckpoint("--checkpoint DIR is needed: the folder for the job's offsets and state")
-    stop, settings = session.stop, session.settings
+    stop = session.stop
     from streaming.cli.durations import duration_ms
     from streaming.cli.live import report_batches
     from streaming.spark.job import run
     from streaming.spark.options import StreamOptions
     from streaming.spark.session import SessionOptions
 
+    settings = session.settings.telling(episodes, None if episode_quiet is None else episode_quiet * 1000)
     log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
     options = StreamOptions(
         checkpoint=checkpoint,

@@ -8,7 +8,7 @@ the one that they began in is open.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -16,8 +16,9 @@ from msgspec import structs
 from streaming.episodes import tracks
 from streaming.episodes.seen import Bounced, Note, Quiet, RoundSeen
 from streaming.episodes.state import EpisodeState, over, rests_at
+from streaming.episodes.tracks import Tracks
 from streaming.wire.episodes import Waiting
-from streaming.wire.events import Evidence, Holding
+from streaming.wire.events import Evidence
 
 #: How long a group is quiet before its episode is over, ms.
 QUIET_MS: Final = 120_000
@@ -81,19 +82,14 @@ def _quiet(state: EpisodeState | None, note: Quiet) -> Step:
 
 def _opened(last: EpisodeState, note: RoundSeen | Bounced) -> EpisodeState:
     """The episode that begins with a note, behind the last one."""
-    known: dict[str, object] = {}
-    if last.number:
-        known = {"before": last.after, "started_with": last.protocol, "started_by": last.assignor}
-    elif isinstance(note, Bounced):
-        known = {"before": note.members, "started_with": note.protocol, "started_by": note.assignor}
-    elif not _first_seen(note):
-        known = {"before": 0}
+    unseen = not last.number and isinstance(note, RoundSeen) and _first_seen(note)
     return EpisodeState(
         number=last.number + 1,
         open=True,
         opened_at=note.timestamp,
-        after=last.after,
-        **known,  # type: ignore[arg-type]
+        started_with=last.protocol if last.number else None,
+        started_by=last.assignor if last.number else None,
+        before=None if unseen else note.before,
     )
 
 
@@ -105,6 +101,7 @@ def _first_seen(note: RoundSeen) -> bool:
 
 
 def _bounced(state: EpisodeState, note: Bounced) -> EpisodeState:
+    found = tracks.bounce(Tracks(state.there, state.missing), note)
     return structs.replace(
         state,
         stuck=False,
@@ -113,8 +110,8 @@ def _bounced(state: EpisodeState, note: Bounced) -> EpisodeState:
         protocol=note.protocol,
         assignor=note.assignor,
         kind=note.kind,
-        after=note.members,
-        tracks=tracks.bounce(state.tracks, note),
+        after=note.before,
+        there=found.there,
         bounces=state.bounces + len(note.renamed),
     )
 
@@ -123,7 +120,7 @@ def _played(state: EpisodeState, note: RoundSeen) -> EpisodeState:
     """The episode with a round."""
     first = note.number == 1
     unseen = state.before is None and not state.round_count
-    found, away = state.tracks, 0
+    found, away = Tracks(state.there, state.missing), 0
     if (note.joined or note.gone) and not unseen:
         found, away = tracks.follow(found, note)
     if first and note.cause.kind in (_JOINED, _SUBSCRIBED) and not unseen:
@@ -131,22 +128,15 @@ def _played(state: EpisodeState, note: RoundSeen) -> EpisodeState:
         again = [one for one in note.cause.member_ids if one not in note.joined and one not in note.gone]
         if again:
             found = tracks.stir(found, again, note)
-    moved, more, free = state.moved, state.again, state.free
-    remade = state.remade
-    if note.lost or note.gained:
-        if note.kind == "connect" and not unseen:
-            remade = remade or _remade(free, note)
-        if note.moved:
-            moved, more = _moves(moved, more, free, note)
-        free = _free(free, note)
+    moved, more = state.moved, state.again
+    if note.moved:
+        moved, more = _moves(moved, more, note.moved)
     causes = state.causes
     if first:
         causes = {**causes, note.cause.kind: causes.get(note.cause.kind, 0) + 1}
-    return EpisodeState(
-        number=state.number,
-        open=True,
+    return structs.replace(
+        state,
         stuck=False,
-        opened_at=state.opened_at,
         last_at=note.timestamp,
         mark=note.id,
         protocol=note.protocol,
@@ -155,84 +145,37 @@ def _played(state: EpisodeState, note: RoundSeen) -> EpisodeState:
         rounds=(*state.rounds[1 - MOST_ROUNDS :], note.id),
         round_count=state.round_count + 1,
         rebalances=state.rebalances + (first or not state.round_count),
-        started_with=state.started_with,
-        started_by=state.started_by,
         before=note.after if unseen else state.before,
         after=note.after,
         away=max(state.away, away),
-        tracks=found,
+        there=found.there,
+        missing=found.missing,
         moved=moved,
         again=more,
-        free=free,
         causes=causes,
         evidence=_evidence(state.evidence, note) if note.cause.evidence else state.evidence,
-        bounces=state.bounces,
-        remade=remade,
+        remade=state.remade or (note.remade and not unseen),
         deleted=note.cause.kind == _DELETED,
         waiting=_waiting(state, note) if note.unassigned and note.after else (),
     )
 
 
 def _moves(
-    moved: Mapping[str, set[int]],
-    again: Mapping[str, set[int]],
-    free: Mapping[str, Mapping[int, str]],
-    note: RoundSeen,
+    moved: Mapping[str, set[int]], again: Mapping[str, set[int]], found: Mapping[str, Sequence[int]]
 ) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
-    """Partitions that have moved once, and more than once, with a round."""
-    given: dict[str, set[int]] = {}
-    for share in note.lost.values():
-        for topic, partitions in share.items():
-            given.setdefault(topic, set()).update(partitions)
+    """Partitions that have moved, and those that have more than once, with a round that moved some."""
     once, more = dict(moved), dict(again)
-    for member_id, share in note.gained.items():
-        for topic, partitions in share.items():
-            found = set(partitions) & given.get(topic, _NONE)
-            owners = free.get(topic)
-            if owners:
-                found.update(p for p in partitions if owners.get(p, member_id) != member_id)
-            if found:
-                known = once.get(topic, _NONE)
-                twice = found & known
-                if twice:
-                    more[topic] = {*twice, *more.get(topic, _NONE)}
-                found |= known
-                once[topic] = found
+    for topic, partitions in found.items():
+        new = set(partitions)
+        known = once.get(topic)
+        if known is None:
+            once[topic] = new
+            continue
+        twice = known & new
+        if twice:
+            more[topic] = twice | more[topic] if topic in more else twice
+        once[topic] = known | new
     return once, more
-
-
-_NONE: Final[frozenset[int]] = frozenset()
-
-
-def _free(free: Mapping[str, Mapping[int, str]], note: RoundSeen) -> dict[str, dict[int, str]]:
-    """The last owners of what nobody owns after a round."""
-    gained: dict[str, set[int]] = {}
-    for share in note.gained.values():
-        for topic, partitions in share.items():
-            gained.setdefault(topic, set()).update(partitions)
-    left: dict[str, dict[int, str]] = {}
-    for topic, owners in free.items():
-        taken = gained.get(topic, _NONE)
-        still = {p: owner for p, owner in owners.items() if p not in taken}
-        if still:
-            left[topic] = still
-    for member_id, share in note.lost.items():
-        for topic, partitions in share.items():
-            given_up = set(partitions).difference(gained.get(topic, _NONE))
-            if given_up:
-                left.setdefault(topic, {}).update(dict.fromkeys(given_up, member_id))
-    return left
-
-
-def _remade(free: Mapping[str, Mapping[int, str]], note: RoundSeen) -> bool:
-    """Whether connectors or tasks are new, or are no more."""
-    lost = {(name, task) for share in note.lost.values() for name, tasks in share.items() for task in tasks}
-    gained = {
-        (name, task) for share in note.gained.values() for name, tasks in share.items() for task in tasks
-    }
-    kept = {(name, task) for name, tasks in note.unassigned.items() for task in tasks}
-    known = {(name, task) for name, owners in free.items() for task in owners}
-    return bool(gained - lost - known or (lost - gained - kept and note.after))
 
 
 def _evidence(known: tuple[Evidence, ...], note: RoundSeen) -> tuple[Evidence, ...]:
@@ -246,23 +189,8 @@ def _evidence(known: tuple[Evidence, ...], note: RoundSeen) -> tuple[Evidence, .
 def _waiting(state: EpisodeState, note: RoundSeen) -> tuple[Waiting, ...]:
     """What is waited for while members are there and partitions have no owner."""
     since = state.waiting[0].since if state.waiting else note.timestamp
-    until, free = None, note.unassigned
+    until, reason = None, "partitions have no owner"
     if note.delay_ms:
         until = note.timestamp + note.delay_ms
         reason = "tasks wait for their worker to come back, until the scheduled delay is over"
-    elif note.protocol == "classic":
-        reason = "partitions that members gave up wait for the next round, which gives them out"
-    else:
-        reason = "partitions wait for their members to reach the epoch that gives them out"
-    if not _given_up(note.lost, free) and not state.free and not note.delay_ms:
-        reason = "partitions have no owner"
-    return (Waiting(since=since, reason=reason, partitions=free, until=until),)
-
-
-def _given_up(lost: Mapping[str, Holding], free: Holding) -> bool:
-    """Whether somebody gave up something of what is free."""
-    return any(
-        not set(free.get(topic, ())).isdisjoint(partitions)
-        for share in lost.values()
-        for topic, partitions in share.items()
-    )
+    return (Waiting(since=since, reason=reason, partitions=note.unassigned, until=until),)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from streaming.episodes.state import EpisodeState
+from streaming.episodes.state import EpisodeState, tracks
 from streaming.episodes.tracks import UNSURE, Track
 from streaming.wire.episodes import EpisodeKind
 
@@ -40,10 +40,10 @@ def faces(state: EpisodeState) -> Faces:
     came: list[Track] = []
     went: list[Track] = []
     passed: list[Track] = []
-    for track in state.tracks:
-        if not track.present:
-            (went if track.founder else passed).append(track)
-        elif not track.founder:
+    for track in state.missing:
+        (went if track.founder else passed).append(track)
+    for track in state.there.values():
+        if not track.founder:
             came.append(track)
         elif track.by and track.how:
             back.append(track)
@@ -52,13 +52,13 @@ def faces(state: EpisodeState) -> Faces:
 
 def stormy(state: EpisodeState) -> Track | None:
     """The member behind a storm; None: it is none."""
-    worst = max(state.tracks, key=lambda track: track.turns, default=None)
-    return worst if worst is not None and worst.turns >= STORM_TURNS else None
+    found = [track for track in tracks(state).all if track.turns >= STORM_TURNS]
+    return max(found, key=lambda track: track.turns) if found else None
 
 
-def judge(state: EpisodeState) -> Judged:
-    """The kind of an episode as it stands."""
-    if stormy(state) is not None:
+def judge(state: EpisodeState, storm: Track | None) -> Judged:
+    """The kind of an episode as it stands; ``storm``: the member behind it, if it is one."""
+    if storm is not None:
         return Judged("storm", sure=True)
     seen = faces(state)
     if not state.before and not state.bounces:
@@ -97,7 +97,7 @@ def _without_members(state: EpisodeState) -> Judged:
 
 def _of_members(state: EpisodeState, seen: Faces) -> Judged:
     """Somebody came or went."""
-    if any(track.how == "overran" for track in state.tracks):
+    if any(track.how == "overran" for track in tracks(state).all):
         return Judged("poll-timeout", sure=True)
     if not state.after and seen.went:
         return _emptied(state, seen)

@@ -7,15 +7,19 @@ anywhere else the first is that of a group that was there before, and its episod
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from msgspec import UNSET
 
 from streaming.episodes.fold import QUIET_MS, advance
+from streaming.episodes.moves import LastOwners, moves
 from streaming.episodes.record import record
-from streaming.episodes.seen import Bounced, Note, Quiet, RoundSeen, midway
+from streaming.episodes.seen import Bounced, Note, Quiet, RoundSeen, midway, remade
 from streaming.episodes.state import EpisodeState
 from streaming.wire.episodes import Episode
-from streaming.wire.events import Diff, MemberDiff
+from streaming.wire.events import Diff, Holding, MemberDiff
+
+_DELETED: Final = "group.deleted"
 
 
 class GroupReader:
@@ -26,6 +30,7 @@ class GroupReader:
 
     def __init__(self) -> None:
         self._there: dict[str, MemberDiff] | None = None
+        self._free: LastOwners = {}
 
     def read(self, diff_id: str, diff: Diff) -> RoundSeen:
         """The note of a diff. ``diff_id``: its ``ce_id``."""
@@ -38,11 +43,19 @@ class GroupReader:
             if member.group_instance_id is not None
         }
         # A static member that came back under a new id is called by it in the past as well.
-        known = {
-            instances.get(member.group_instance_id or "", one) if one not in diff.members else one
+        renamed = {
+            one: instances[member.group_instance_id]
             for one, member in past.items()
+            if one not in diff.members and member.group_instance_id in instances
         }
+        known = {renamed.get(one, one) for one in past}
+        free = _renamed(self._free, renamed)
         self._there = there
+        left, moved = moves(free, diff.members)
+        if sum(map(len, moved.values())) != diff.moved:
+            # Of what was free the monitor had forgotten some: the group was deleted, or the topic made anew.
+            left, moved = moves({}, diff.members)
+        self._free = _left(left, diff)
         return RoundSeen(
             id=diff_id,
             timestamp=diff.timestamp,
@@ -54,19 +67,68 @@ class GroupReader:
             delay_ms=None if diff.delay_ms is UNSET else diff.delay_ms,
             joined=[one for one in there if one not in known],
             gone=[one for one, member in diff.members.items() if member.present is False],
+            before=len(known),
             after=len(there),
             names=diff.members,
-            gained={one: member.assigned for one, member in diff.members.items() if member.assigned},
-            lost={one: member.revoked for one, member in diff.members.items() if member.revoked},
-            moved=diff.moved,
+            moved=moved,
             unassigned=diff.unassigned,
+            remade=diff.kind == "connect"
+            and remade(
+                {one: member.owned for one, member in diff.members.items()},
+                free,
+                {one: _after(member) for one, member in there.items()},
+                diff.unassigned,
+            ),
             midway=first and midway(diff.cause, {one: member.owned for one, member in diff.members.items()}),
         )
 
     def bounced(self, note: Bounced) -> Bounced:
         """Take note of static members that came back without a diff; gives the note back."""
         self._there = {note.renamed.get(one, one): member for one, member in (self._there or {}).items()}
+        self._free = _renamed(self._free, note.renamed)
         return note
+
+
+def _after(member: MemberDiff) -> Holding:
+    """What a member has after the round; a topic of which it kept some and got some is there with both."""
+    return {
+        topic: [*member.kept.get(topic, ()), *member.assigned.get(topic, ())]
+        for topic in {**member.kept, **member.assigned}
+    }
+
+
+def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
+    if not renamed:
+        return free
+    return {
+        topic: {number: renamed.get(owner, owner) for number, owner in owners.items()}
+        for topic, owners in free.items()
+    }
+
+
+def _left(free: LastOwners, diff: Diff) -> LastOwners:
+    """The last owners as the monitor remembers them: none of a group that is gone or of tasks that are."""
+    if diff.cause.kind == _DELETED:
+        return {}
+    tasks = diff.kind == "connect" or diff.protocol == "streams"
+    if not tasks and diff.protocol != "share":
+        return free
+    owned = {
+        (topic, number)
+        for member in diff.members.values()
+        if member.present is not False
+        for topic, numbers in _after(member).items()
+        for number in numbers
+    }
+    left = {
+        topic: {
+            number: owner
+            for number, owner in owners.items()
+            if (number in diff.unassigned.get(topic, ()) if tasks else (topic, number) not in owned)
+        }
+        for topic, owners in free.items()
+    }
+    return {topic: owners for topic, owners in left.items() if owners}
 
 
 def episodes(

@@ -8,10 +8,11 @@ from typing import Final
 from msgspec import structs
 
 from streaming.episodes import kinds
-from streaming.episodes.kinds import STORM_TURNS, Judged
+from streaming.episodes.kinds import Judged
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
 from streaming.episodes.tracks import Person, Track
+from streaming.wire.codec import encode
 from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeStatus, Repeated, Replaced
 from streaming.wire.events import Evidence, MemberNames
 
@@ -29,7 +30,8 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False) -> Episo
         state: of an episode that was opened.
         closed: whether it is over: ``state`` is what it was last.
     """
-    judged = kinds.judge(state)
+    storm = kinds.stormy(state)
+    judged = kinds.judge(state, storm)
     evidence = list(state.evidence)
     if judged.why:
         evidence.append(Evidence(source=SOURCE, reason=judged.why))
@@ -54,9 +56,31 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False) -> Episo
         updated_at=state.last_at,
         protocol=state.protocol,
         assignor=state.assignor,
-        repeated=_repeated(state),
+        repeated=_repeated(storm),
     )
     return structs.replace(told, story=story(told))
+
+
+def fitting(group_id: str, state: EpisodeState, limit: int, *, closed: bool) -> bytes:
+    """The JSON of :func:`record`, without who and why where it would have more than ``limit`` bytes."""
+    whole = record(group_id, state, closed=closed)
+    value = encode(whole)
+    if len(value) <= limit:
+        return value
+    members = whole.members
+    ids = [*members.joined, *members.left, *members.lost, *members.gone]
+    bare = structs.replace(
+        whole,
+        members=EpisodeMembers(
+            before=members.before,
+            after=members.after,
+            omitted=members.omitted + len(ids) + len(members.replaced),
+        ),
+        waiting_for=[structs.replace(one, partitions={}) for one in whole.waiting_for],
+        evidence=[],
+        repeated=None,
+    )
+    return encode(structs.replace(bare, story=story(bare)))
 
 
 def _status(state: EpisodeState, judged: Judged, *, closed: bool) -> EpisodeStatus:
@@ -73,28 +97,26 @@ def _members(state: EpisodeState) -> EpisodeMembers:
     replaced: list[Replaced] = []
     names: dict[str, MemberNames] = {}
     omitted = 0
-    for track in state.tracks:
-        if track.founder and track.present:
-            if not track.by:
-                _name(names, {track.now: track.person})
-            elif len(replaced) < MOST_LISTED:
-                replaced.append(Replaced(left=track.first, joined=track.now, by=track.by))
-                _name(names, {track.first: track.was, track.now: track.person})
-            else:
-                omitted += 1
-            continue
-        listed = False
-        if not track.founder and len(joined) < MOST_LISTED:
+    for track in state.there.values():
+        if track.founder and not track.by:
+            _name(names, {track.now: track.person})
+        elif track.founder and len(replaced) < MOST_LISTED:
+            replaced.append(Replaced(left=track.first, joined=track.now, by=track.by))
+            _name(names, {track.first: track.was, track.now: track.person})
+        elif not track.founder and len(joined) < MOST_LISTED:
             joined.append(track.now)
-            listed = True
-        ended = sorts["lost" if track.how == "overran" else track.how or "gone"]
-        if not track.present and len(ended) < MOST_LISTED:
-            ended.append(track.now)
-            listed = True
-        if listed:
             _name(names, {track.now: track.person})
         else:
             omitted += 1
+    for track in state.missing:
+        ended = sorts["lost" if track.how == "overran" else track.how or "gone"]
+        if len(ended) == MOST_LISTED:
+            omitted += 1
+            continue
+        ended.append(track.now)
+        if not track.founder:
+            joined.append(track.now)
+        _name(names, {track.now: track.person})
     return EpisodeMembers(
         joined=joined,
         left=sorts["left"],
@@ -118,9 +140,8 @@ def _name(names: dict[str, MemberNames], found: Mapping[str, Person]) -> None:
             )
 
 
-def _repeated(state: EpisodeState) -> Repeated | None:
-    worst: Track | None = kinds.stormy(state)
-    if worst is None or worst.turns < STORM_TURNS:
+def _repeated(worst: Track | None) -> Repeated | None:
+    if worst is None:
         return None
     gaps = sorted(after - before for before, after in zip(worst.times, worst.times[1:], strict=False))
     period = max(0, gaps[len(gaps) // 2]) if gaps else None

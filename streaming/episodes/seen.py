@@ -23,12 +23,12 @@ class RoundSeen(NamedTuple):
         delay_ms: how long Connect's tasks still wait for their worker; None: no such delay.
         joined: member ids that were not in the group before.
         gone: those that are not in it any more.
-        after: how many members it has now.
+        before: how many members the group had.
+        after: how many it has now.
         names: what those of ``joined`` and ``gone`` are called, and others perhaps.
-        gained: what members got that they did not have, by member id; those that got nothing are left out.
-        lost: what members have no more, in the same way.
-        moved: how many partitions another member than their last owner got; 0: none moved.
+        moved: partitions that another member than their last owner got.
         unassigned: what nobody has after it.
+        remade: whether connectors or tasks are new, or are no more.
         midway: of the first round that is known of a group: it was there before.
     """
 
@@ -42,12 +42,12 @@ class RoundSeen(NamedTuple):
     delay_ms: int | None
     joined: Sequence[str]
     gone: Sequence[str]
+    before: int
     after: int
     names: Mapping[str, Named]
-    gained: Mapping[str, Holding]
-    lost: Mapping[str, Holding]
-    moved: int
+    moved: Mapping[str, Sequence[int]]
     unassigned: Holding
+    remade: bool = False
     midway: bool = False
 
 
@@ -59,7 +59,7 @@ class Bounced(NamedTuple):
         timestamp: ms.
         renamed: old member id → new member id.
         names: what the new ones are called.
-        members: how many the group has.
+        before: how many members the group has, before and after.
         protocol: as of a round.
         assignor: as of a round.
         kind: of the group.
@@ -69,7 +69,7 @@ class Bounced(NamedTuple):
     timestamp: int
     renamed: Mapping[str, str]
     names: Mapping[str, Named]
-    members: int
+    before: int
     protocol: str
     assignor: str | None
     kind: str
@@ -92,3 +92,28 @@ def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:
         before: what each member owned before it.
     """
     return any(share and one not in cause.member_ids for one, share in before.items())
+
+
+def remade(
+    before: Mapping[str, Holding],
+    free: Mapping[str, Mapping[int, str]],
+    after: Mapping[str, Holding],
+    unassigned: Holding,
+) -> bool:
+    """Whether a round of Connect has connectors or tasks that are new, or has some no more.
+
+    Args:
+        before: what each worker had.
+        free: the last owners of what nobody had.
+        after: what each worker has.
+        unassigned: what nobody has.
+    """
+    had = _tasks(before)
+    known = had | {(name, task) for name, owners in free.items() for task in owners}
+    has = _tasks(after)
+    left = has | {(name, task) for name, tasks in unassigned.items() for task in tasks}
+    return bool(after) and (not has <= known or not had <= left)
+
+
+def _tasks(shares: Mapping[str, Holding]) -> set[tuple[str, int]]:
+    return {(name, task) for share in shares.values() for name, tasks in share.items() for task in tasks}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from streaming.episodes.tracks import Track
+from streaming.episodes.tracks import Track, Tracks
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
 
@@ -30,9 +30,8 @@ class EpisodeState(Struct, frozen=True, array_like=True, gc=False):
         before: how many members the group had when it began; None: not known, as it was seen the first time.
         after: how many it has.
         away: the most members that were away at one time.
-        tracks: who came and went.
+        there: who came, or went and came back, by member id; ``missing``: who is gone.
         moved: partitions that moved, by topic; ``again``: those that did so more than once.
-        free: the last owners, within the episode, of what nobody owns.
         causes: rebalances by the kind of their cause.
         evidence: of the causes, each once.
         bounces: static members that came back without a rebalance.
@@ -60,10 +59,10 @@ class EpisodeState(Struct, frozen=True, array_like=True, gc=False):
     before: int | None = None
     after: int = 0
     away: int = 0
-    tracks: tuple[Track, ...] = ()
+    there: dict[str, Track] = field(default_factory=dict)
+    missing: tuple[Track, ...] = ()
     moved: dict[str, set[int]] = field(default_factory=dict)
     again: dict[str, set[int]] = field(default_factory=dict)
-    free: dict[str, dict[int, str]] = field(default_factory=dict)
     causes: dict[str, int] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     bounces: int = 0
@@ -72,11 +71,18 @@ class EpisodeState(Struct, frozen=True, array_like=True, gc=False):
     waiting: tuple[Waiting, ...] = ()
 
 
+def tracks(state: EpisodeState) -> Tracks:
+    """Who came and went."""
+    return Tracks(state.there, state.missing)
+
+
 def rests_at(state: EpisodeState, quiet_ms: int) -> int:
     """When the episode is over if nothing comes, ms: the quiet time after its last note.
 
     A wait that ends by itself is a part of it, so the quiet time begins with its end.
     """
+    if not state.waiting:
+        return state.last_at + quiet_ms
     until = max((one.until for one in state.waiting if one.until is not None), default=0)
     return max(state.last_at, until) + quiet_ms
 

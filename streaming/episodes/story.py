@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Episode, Waiting
+from streaming.wire.episodes import Episode, EpisodeMembers, Waiting
 from streaming.wire.events import Holding
 from streaming.wire.names import called, shortened
 
@@ -20,15 +21,31 @@ _TENTHS_MS: Final = 10_000
 _DAY: Final = len("2023-11-14")
 
 
+class _Names:
+    """What members of an episode are called; found out when the first is asked for, as most stories name nobody."""
+
+    def __init__(self, members: EpisodeMembers) -> None:
+        self._members = members
+
+    def get(self, member_id: str) -> str | None:
+        """The name of a member; None where it is known by its id alone."""
+        return self._found.get(member_id)
+
+    @cached_property
+    def _found(self) -> Mapping[str, str]:
+        # Who was replaced has the name of the one that came back: it is told by that one's id.
+        pairs = self._members.replaced
+        former = {one.left for one in pairs} - {one.joined for one in pairs}
+        return called({one: who for one, who in self._members.names.items() if one not in former})
+
+
 def story(episode: Episode) -> str:
     """What happened, how much moved, and whether it is over. ``episode.story`` is not read. Times are in UTC."""
-    # Who was replaced has the name of the one that came back: it is told by that one's id.
-    former = {one.left for one in episode.members.replaced} - {one.joined for one in episode.members.replaced}
-    names = called({one: who for one, who in episode.members.names.items() if one not in former})
+    names = _Names(episode.members)
     return " ".join(sentence for sentence in (_what(episode, names), _state(episode, names)) if sentence)
 
 
-def _what(episode: Episode, names: Mapping[str, str]) -> str:
+def _what(episode: Episode, names: _Names) -> str:
     head = _HEADS[episode.kind](episode, names)
     return f"{head} ({_when(episode)}): {_work(episode)}."
 
@@ -63,7 +80,7 @@ def _work(episode: Episode) -> str:
     return said
 
 
-def _state(episode: Episode, names: Mapping[str, str]) -> str:
+def _state(episode: Episode, names: _Names) -> str:
     waits = "; ".join(_waits(one, names) for one in episode.waiting_for)
     match episode.status:
         case "settled":
@@ -76,7 +93,7 @@ def _state(episode: Episode, names: Mapping[str, str]) -> str:
             return f"Settling: {waits}." if waits else "Settling."
 
 
-def _waits(one: Waiting, names: Mapping[str, str]) -> str:
+def _waits(one: Waiting, names: _Names) -> str:
     said = one.reason
     if one.member_id is not None:
         said = f"{_name(one.member_id, names)}: {said}"
@@ -95,19 +112,19 @@ def _partitions(holding: Holding) -> str:
     return ", ".join(places[:_PARTITIONS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _first_start(episode: Episode, _: Mapping[str, str]) -> str:
+def _first_start(episode: Episode, _: _Names) -> str:
     return f"{episode.group_id} started with {_count(episode.members.after, 'member')}"
 
 
-def _scale_out(episode: Episode, names: Mapping[str, str]) -> str:
+def _scale_out(episode: Episode, names: _Names) -> str:
     return f"{_people(episode.members.joined, names)} joined {episode.group_id}, {_sizes(episode)}"
 
 
-def _scale_in(episode: Episode, names: Mapping[str, str]) -> str:
+def _scale_in(episode: Episode, names: _Names) -> str:
     return f"{_people(episode.members.left, names)} left {episode.group_id}, {_sizes(episode)}"
 
 
-def _rolling(episode: Episode, names: Mapping[str, str]) -> str:
+def _rolling(episode: Episode, names: _Names) -> str:
     replaced = len(episode.members.replaced)
     of = "" if replaced == episode.members.before else f"{replaced} of "
     return f"Rolling restart of {episode.group_id}, {of}{_count(episode.members.before, 'member')}" + _also(
@@ -115,14 +132,14 @@ def _rolling(episode: Episode, names: Mapping[str, str]) -> str:
     )
 
 
-def _restart(episode: Episode, names: Mapping[str, str]) -> str:
+def _restart(episode: Episode, names: _Names) -> str:
     back = [one.joined for one in episode.members.replaced]
     if len(back) == episode.members.before and len(back) > 1:
         return f"Restart of {episode.group_id}, all {len(back)} members at once" + _also(episode, names)
     return f"{_people(back, names)} of {episode.group_id} went and came back" + _also(episode, names)
 
 
-def _crash(episode: Episode, names: Mapping[str, str]) -> str:
+def _crash(episode: Episode, names: _Names) -> str:
     lost, back = episode.members.lost, [one.joined for one in episode.members.replaced]
     who = _people([*lost, *back], names)
     said = f"{who} of {episode.group_id} went without leaving"
@@ -131,20 +148,20 @@ def _crash(episode: Episode, names: Mapping[str, str]) -> str:
     return said
 
 
-def _overran(episode: Episode, names: Mapping[str, str]) -> str:
+def _overran(episode: Episode, names: _Names) -> str:
     members = episode.members
     who = [*members.lost, *(one.joined for one in members.replaced)]
     said = f"{_people(who, names)} of {episode.group_id} did not poll in time and had to go"
     return f"{said}, and came back" if members.replaced and not members.lost else said
 
 
-def _bounced(episode: Episode, names: Mapping[str, str]) -> str:
+def _bounced(episode: Episode, names: _Names) -> str:
     back = [one.joined for one in episode.members.replaced]
     place = "its place" if len(back) == 1 else "their places"
     return f"{_people(back, names)} of {episode.group_id} restarted and kept {place}"
 
 
-def _storm(episode: Episode, names: Mapping[str, str]) -> str:
+def _storm(episode: Episode, names: _Names) -> str:
     long = max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS))
     said = f"{episode.group_id} has rebalanced {episode.rebalances} times in {_count(long, 'minute')}"
     if episode.repeated is None:
@@ -155,11 +172,11 @@ def _storm(episode: Episode, names: Mapping[str, str]) -> str:
     return f"{said} because of {who}, which was the reason {times} times{every}"
 
 
-def _shutdown(episode: Episode, _: Mapping[str, str]) -> str:
+def _shutdown(episode: Episode, _: _Names) -> str:
     return f"{episode.group_id} shut down: {_all(episode.members.before)} left"
 
 
-def _unknown(episode: Episode, names: Mapping[str, str]) -> str:
+def _unknown(episode: Episode, names: _Names) -> str:
     members = episode.members
     parts = [
         f"{_people(ids, names)} {verb}"
@@ -175,13 +192,13 @@ def _unknown(episode: Episode, names: Mapping[str, str]) -> str:
     return f"{said}, why is not known: {', '.join(parts)}" if parts else f"{said}, why is not known"
 
 
-def _plainly(said: str) -> Callable[[Episode, Mapping[str, str]], str]:
+def _plainly(said: str) -> Callable[[Episode, _Names], str]:
     return lambda episode, _: said.format(
         group=episode.group_id, protocol=episode.protocol, assignor=episode.assignor
     )
 
 
-_HEADS: Final[Mapping[str, Callable[[Episode, Mapping[str, str]], str]]] = {
+_HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
     "first-start": _first_start,
     "scale-out": _scale_out,
     "scale-in": _scale_in,
@@ -202,7 +219,7 @@ _HEADS: Final[Mapping[str, Callable[[Episode, Mapping[str, str]], str]]] = {
 }
 
 
-def _also(episode: Episode, names: Mapping[str, str]) -> str:
+def _also(episode: Episode, names: _Names) -> str:
     """Members beside those that were replaced."""
     members = episode.members
     gone = [*members.left, *members.lost, *members.gone]
@@ -222,14 +239,14 @@ def _all(count: int) -> str:
     return "its only member" if count == 1 else f"all {count} members"
 
 
-def _people(ids: Sequence[str], names: Mapping[str, str]) -> str:
+def _people(ids: Sequence[str], names: _Names) -> str:
     if len(ids) > _NAMED or not ids:
         return _count(len(ids), "member")
     said = [_name(one, names) for one in ids]
     return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
 
 
-def _name(member_id: str, names: Mapping[str, str]) -> str:
+def _name(member_id: str, names: _Names) -> str:
     return names.get(member_id) or shortened(member_id)
 
 

@@ -17,8 +17,8 @@ two generations of one Deployment.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -79,8 +79,7 @@ class Track(Struct, frozen=True, array_like=True, gc=False):
         was: what it was called first.
         person: what it is called.
         founder: it was in the group when the episode began.
-        present: it is in the group.
-        how: how it went the last time.
+        how: how it went the last time; ``""``: it did not.
         by: what its return was matched by; ``""``: it did not return.
         turns: how often it was the reason of a rebalance: it went, or changed what it asks for.
         times: when, ms, the last ones.
@@ -91,22 +90,31 @@ class Track(Struct, frozen=True, array_like=True, gc=False):
     was: Person
     person: Person
     founder: bool
-    present: bool
     how: How = ""
     by: str = ""
     turns: int = 0
     times: tuple[int, ...] = ()
 
+
+class Tracks(NamedTuple):
+    """Members that came, went or asked for something: ``there`` by their member ids now, and ``missing``."""
+
+    there: dict[str, Track]
+    missing: tuple[Track, ...]
+
     @property
-    def returned(self) -> bool:
-        """Whether it was in the group at first, went, and is back."""
-        return self.founder and self.present and bool(self.by)
+    def all(self) -> Iterator[Track]:
+        """All of them, those that are there first."""
+        yield from self.there.values()
+        yield from self.missing
 
 
 def person(named: Named | None) -> Person:
     """What is known of a member."""
     if named is None:
         return Person()
+    if isinstance(named, Person):
+        return named
     return Person(named.client_id, named.client_host, named.group_instance_id)
 
 
@@ -134,58 +142,48 @@ def manner(cause: Cause, member_id: str) -> How:
     return "left" if cause.kind == _LEFT else "lost" if cause.kind == _FENCED else "gone"
 
 
-def follow(tracks: Sequence[Track], seen: RoundSeen) -> tuple[tuple[Track, ...], int]:
+def follow(tracks: Tracks, seen: RoundSeen) -> tuple[Tracks, int]:
     """The tracks after a round, and how many members were away in the middle of it."""
-    found = list(tracks)
-    places = {track.now: place for place, track in enumerate(found) if track.present}
-    left: list[int] = []
-    for member_id in seen.gone:
-        how = manner(seen.cause, member_id)
-        place = places.get(member_id)
-        if place is None:
-            who = person(seen.names.get(member_id))
-            place = len(found)
-            found.append(Track(member_id, member_id, who, who, founder=True, present=True))
-        found[place] = _turn(structs.replace(found[place], present=False, how=how), seen.timestamp)
-        left.append(place)
-    away = sum(not track.present for track in found)
-    if seen.joined:
-        _join(found, seen)
+    there, missing = dict(tracks.there), tracks.missing
+    left = [_gone(there.pop(one, None), one, seen) for one in seen.gone]
     if left:
-        found = _earlier(found, [place for place in left if not found[place].present], set(seen.joined))
-    return _bounded(found), away
+        missing = (*missing, *left)
+    away = sum([track.founder for track in missing])
+    if seen.joined:
+        missing = _join(there, missing, seen)
+    if left:
+        missing = _earlier(there, missing, left, seen)
+    return Tracks(there, _bounded(missing)), away
 
 
-def stir(tracks: Sequence[Track], member_ids: Iterable[str], seen: RoundSeen) -> tuple[Track, ...]:
+def stir(tracks: Tracks, member_ids: Iterable[str], seen: RoundSeen) -> Tracks:
     """The tracks after a rebalance that members in the group asked for: they joined again, or subscribed anew."""
-    found = list(tracks)
-    for member_id in member_ids:
-        for place, track in enumerate(found):
-            if track.now == member_id:
-                if track.present:
-                    found[place] = _turn(track, seen.timestamp)
-                break
-        else:
-            who = person(seen.names.get(member_id))
-            new = Track(member_id, member_id, who, who, founder=True, present=True)
-            found.append(_turn(new, seen.timestamp))
-    return tuple(found)
+    there = dict(tracks.there)
+    for one in member_ids:
+        there[one] = _turn(there.get(one) or _founder(one, seen.names), seen.timestamp)
+    return Tracks(there, tracks.missing)
 
 
-def bounce(tracks: Sequence[Track], seen: Bounced) -> tuple[Track, ...]:
+def bounce(tracks: Tracks, seen: Bounced) -> Tracks:
     """The tracks after static members came back under new ids."""
-    found = list(tracks)
-    places = {track.now: place for place, track in enumerate(found) if track.present}
+    there = dict(tracks.there)
     for old, new in seen.renamed.items():
         who = person(seen.names.get(new))
-        place = places.get(old)
-        if place is None:
-            found.append(Track(old, new, who, who, founder=True, present=True, by=BY_INSTANCE))
-        else:
-            by = BY_INSTANCE if found[place].founder else ""
-            found[place] = structs.replace(found[place], now=new, person=who, by=by)
-        found[-1 if place is None else place] = _turn(found[-1 if place is None else place], seen.timestamp)
-    return tuple(found)
+        track = there.pop(old, None) or Track(old, old, who, who, founder=True)
+        by = BY_INSTANCE if track.founder else ""
+        there[new] = _turn(structs.replace(track, now=new, person=who, by=by), seen.timestamp)
+    return Tracks(there, tracks.missing)
+
+
+def _founder(member_id: str, names: Mapping[str, Named]) -> Track:
+    who = person(names.get(member_id))
+    return Track(member_id, member_id, who, who, founder=True)
+
+
+def _gone(track: Track | None, member_id: str, seen: RoundSeen) -> Track:
+    if track is None:
+        track = _founder(member_id, seen.names)
+    return _turn(structs.replace(track, how=manner(seen.cause, member_id)), seen.timestamp)
 
 
 def _turn(track: Track, timestamp: int) -> Track:
@@ -193,59 +191,58 @@ def _turn(track: Track, timestamp: int) -> Track:
     return structs.replace(track, turns=track.turns + 1, times=times)
 
 
-def _join(found: list[Track], seen: RoundSeen) -> None:
-    """Members that came: each in the place of one that went, or new."""
-    waiting = [(member_id, person(seen.names.get(member_id))) for member_id in seen.joined]
-    absent = [place for place, track in enumerate(found) if not track.present]
-    if absent:
-        keys = [dict(_keys(found[place].now, found[place].person)) for place in absent]
+def _join(there: dict[str, Track], missing: tuple[Track, ...], seen: RoundSeen) -> tuple[Track, ...]:
+    """Members that came: each in the place of one that went, or new. Gives those that are still missing."""
+    waiting = [(one, person(seen.names.get(one))) for one in seen.joined]
+    if missing:
+        back: set[int] = set()
+        keys = [dict(_keys(track.now, track.person)) for track in missing]
+        came = [(one, who, dict(_keys(one, who))) for one, who in waiting]
         for by in _TIERS:
             free: dict[str, list[int]] = {}
-            for place, of in zip(absent, keys, strict=True):
-                if by in of and not found[place].present:
+            for place, of in enumerate(keys):
+                if by in of and place not in back:
                     free.setdefault(of[by], []).append(place)
-            if not free:
-                continue
-            rest = []
-            for member_id, who in waiting:
-                places = free.get(dict(_keys(member_id, who)).get(by, ""))
-                if not places:
-                    rest.append((member_id, who))
-                    continue
-                place = places.pop(0)
-                found[place] = structs.replace(found[place], now=member_id, person=who, present=True, by=by)
-            waiting = rest
-    found += (Track(one, one, who, who, founder=False, present=True) for one, who in waiting)
+            for one, who, of in came if free else ():
+                places = free.get(of.get(by, "")) if one not in there else None
+                if places:
+                    place = places.pop(0)
+                    back.add(place)
+                    there[one] = structs.replace(missing[place], now=one, person=who, by=by)
+        if back:
+            missing = tuple(track for place, track in enumerate(missing) if place not in back)
+    for one, who in waiting:
+        if one not in there:
+            there[one] = Track(one, one, who, who, founder=False)
+    return missing
 
 
-def _earlier(found: list[Track], left: Iterable[int], new: set[str]) -> list[Track]:
-    """Members that went, matched with ones that had come before them."""
-    came = [
-        place
-        for place, track in enumerate(found)
-        if track.present and not track.founder and track.now not in new
-    ]
-    drop: set[int] = set()
-    for place in left if came else ():
-        gone = found[place]
+def _earlier(
+    there: dict[str, Track], missing: tuple[Track, ...], left: Iterable[Track], seen: RoundSeen
+) -> tuple[Track, ...]:
+    """Members that went, matched with ones that had come before them. Gives those that are still missing."""
+    came = [track for one, track in there.items() if not track.founder and one not in seen.joined]
+    if not came:
+        return missing
+    still = list(missing)
+    for gone in left:
+        if gone not in still:
+            continue
         for other in came:
-            if other in drop or other == place:
-                continue
-            by = _took_over(gone, found[other])
+            by = _took_over(gone, other)
             if by:
-                there = found[other]
-                found[place] = structs.replace(
+                came.remove(other)
+                still.remove(gone)
+                there[other.now] = structs.replace(
                     gone,
-                    now=there.now,
-                    person=there.person,
-                    present=True,
+                    now=other.now,
+                    person=other.person,
                     by=by,
-                    turns=gone.turns + there.turns,
-                    times=tuple(sorted((*gone.times, *there.times)))[-_TIMES:],
+                    turns=gone.turns + other.turns,
+                    times=tuple(sorted((*gone.times, *other.times)))[-_TIMES:],
                 )
-                drop.add(other)
                 break
-    return [track for place, track in enumerate(found) if place not in drop] if drop else found
+    return tuple(still)
 
 
 def _took_over(gone: Track, there: Track) -> str:
@@ -288,24 +285,15 @@ def _keys(member_id: str, who: Person) -> Iterator[tuple[str, str]]:
         yield BY_PATTERN, plain
 
 
-def _bounded(found: list[Track]) -> tuple[Track, ...]:
-    """The tracks without the oldest of too many that only passed through."""
-    too_many = sum(not track.founder and not track.present for track in found) - MOST_PASSED
-    if too_many <= 0:
-        return tuple(found)
+def _bounded(missing: tuple[Track, ...]) -> tuple[Track, ...]:
+    """Those that are missing, without the oldest of too many that only passed through."""
+    if len(missing) <= MOST_PASSED:
+        return missing
+    too_many = sum(not track.founder for track in missing) - MOST_PASSED
     kept = []
-    for track in found:
-        if too_many > 0 and not track.founder and not track.present:
+    for track in missing:
+        if too_many > 0 and not track.founder:
             too_many -= 1
         else:
             kept.append(track)
     return tuple(kept)
-
-
-def named(tracks: Iterable[Track]) -> Mapping[str, Person]:
-    """What the members of the tracks are called, by every id that a record names."""
-    found: dict[str, Person] = {}
-    for track in tracks:
-        found[track.first] = track.was
-        found[track.now] = track.person
-    return found

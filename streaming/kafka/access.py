@@ -44,6 +44,12 @@ def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
     return tuple(Permission(one, settings.topics.signs) for one in operations.get(component, ()))
 
 
+def written(settings: Settings) -> tuple[str, ...]:
+    """The topics that the stream writes to: timers' events to the first, what it makes of events to the others."""
+    names = settings.topics.names
+    return (*names, settings.topics.episodes) if settings.stream.episodes else names
+
+
 def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
     """Exactly what a component must be allowed to do; reading and writing imply describing."""
     topics, collector = settings.topics, settings.collector_id
@@ -57,7 +63,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         },
         "stream": {
             topics.membership: (_READ, _WRITE, _CONFIGS),
-            **dict.fromkeys((topics.diffs, topics.assignments, topics.dead_letters), (_WRITE, _CONFIGS)),
+            **dict.fromkeys(written(settings)[1:], (_WRITE, _CONFIGS)),
             topics.ticks: (_READ, _WRITE),
         },
         "serve": dict.fromkeys((topics.diffs, topics.assignments), (_READ,)),

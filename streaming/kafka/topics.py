@@ -75,6 +75,7 @@ def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
         MonitorTopic(settings.diffs, "one diff a rebalance round", "delete"),
         MonitorTopic(settings.assignments, "latest assignment of each group", "compact"),
         MonitorTopic(settings.dead_letters, "events that could not be used, with the reason", "delete"),
+        MonitorTopic(settings.episodes, "rounds that belong together, as episodes", "compact"),
         MonitorTopic(settings.signs, "newest sign of life of each part", "compact"),
     ]
 

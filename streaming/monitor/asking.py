@@ -25,7 +25,7 @@ from streaming.wire.events import Partitions
 
 try:
     # Its name changes with what it takes: that of another release is not there.
-    from rebalance_kernel import play_round as play
+    from rebalance_kernel import answer_round as play
 except ImportError:  # it is not installed, or not of this release
     play = None  # type: ignore[assignment] # a function where it is installed
 
@@ -150,13 +150,13 @@ def _counted(
     counted = play(assignor, state.topics, members, state.members, before, state.last_owners, brings)
     if counted is None:
         return None
-    shares, text, unassigned, moved, last_owners, revoked = counted
+    shares, text, unassigned, moves, last_owners, revoked = counted
     return Synced(
         tuple(
             member if share is None else structs.replace(member, owned=share)
             for member, share in zip(members, shares, strict=True)
         ),
-        Changes(Raw(text), unassigned, moved, [], last_owners, revoked),
+        Changes(Raw(text), unassigned, moves, [], last_owners, revoked),
     )
 
 

@@ -20,7 +20,7 @@ from assignors.errors import BadInput
 from streaming.monitor.tracked import CorruptState, Heard, Tracked, unpacked
 
 MAGIC = b"KRMB"
-VERSION = 2
+VERSION = 3
 _HEADER = len(MAGIC) + 1
 
 
@@ -29,8 +29,13 @@ def _unnamed(body: bytes) -> bytes:
     return body
 
 
+def _untold(body: bytes) -> bytes:
+    """Version 2 did not know episodes: a group's first begins with its next round."""
+    return body
+
+
 #: ``{version: bytes of that version's msgpack → bytes of the next version's}``.
-MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {1: _unnamed}
+MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {1: _unnamed, 2: _untold}
 
 
 class StateFromTheFuture(BadInput):
@@ -41,6 +46,9 @@ class _PackedGroup(Struct, array_like=True):
     state: Raw
     heard: dict[str, Heard] = field(default_factory=dict)
     forget_at: int = 0
+    #: Empty: none.
+    episode: Raw = Raw(b"")
+    quiet_at: int = 0
 
 
 class _Packed(Struct, array_like=True):
@@ -82,7 +90,13 @@ class Bucket:
                 tracked = Tracked()
             else:
                 packed = unpacked(_group, raw, f"state of group {group_id!r}")
-                tracked = Tracked(packed.state, packed.heard, packed.forget_at)
+                tracked = Tracked(
+                    packed.state,
+                    packed.heard,
+                    packed.forget_at,
+                    packed.episode if len(packed.episode) else None,
+                    packed.quiet_at,
+                )
             self._open[group_id] = tracked
         return tracked
 
@@ -110,11 +124,9 @@ class Bucket:
                 self.due.pop(group_id, None)
                 continue
             self._groups[group_id] = tracked.pack()
-            deadlines = [heard.deadline for heard in tracked.heard.values()]
-            if tracked.forget_at:
-                deadlines.append(tracked.forget_at)
-            if deadlines:
-                self.due[group_id] = min(deadlines)
+            deadline = tracked.deadline
+            if deadline:
+                self.due[group_id] = deadline
             else:
                 self.due.pop(group_id, None)
         self._changed.clear()

@@ -8,11 +8,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from assignors.partitioner import partition_for_key
+from streaming.episodes.fold import QUIET_MS
 from streaming.monitor import liveness
 from streaming.monitor.rendering import DiffOutput, Output
-from streaming.wire import codec
+from streaming.monitor.telling import Told
+from streaming.wire import codec, episodes
 from streaming.wire.codec import Record, RecordHeaders
 from streaming.wire.dead_letters import dead_letter_headers, fit
+from streaming.wire.episodes import EPISODE_TYPE
 from streaming.wire.events import Event
 
 #: ``ce_source`` of everything the stream writes from events.
@@ -39,6 +42,7 @@ class Sinks(NamedTuple):
     """Where outputs go: topic names, their partition counts, and their longest records where not the usual.
 
     ``forget_after_ms``: how long an empty group is remembered; the event that ends it goes to ``membership``.
+    ``episodes``: None for none. ``quiet_ms``: how long a group is quiet before its episode is over.
     """
 
     membership: str
@@ -48,6 +52,8 @@ class Sinks(NamedTuple):
     partitions: dict[str, int]
     max_bytes: Mapping[str, int] = MappingProxyType({})
     forget_after_ms: int = liveness.FORGET_AFTER_MS
+    episodes: str | None = None
+    quiet_ms: int = QUIET_MS
 
     def limit(self, topic: str) -> int:
         """The longest record of a topic, bytes."""
@@ -63,6 +69,16 @@ def write(event: Event, output: Output, sinks: Sinks) -> Write:
     data = event.data
     headers = codec.headers(ce_type, SOURCE, output.id, data.timestamp)
     return _keyed(topic, data.group_id.encode(), output.value, headers, sinks)
+
+
+def write_episode(told: Told, topic: str, sinks: Sinks) -> Write:
+    """The record of an episode. All of a group are in one partition, whatever their keys."""
+    data = told.event.data
+    headers = codec.headers(EPISODE_TYPE, SOURCE, told.id, data.timestamp)
+    key = episodes.key(data.group_id, told.state.number)
+    value = told.value(sinks.limit(topic) - len(key) - _HEADROOM)
+    partition = _partition_for_key(data.group_id.encode(), sinks.partitions[topic])
+    return Write(topic, key, value, headers, partition)
 
 
 def write_event(event: Event, sinks: Sinks) -> Write:

@@ -17,6 +17,7 @@ event                            derived group                            observ
 ``.assignment_acknowledged``     (reported group: see there)
 ``group.observed``               the group is observed from now on        a new generation is a round
 ``group.deleted``                diff for what was held, tombstone        the same
+``group.quiet``                  nothing: it is of the group's episode    nothing
 ===============================  =======================================  ==================================
 
 A group with members that say themselves what they hold is :mod:`~streaming.monitor.reported`, until a collector
@@ -61,6 +62,7 @@ from streaming.wire.events import (
     Evidence,
     GroupDeleted,
     GroupObserved,
+    GroupQuiet,
     MemberFenced,
     MemberHeartbeat,
     MemberJoined,
@@ -96,7 +98,7 @@ def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | N
         ContradictoryTopic: racks or topic ids don't fit, or there are too many partitions.
     """
     data = event.data
-    if isinstance(data, MemberHeartbeat):
+    if isinstance(data, MemberHeartbeat | GroupQuiet):
         return state, ()
     if isinstance(data, AssignmentAcknowledged):
         # Not remembered as applied: there are many, and to hear one again changes nothing.

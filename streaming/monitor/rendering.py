@@ -16,10 +16,13 @@ _diffs = msgspec.json.Decoder(Diff)
 
 
 class DiffOutput(Struct, frozen=True, gc=False):
-    """A diff to write: its ``ce_id`` and its JSON."""
+    """A diff to write: its ``ce_id`` and its JSON, the event behind it and the round that it is of."""
 
     id: str
     value: bytes
+    event: Event
+    decided: Round
+    changes: Changes
 
     @property
     def diff(self) -> Diff:
@@ -106,9 +109,9 @@ def diff_output(event: Event, decided: Round, changes: Changes) -> DiffOutput:
         timestamp=event.data.timestamp,
         members=changes.members,  # type: ignore[arg-type] # JSON already, where native code has counted
         unassigned=changes.unassigned,
-        moved=changes.moved,
+        moved=sum(map(len, changes.moves.values())),
         violations=changes.violations,
         kind=UNSET if decided.kind == "consumer" else decided.kind,
         delay_ms=event.data.delay_ms if isinstance(event.data, GroupObserved) else UNSET,
     )
-    return DiffOutput(output_id(event, decided.number), encode(diff))
+    return DiffOutput(output_id(event, decided.number), encode(diff), event, decided, changes)

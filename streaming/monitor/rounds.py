@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, structs
 from assignors.diff import ShareDiff, as_lists, diff
 from assignors.model import Share
 from assignors.shares import held, minus, unassigned
+from streaming.episodes.moves import moves
 from streaming.monitor import violations
 from streaming.monitor.state import (
     NOTHING,
@@ -24,7 +25,7 @@ from streaming.monitor.state import (
     ownership,
     subscribed,
 )
-from streaming.wire.events import Cause, Holding, Kind, MemberDiff
+from streaming.wire.events import Cause, Holding, Kind, MemberDiff, Partitions
 
 #: Who is not known by more than its id.
 _NOBODY = MemberState("", [])
@@ -36,7 +37,7 @@ class Changes(NamedTuple):
     Attributes:
         members: by member id, those that are gone last; native code gives it as JSON.
         unassigned: partitions of subscribed topics, or tasks that exist, that nobody owns after the round.
-        moved: how many partitions another member than their last owner got.
+        moves: partitions that another member than their last owner got.
         violations: what the result breaks, as lines for people.
         last_owners: those of the partitions that nobody owns now.
         revoked: whether members that stayed gave something up.
@@ -44,7 +45,7 @@ class Changes(NamedTuple):
 
     members: dict[str, MemberDiff] | Raw
     unassigned: Holding
-    moved: int
+    moves: Partitions
     violations: list[str]
     last_owners: LastOwners
     revoked: bool
@@ -105,7 +106,7 @@ def changes(
         if change.revoked or change.assigned:
             changed = True
             revoked = revoked or bool(change.revoked and present)
-    last_owners, moved = _moves(state.last_owners, members) if changed else (state.last_owners, 0)
+    last_owners, moved = moves(state.last_owners, members) if changed else (state.last_owners, {})
     owned_by_topic = held(after.values())
     if tasks is None:
         counts = {name: topic.partitions for name, topic in state.topics.items()}
@@ -153,21 +154,3 @@ def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[
         )
         for member_id, change in members.items()
     }
-
-
-def _moves(last_owners: LastOwners, members: Mapping[str, MemberDiff]) -> tuple[LastOwners, int]:
-    """The last owners of what is free after the round, and how many partitions another member got."""
-    freed = {topic: dict(owners) for topic, owners in last_owners.items()}
-    for member_id, change in members.items():
-        for topic, partitions in change.revoked.items():
-            freed.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
-    moved = 0
-    for member_id, change in members.items():
-        for topic, partitions in change.assigned.items():
-            free = freed.get(topic)
-            if free is None:
-                continue
-            for partition in partitions:
-                # A partition that two members own stands in `members` only; violations name it.
-                moved += free.pop(partition, member_id) != member_id
-    return {topic: owners for topic, owners in freed.items() if owners}, moved

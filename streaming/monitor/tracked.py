@@ -1,4 +1,4 @@
-"""One group as its bucket holds it: its state, packed until it is asked for, and who was heard when."""
+"""One group as its bucket holds it: its state and its episode, packed until asked for, and who was heard when."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from assignors.errors import BadInput
+from streaming.episodes.state import EpisodeState
 from streaming.monitor.state import GroupState, written
 from streaming.wire.codec import UNREADABLE
 
 _T = TypeVar("_T")
 
 _state = msgspec.msgpack.Decoder(GroupState | None)
+_episode = msgspec.msgpack.Decoder(EpisodeState)
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -56,12 +58,18 @@ class Tracked:
     Attributes:
         heard: by member id.
         forget_at: when an empty group is forgotten, ms on the clock of the job; 0: it is not empty.
+        quiet_at: when its episode is over if nothing comes, ms on the clock of the job; 0: none is open.
     """
 
-    __slots__ = ("_raw", "_state", "forget_at", "heard")
+    __slots__ = ("_episode", "_raw", "_raw_episode", "_state", "forget_at", "heard", "quiet_at")
 
     def __init__(
-        self, raw: Raw | None = None, heard: dict[str, Heard] | None = None, forget_at: int = 0
+        self,
+        raw: Raw | None = None,
+        heard: dict[str, Heard] | None = None,
+        forget_at: int = 0,
+        episode: Raw | None = None,
+        quiet_at: int = 0,
     ) -> None:
         #: The state's bytes; None: it was changed since, or nothing is known.
         self._raw = raw
@@ -69,6 +77,10 @@ class Tracked:
         self._state: GroupState | None = None
         self.heard = {} if heard is None else heard
         self.forget_at = forget_at
+        #: The episode's bytes and the episode, as of the state; both None: the group has had none.
+        self._raw_episode = episode
+        self._episode: EpisodeState | None = None
+        self.quiet_at = quiet_at
 
     @property
     def state(self) -> GroupState | None:
@@ -86,6 +98,21 @@ class Tracked:
         self._state, self._raw = state, None
 
     @property
+    def episode(self) -> EpisodeState | None:
+        """The group's last episode; None when it has had none.
+
+        Raises:
+            CorruptState: its bytes are no episode's.
+        """
+        if self._episode is None and self._raw_episode is not None:
+            self._episode = unpacked(_episode, self._raw_episode, "episode of a group")
+        return self._episode
+
+    def tell(self, episode: EpisodeState | None, quiet_at: int) -> None:
+        """Take the group's episode after a note, and when it is over if nothing comes."""
+        self._episode, self._raw_episode, self.quiet_at = episode, None, quiet_at
+
+    @property
     def deserted(self) -> bool:
         """Whether something is known of the group, and it has no members."""
         return self.state is not None and not self.state.members
@@ -96,15 +123,23 @@ class Tracked:
         return self._raw is None and self._state is None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tracked) and (self.state, self.heard, self.forget_at) == (
-            other.state,
-            other.heard,
-            other.forget_at,
-        )
+        return isinstance(other, Tracked) and self._whole() == other._whole()
+
+    def _whole(self) -> tuple[object, ...]:
+        return self.state, self.heard, self.forget_at, self.episode, self.quiet_at
 
     __hash__ = None  # type: ignore[assignment] # it is changed in place
 
     def pack(self) -> Raw:
         """The group's bytes."""
         state = written(self._state) if self._raw is None else self._raw
-        return Raw(_encoder.encode((state, self.heard, self.forget_at)))
+        episode = self._episode if self._raw_episode is None else self._raw_episode
+        if episode is None:
+            return Raw(_encoder.encode((state, self.heard, self.forget_at)))
+        return Raw(_encoder.encode((state, self.heard, self.forget_at, episode, self.quiet_at)))
+
+    @property
+    def deadline(self) -> int:
+        """The first moment at which a timer has something to do for the group; 0: never."""
+        deadlines = [heard.deadline for heard in self.heard.values()]
+        return min((*deadlines, *filter(None, (self.forget_at, self.quiet_at))), default=0)

@@ -84,6 +84,11 @@ class TopicSettings(Section):
         return self.membership, self.diffs, self.assignments, self.dead_letters
 
     @property
+    def episodes(self) -> str:
+        """Rounds that belong together, one key an episode, compacted."""
+        return f"{self.prefix}rebalance.episodes"
+
+    @property
     def signs(self) -> str:
         """The newest sign of life of each part, compacted."""
         return f"{self.prefix}rebalance.signs"
@@ -91,7 +96,7 @@ class TopicSettings(Section):
     @property
     def made(self) -> tuple[str, ...]:
         """The topics that the command ``topics`` shows and makes."""
-        return *self.names, self.signs
+        return *self.names, self.episodes, self.signs
 
     @property
     def ticks(self) -> str:
@@ -172,10 +177,14 @@ class CollectSettings(Section):
 
 
 class StreamSettings(Section):
-    """Where the Spark job keeps its state (``[stream]``)."""
+    """Where the Spark job keeps its state, and what it tells beside diffs (``[stream]``)."""
 
     #: In a new checkpoint: on the JVM's heap, or in RocksDB's files beside it. Left out: as the checkpoint does.
     state_store: Literal["memory", "rocksdb"] | None = None
+    #: Whether rounds that belong together are told as episodes.
+    episodes: bool = True
+    #: How long a group is quiet before its episode is over.
+    episode_quiet_ms: int = Field(default=120_000, ge=1000, le=_LONGEST_INTERVAL_MS)
 
 
 class SignSettings(Section):
@@ -221,6 +230,12 @@ class Settings(BaseSettings):
     def collector_id(self) -> str:
         """The collector's consumer group and transactional id."""
         return self.topics.prefix + self.collect.group_id
+
+    def telling(self, episodes: bool | None, quiet_ms: int | None) -> Self:
+        """The settings with what the command line says of episodes; None: nothing."""
+        said = {"episodes": episodes, "episode_quiet_ms": quiet_ms}
+        stream = self.stream.model_copy(update={name: one for name, one in said.items() if one is not None})
+        return self.model_copy(update={"stream": stream})
 
     def default_history(self, cluster_id: str) -> Path:
         """Where ``serve`` keeps its history: a file a cluster and prefix, below the user's state folder."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from streaming.kafka.access import require
+from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.identity import Identity, identify
 from streaming.kafka.topics import ensure_topics, longest_records
@@ -79,7 +79,7 @@ def prepare(settings: Settings, options: StreamOptions, cluster: str) -> Setup:
     Raises:
         As :func:`streaming.spark.job.run`.
     """
-    states = ensure_topics(settings)
+    states = ensure_topics(settings, written(settings))
     ticks = TickTopic(settings)
     topics = _topics(settings)
     names = settings.topics
@@ -91,6 +91,8 @@ def prepare(settings: Settings, options: StreamOptions, cluster: str) -> Setup:
         partitions={name: topic.partitions for name, topic in topics.items()},
         max_bytes=longest_records(states),
         forget_after_ms=options.forget_after_ms,
+        episodes=names.episodes if settings.stream.episodes else None,
+        quiet_ms=settings.stream.episode_quiet_ms,
     )
     topic_id, partitions = topics[names.membership]
     card = Card(
@@ -124,8 +126,7 @@ def _claimed(settings: Settings, options: StreamOptions, wanted: Card) -> Card:
 
 def _topics(settings: Settings) -> dict[str, Identity]:
     """All topics of the job, once the cluster knows them all."""
-    names = settings.topics
-    wanted = (names.membership, names.diffs, names.assignments, names.dead_letters, names.ticks)
+    wanted = (*written(settings), settings.topics.ticks)
     by = time.monotonic() + _KNOWN_SECONDS
     while True:
         found = identify(settings.kafka, wanted)

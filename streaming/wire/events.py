@@ -233,6 +233,16 @@ class GroupDeleted(_Event, frozen=True):
     forget: bool = False
 
 
+class GroupQuiet(_Event, frozen=True):
+    """The group has been quiet for so long that its episode is over. Written by the monitor's own timer.
+
+    ``after``: id of the diff, or of the event of a static member that came back, after which nothing came. If more
+    came by then, the event changes nothing.
+    """
+
+    after: str
+
+
 EventData = (
     MemberJoined
     | MemberHeartbeat
@@ -243,6 +253,7 @@ EventData = (
     | PartitionsChanged
     | GroupObserved
     | GroupDeleted
+    | GroupQuiet
 )
 
 #: ``ce_type`` → the struct of its value.
@@ -256,6 +267,7 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "topic.partitions_changed": PartitionsChanged,
     "group.observed": GroupObserved,
     "group.deleted": GroupDeleted,
+    "group.quiet": GroupQuiet,
 }
 
 #: The struct of a value → its ``ce_type``.

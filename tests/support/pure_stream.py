@@ -11,7 +11,7 @@ from streaming.monitor.envelope import Sinks, Write
 from streaming.wire.codec import Record
 from tests.support.histories import Topic
 
-SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
+SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
 
 def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Write]:
@@ -33,11 +33,11 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
 
 
 def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
-    """The records of each topic and key in order, of the compacted topic the last: what Kafka promises a reader."""
+    """The records of each topic and key in order, of compacted topics the last: what Kafka promises a reader."""
     found: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
     for write in writes:
         rows = found[write.topic, write.key]
-        if dict(write.headers).get("ce_type") == b"rebalance.assignment":
+        if dict(write.headers).get("ce_type") in (b"rebalance.assignment", b"rebalance.episode"):
             rows.clear()
         rows.append((write.value, write.headers))
     return found

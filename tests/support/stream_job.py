@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from streaming.kafka.access import written
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.envelope import Sinks
 from streaming.settings.config import Settings, TopicSettings
@@ -43,6 +44,8 @@ class Job:
         self.program = command()
         self.options: tuple[str, ...] = ()
         self.environment: dict[str, str] | None = None
+        #: No timer of its own finds a group quiet while a test runs: the log alone is what the pure functions get.
+        self.quiet_seconds = 86_400
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
             topics=TopicSettings(
@@ -51,14 +54,19 @@ class Job:
         )
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
-        ensure_topics(self.settings)
+        ensure_topics(self.settings, written(self.settings))
 
     @property
     def sinks(self) -> Sinks:
         """Where this job's outputs go."""
         topics = self.settings.topics
-        names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
-        return Sinks(*names, dict.fromkeys(names, topics.partitions))
+        names = (*topics.names, topics.episodes)
+        return Sinks(
+            *topics.names,
+            dict.fromkeys(names, topics.partitions),
+            episodes=topics.episodes,
+            quiet_ms=self.quiet_seconds * 1000,
+        )
 
     def feed(self, log: Topic) -> None:
         """Write the log's records where they stand."""
@@ -93,7 +101,8 @@ class Job:
         return [
             *(*self.program, "stream", "--checkpoint", str(self.checkpoint)),
             *("--bootstrap-servers", self.settings.kafka.bootstrap_servers),
-            *("--topic-prefix", self.settings.topics.prefix, *self.options, *options),
+            *("--topic-prefix", self.settings.topics.prefix),
+            *("--episode-quiet", str(self.quiet_seconds), *self.options, *options),
         ]
 
     def start(self, *options: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -165,7 +174,9 @@ class Job:
 def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
     """What the pure functions give, by topic and key."""
     sinks = job.sinks
-    found: dict[str, dict[bytes | None, list[Row]]] = {name: {} for name in sinks[:4]}
+    found: dict[str, dict[bytes | None, list[Row]]] = {
+        name: {} for name in (*sinks[:4], sinks.episodes or "")
+    }
     for (topic, key), rows in by_key(run(log, batch=10**9, buckets=1, sinks=sinks)).items():
         found[topic][key] = [(value, tuple(headers)) for value, headers in rows]
     return found

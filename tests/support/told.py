@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from streaming.episodes.moves import LastOwners, moves
 from streaming.wire.events import Cause, Diff, Evidence, Holding, MemberDiff
 
 Told = tuple[str, Diff]
@@ -32,6 +33,7 @@ class Teller:
         self.now = START
         self.members: dict[str, Holding] = {}
         self.told: list[Told] = []
+        self._free: LastOwners = {}
 
     def round(
         self,
@@ -66,10 +68,7 @@ class Teller:
                 client_host=host,
                 group_instance_id=instance,
             )
-        owners = {p: one for one, share in self.members.items() for p in share.get("t", [])}
-        moved = sum(
-            owners.get(p, one) != one for one, change in members.items() for p in change.assigned.get("t", [])
-        )
+        self._free, moved = moves(self._free, members)
         self.members = {one: new.get(one, {}) for one in there}
         diff = Diff(
             group_id=self.group_id,
@@ -84,7 +83,7 @@ class Teller:
             timestamp=self.now,
             members=members,
             unassigned=unassigned or {},
-            moved=moved,
+            moved=sum(map(len, moved.values())),
             violations=[],
             kind=self.kind,
             delay_ms=UNSET if delay_ms is None else delay_ms,

@@ -66,10 +66,10 @@ def answers(log: list[Record], batch: int, buckets: int) -> Iterator[object]:
 
 
 def digest(items: Iterable[object]) -> str:
-    """SHA-256 of the items' text."""
+    """SHA-256 of the items' text. Dead letters name the types that are known: one is newer than they."""
     found = sha256()
     for item in items:
-        found.update(repr(item).encode())
+        found.update(repr(item).replace(" group.quiet,", "").encode())
     return found.hexdigest()
 
 
@@ -97,7 +97,7 @@ def unnamed_state(item: object) -> object:
     """The state as it was before; anything else as it is."""
     if not isinstance(item, bytes):
         return item
-    assert item.startswith(b"KRMB\x02")
+    assert item.startswith(b"KRMB\x03")
     groups, due = msgspec.msgpack.decode(item[5:])
     for state, *_ in groups.values():
         _cut(state, GroupState)
@@ -109,6 +109,11 @@ def unnamed_state(item: object) -> object:
     return b"KRMB\x01" + msgspec.msgpack.encode([groups, due])
 
 
+def untold_state(item: object) -> object:
+    """The state as it was before episodes: without them only the version is another."""
+    return b"KRMB\x02" + item[5:] if isinstance(item, bytes) else item
+
+
 def digests(sort: str, count: int) -> dict[str, str]:
     """Of the log, and of what each batching makes of it."""
     several = recorded_kinds if sort in recorded_kinds.SORTS else recorded
@@ -117,7 +122,7 @@ def digests(sort: str, count: int) -> dict[str, str]:
     for more, batch in enumerate(BATCHES):
         with mock.patch.object(rendering, "encode", unnamed):
             found[f"batches of {batch}"] = digest(map(unnamed_state, answers(log, batch, 1 + 2 * more)))
-    found["with names"] = digest(answers(log, BATCHES[1], 3))
+    found["with names"] = digest(map(untold_state, answers(log, BATCHES[1], 3)))
     return found
 
 

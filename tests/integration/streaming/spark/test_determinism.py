@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.clients import spark_options
-from streaming.kafka.topics import ensure_topics
 from streaming.monitor import asking
 from streaming.spark import plan
 from streaming.spark.session import SessionOptions, session
@@ -61,7 +60,6 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(
     with session(SessionOptions(log_file=tmp_path / "spark.log")) as spark:
         for number, (bound, buckets, partitions) in enumerate([*VARIANTS, *(MORE if FULL else ())]):
             job = Job(broker, tmp_path / str(number))
-            ensure_topics(job.settings)
             ticks = Job(broker, tmp_path).settings.topics.dead_letters  # of nobody: an empty topic
             spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
             options = {
@@ -94,6 +92,7 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(
             assert (batches > 1) == (bound is not None), variant
             assert job.rows(topics.diffs) == wanted[names.diffs], variant
             assert compacted(job.rows(topics.assignments)) == wanted[names.assignments], variant
+            assert compacted(job.rows(topics.episodes)) == wanted[names.episodes], variant
             assert job.rows(topics.dead_letters) == wanted[names.dead_letters], variant
             assert sum(one.diffs for one in told) == job.count(topics.diffs), variant
             assert sum(one.dead_letters for one in told) == job.count(topics.dead_letters), variant

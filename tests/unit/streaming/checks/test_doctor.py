@@ -81,7 +81,7 @@ def test_topics_that_are_there_with_one_wrong_policy_are_not_called_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kafka = MemoryKafka(monkeypatch)
-    ensure_topics(load())
+    ensure_topics(load(), load().topics.made)
     kafka.topics["rebalance.diffs"].config["cleanup.policy"] = "compact"
     (found,) = doctor._topics(load())
     assert (found.ok, found.text.split(";")[0]) == (
@@ -92,8 +92,8 @@ def test_topics_that_are_there_with_one_wrong_policy_are_not_called_right(
 
 def test_a_right_that_a_part_goes_on_without_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
-    ensure_topics(load())
-    for name in ("__consumer_offsets", "rebalance.signs", load().topics.ticks):
+    ensure_topics(load(), load().topics.made)
+    for name in ("__consumer_offsets", load().topics.ticks):
         kafka.create(name)
     assert [finding.ok for finding in doctor._permissions(load())] == [True]
     kafka.deny("rebalance.signs", "READ")

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]
-NAMES = [f"p.rebalance.{name}" for name in ("membership", "diffs", "assignments", "membership-dlt", "signs")]
+NAMES = [
+    f"p.rebalance.{name}"
+    for name in ("membership", "diffs", "assignments", "membership-dlt", "episodes", "signs")
+]
 
 
 def test_missing_topics_are_shown_and_made_when_asked(command: Command, kafka: MemoryKafka) -> None:
@@ -29,7 +32,14 @@ def test_missing_topics_are_shown_and_made_when_asked(command: Command, kafka: M
     }
     _, out, _ = command(*words)
     rows = [line.replace("│", " ").split() for line in out.splitlines() if "there" in line]
-    policies = [("delete", "4"), ("delete", "4"), ("compact", "4"), ("delete", "4"), ("compact", "1")]
+    policies = [
+        ("delete", "4"),
+        ("delete", "4"),
+        ("compact", "4"),
+        ("delete", "4"),
+        ("compact", "4"),
+        ("compact", "1"),
+    ]
     assert rows == [[name, *policy, "1", "there"] for name, policy in zip(NAMES, policies, strict=True)]
 
 

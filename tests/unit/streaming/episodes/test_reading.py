@@ -29,8 +29,7 @@ def test_who_joined_is_who_was_not_in_the_diff_before() -> None:
         (["b"], [], 2),
         ([], ["a"], 1),
     ]
-    assert notes[2].gained == {"b": {"t": [0, 1, 2, 3, 4, 5]}}
-    assert notes[2].lost == {"a": {"t": [0, 1, 2, 3, 4, 5]}}
+    assert [note.moved for note in notes] == [{}, {"t": [6, 7, 8, 9, 10, 11]}, {"t": [0, 1, 2, 3, 4, 5]}]
 
 
 def test_a_log_whose_beginning_is_gone_says_nothing_of_who_joined_first() -> None:

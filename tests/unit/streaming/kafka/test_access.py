@@ -20,6 +20,7 @@ from streaming.kafka.access import (
     refusal,
     require,
     wishes,
+    written,
 )
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, TopicSettings
@@ -41,7 +42,7 @@ OPERATIONS = {"Read": "READ", "Write": "WRITE", "DescribeConfigs": "DESCRIBE_CON
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     made = MemoryKafka(monkeypatch)
-    ensure_topics(SETTINGS)
+    ensure_topics(SETTINGS, written(SETTINGS))
     for name in ("__consumer_offsets", SETTINGS.topics.ticks):
         made.create(name)
     return made

@@ -1,0 +1,218 @@
+"""Episodes of the stream's groups: what an event gave, as notes for the fold, and the timer that says it was quiet.
+
+Quiet is an event in the log, as a fence is: the timer changes nothing itself but writes a ``group.quiet`` that has
+the note after which nothing came, and the episode is over when that is read back. It counts only if nothing came by
+then. A replay of the log therefore needs no timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from streaming.episodes.fold import advance
+from streaming.episodes.record import fitting
+from streaming.episodes.seen import Bounced, Note, Quiet, RoundSeen, midway, remade
+from streaming.episodes.state import EpisodeState, rests_at
+from streaming.episodes.tracks import Person
+from streaming.monitor.liveness import SOURCE
+from streaming.monitor.rendering import DiffOutput, Output, output_id
+from streaming.monitor.state import GroupState, LastOwners, MemberState, ownership
+from streaming.monitor.tracked import Tracked
+from streaming.wire.events import MAX_TIMESTAMP, Event, GroupObserved, GroupQuiet, MemberJoined
+
+#: Causes whose members need not have come or gone.
+_STIRRING = frozenset({"member.joined", "member.subscription_changed"})
+
+
+class Told(NamedTuple):
+    """An episode to write, as it is after an event. Of a batch's only the last is, so it is made when asked for.
+
+    Attributes:
+        event: the one behind it.
+        state: the episode.
+        closed: whether it is over.
+    """
+
+    event: Event
+    state: EpisodeState
+    closed: bool
+
+    @property
+    def id(self) -> str:
+        """Its ``ce_id``."""
+        return output_id(self.event, f"episode/{self.state.number}")
+
+    def value(self, limit: int) -> bytes:
+        """Its JSON, of no more bytes than ``limit``."""
+        return fitting(self.event.data.group_id, self.state, limit, closed=self.closed)
+
+
+def tell(
+    tracked: Tracked, after: GroupState | None, event: Event, outputs: Sequence[Output], quiet_ms: int
+) -> tuple[EpisodeState | None, list[Told]]:
+    """The group's episode after an event, and the records that changed.
+
+    Args:
+        tracked: the group before it.
+        after: the group's state after it.
+        event: what was applied.
+        outputs: what that gave.
+        quiet_ms: how long a group is quiet before its episode is over.
+    """
+    before, told = tracked.episode, list[Told]()
+    state = before
+    for note in notes(tracked.state, after, event, outputs, first=before is None):
+        step = advance(state, note, quiet_ms)
+        if step.closed is not None:
+            told.append(Told(event, step.closed, closed=True))
+        state = step.state
+    if state is not None and state is not before and state.open:
+        told.append(Told(event, state, closed=False))
+    return state, told
+
+
+def quiet(tracked: Tracked, event: Event, data: GroupQuiet) -> list[Told]:
+    """Apply the word that a group is quiet; the records that changed."""
+    state = tracked.episode
+    step = advance(state, Quiet(data.after))
+    if step.state is state:
+        return []
+    tracked.tell(step.state, 0)
+    if step.closed is not None:
+        return [Told(event, step.closed, closed=True)]
+    return [] if step.state is None else [Told(event, step.state, closed=False)]
+
+
+def resting(state: EpisodeState | None, now_ms: int, quiet_ms: int) -> int:
+    """When the timer is due, ms on the clock of the job; 0: never."""
+    if state is None or not state.open or state.stuck:
+        return 0
+    return now_ms + rests_at(state, quiet_ms) - state.last_at
+
+
+def due(group_id: str, tracked: Tracked, now_ms: int, quiet_ms: int) -> list[Event]:
+    """The event that the timer writes for one group, its id a function of what it had read; the deadline moves on.
+
+    An event that is lost between here and the log is written again one quiet time later, with the same id.
+    """
+    state = tracked.episode
+    if not tracked.quiet_at or tracked.quiet_at > now_ms or state is None:
+        return []
+    tracked.quiet_at = now_ms + max(quiet_ms, 1000)
+    timestamp = min(rests_at(state, quiet_ms), MAX_TIMESTAMP)
+    data = GroupQuiet(group_id=group_id, timestamp=timestamp, after=state.mark)
+    return [Event(SOURCE, f"{group_id}/quiet/{state.mark}", data)]
+
+
+def notes(
+    before: GroupState | None,
+    after: GroupState | None,
+    event: Event,
+    outputs: Sequence[Output],
+    *,
+    first: bool,
+) -> list[Note]:
+    """What an event that gave outputs is for the fold. ``first``: the group has had no episode."""
+    found: list[Note] = []
+    past: Sequence[MemberState] = ()
+    free: LastOwners = {}
+    if before is not None:
+        past, free = before.members, before.last_owners
+        if after is not None and _may_rename(event, before) and (renamed := _renamed(past, after.members)):
+            found.append(_bounced(event, after, renamed))
+    for output in outputs:
+        if isinstance(output, DiffOutput):
+            found.append(_seen(output, past, free, first=first))
+            past, free, first = output.decided.members, output.changes.last_owners, False
+    return found
+
+
+def _may_rename(event: Event, state: GroupState) -> bool:
+    """Whether an event is of those with which static members come back under new ids."""
+    data = event.data
+    if isinstance(data, MemberJoined):
+        return data.group_instance_id is not None or state.reports is not None
+    return state.observed or state.reports is not None
+
+
+def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dict[str, str]:
+    """Static members that have another id now: old id → new id."""
+    old = {member.instance_id: member.member_id for member in past if member.instance_id is not None}
+    if not old:
+        return {}
+    return {
+        known: member.member_id
+        for member in members
+        if member.instance_id is not None
+        and (known := old.get(member.instance_id)) is not None
+        and known != member.member_id
+    }
+
+
+def _bounced(event: Event, after: GroupState, renamed: Mapping[str, str]) -> Bounced:
+    names: dict[str, Person] = {}
+    _name(names, after.members, renamed.values())
+    return Bounced(
+        id=output_id(event, "bounce"),
+        timestamp=event.data.timestamp,
+        renamed=renamed,
+        names=names,
+        before=len(after.members),
+        protocol=after.protocol,
+        assignor=after.assignor,
+        kind=after.kind,
+    )
+
+
+def _seen(output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool) -> RoundSeen:
+    event, decided, changes = output.event, output.decided, output.changes
+    members, before, cause = decided.members, decided.before, decided.cause
+    there = len(past)
+    joined: Sequence[str] = ()
+    gone: Sequence[str] = ()
+    names: dict[str, Person] = {}
+    # `before` has who was there, in that order, and behind them who came: nobody is new or gone if it is as long.
+    if len(before) != there:
+        joined = list(before)[there:]
+        _name(names, members, joined)
+    if len(before) != len(members):
+        now = {member.member_id for member in members}
+        gone = [one for one in before if one not in now]
+        _name(names, past, gone)
+    if decided.number == 1 and cause.kind in _STIRRING and cause.member_ids != joined:
+        _name(names, members, cause.member_ids)
+    return RoundSeen(
+        id=output.id,
+        timestamp=event.data.timestamp,
+        number=decided.number,
+        protocol=decided.protocol,
+        assignor=decided.assignor,
+        kind=decided.kind,
+        cause=cause,
+        delay_ms=_delay(event),
+        joined=joined,
+        gone=gone,
+        before=there,
+        after=len(members),
+        names=names,
+        moved=changes.moves,
+        unassigned=changes.unassigned,
+        remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
+        midway=first and midway(cause, before),
+    )
+
+
+def _name(names: dict[str, Person], members: Sequence[MemberState], wanted: Collection[str]) -> None:
+    for member in members:
+        if member.member_id in wanted:
+            names[member.member_id] = Person(member.client_id, member.client_host, member.instance_id)
+
+
+def _delay(event: Event) -> int | None:
+    data = event.data
+    if not isinstance(data, GroupObserved) or data.delay_ms is UNSET:
+        return None
+    return data.delay_ms

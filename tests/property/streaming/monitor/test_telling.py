@@ -1,0 +1,140 @@
+"""Episodes of any log: the same in any batches, with and without native code, and from the diffs alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from random import Random
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from assignors.errors import MonitorError
+from streaming.episodes.reading import episodes
+from streaming.episodes.seen import Bounced, Quiet
+from streaming.monitor import asking, telling
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.monitor.group import apply
+from streaming.monitor.rendering import DiffOutput
+from streaming.wire.codec import Record, encode_event
+from streaming.wire.episodes import Episode, decode_episode
+from streaming.wire.events import Diff, Event, GroupDeleted, GroupQuiet, PartitionsChanged
+from tests.support.histories import as_topic
+from tests.support.pure_stream import SINKS, by_key, run
+from tests.support.recorded import membership_log
+
+Told = list[tuple[str, Diff] | Bounced | Quiet]
+
+
+class Groups:
+    """Logs of groups by chance, with long pauses and timers that find them quiet, and what a reader is told."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.random = Random(seed)
+        self.bucket = Bucket()
+        self.made_anew: set[str] = set()
+        self.told: defaultdict[str, Told] = defaultdict(list)
+        self.late: defaultdict[str, int] = defaultdict(int)
+        self.log = [event for one in membership_log(count, 9, seed) for event in self.happened(one)]
+
+    def happened(self, event: Event) -> Iterator[Event]:
+        """The event, later than it was if its group had a pause, and perhaps a timer's behind it."""
+        group_id = event.data.group_id
+        self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
+        moved = event.data.timestamp + self.late[group_id]
+        event = structs.replace(event, data=structs.replace(event.data, timestamp=moved))
+        if isinstance(event.data, GroupDeleted):  # what was forgotten is told from the beginning
+            event = structs.replace(event, data=structs.replace(event.data, forget=False))
+        self.apply(event)
+        yield event
+        state = self.bucket.get(group_id).episode
+        if state is not None and self.random.random() < 0.3:
+            after = self.random.choice((state.mark, state.mark, "stale"))
+            data = GroupQuiet(group_id=group_id, timestamp=moved + 120_000, after=after)
+            self.told[group_id].append(Quiet(after))
+            quiet = Event("timer", f"{event.id}/quiet", data)
+            process(self.bucket, [Record.of(0, 0, *encode_event(quiet))], 0, SINKS)
+            yield quiet
+
+    def apply(self, event: Event) -> None:
+        group_id = event.data.group_id
+        tracked = self.bucket.get(group_id)
+        try:
+            after, outputs = apply(tracked.state, event, tracked.heard)
+        except MonitorError:
+            return
+        free = tracked.state is not None and tracked.state.last_owners
+        if free and isinstance(event.data, GroupDeleted | PartitionsChanged):
+            self.made_anew.add(group_id)
+        if after is not tracked.state:
+            notes = telling.notes(tracked.state, after, event, outputs, first=tracked.episode is None)
+            self.told[group_id] += [note for note in notes if isinstance(note, Bounced)]
+            self.told[group_id] += [(one.id, one.diff) for one in outputs if isinstance(one, DiffOutput)]
+        process(self.bucket, [Record.of(0, 0, *encode_event(event))], 0, SINKS)
+
+
+def written(log: list[Event], batch: int = 10_000, buckets: int = 1) -> dict[str, list[Episode]]:
+    """The episodes of each group as a reader of the compacted topic finds them."""
+    found: defaultdict[str, list[Episode]] = defaultdict(list)
+    for (topic, _), rows in by_key(run(as_topic(log, 4), batch=batch, buckets=buckets)).items():
+        if topic == "e":
+            ((value, _),) = rows
+            assert value is not None
+            one = decode_episode(value)
+            found[one.group_id].append(one)
+    return {group_id: sorted(told, key=lambda one: one.episode) for group_id, told in found.items()}
+
+
+@given(seed=st.integers(0, 10**9), batch=st.sampled_from((1, 3, 50)), buckets=st.sampled_from((1, 4, 16)))
+@settings(max_examples=15)
+def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int) -> None:
+    log = as_topic(Groups(150, seed).log, 4)
+    assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=25)
+def test_diffs_alone_tell_the_same_episodes(seed: int) -> None:
+    groups = Groups(250, seed)
+    found = written(groups.log)
+    assert any(len(told) > 1 for told in found.values())
+    for group_id, told in found.items():
+        read = episodes(group_id, groups.told[group_id])
+        assert list(map(_still, read)) == list(map(_still, told))
+        if group_id not in groups.made_anew:
+            assert read == told
+
+
+def _still(one: Episode) -> Episode:
+    """The episode but for what moved: of a topic that was made anew the diffs alone do not say who had it."""
+    return structs.replace(one, moved=0, moved_again=0, story="")
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=10)
+def test_native_code_changes_nothing(seed: int) -> None:
+    log = Groups(200, seed).log
+    with patch.object(asking, "play", None):
+        plain = written(log)
+    assert written(log) == plain
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=10)
+def test_what_an_episode_says_adds_up(seed: int) -> None:
+    groups = Groups(250, seed)
+    for group_id, told in written(groups.log).items():
+        diffs = [one[0] for one in groups.told[group_id] if not isinstance(one, Bounced | Quiet)]
+        assert [diff_id for one in told for diff_id in one.rounds] == diffs
+        assert [one.episode for one in told] == list(range(1, len(told) + 1))
+        assert all(one.closed_at is not None for one in told[:-1])
+        for one in told:
+            members = one.members
+            gone = [*members.left, *members.lost, *members.gone]
+            assert members.before + len(members.joined) - len(gone) == members.after
+            assert one.moved_again <= one.moved
+            assert one.sure or one.evidence
+            assert one.story.count(". ") <= 2

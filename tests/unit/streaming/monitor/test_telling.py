@@ -1,0 +1,173 @@
+"""Episodes of the stream's groups: their records, their timer, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from assignors.partitioner import partition_for_key
+from streaming.episodes.record import MOST_LISTED
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import expire, process
+from streaming.monitor.envelope import Sinks, Write
+from streaming.wire import codec
+from streaming.wire.codec import Record, ce_attributes, decode_event
+from streaming.wire.episodes import Episode, decode_episode
+from streaming.wire.events import Event, GroupQuiet
+from tests.support.histories import Log
+
+QUIET = 5_000
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e", quiet_ms=QUIET)
+
+
+def fed(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
+    rows = [Record.of(1, at, *codec.encode_event(event)) for at, event in enumerate(events)]
+    return process(bucket, rows, now_ms, sinks)
+
+
+def timed(bucket: Bucket, now_ms: int) -> list[Write]:
+    bucket.pack()  # which finds out what is due
+    return expire(bucket, now_ms, SINKS)
+
+
+def told(writes: Iterable[Write]) -> list[Episode]:
+    return [decode_episode(one.value or b"") for one in writes if one.topic == "e"]
+
+
+def event_of(write: Write) -> Event:
+    return decode_event(write.key, write.value, ce_attributes(write.headers))
+
+
+def test_of_a_batch_the_last_record_of_each_episode_is_written() -> None:
+    log, bucket = Log(), Bucket()
+    happened = [log.topics(t=3), log.join("c1"), log.join("c2")]
+    log.count += 10
+    writes = fed(bucket, [*happened, log.join("c3"), log.join("c4")])
+    found = told(writes)
+    assert [(one.episode, one.kind, one.status, one.round_count) for one in found] == [
+        (1, "first-start", "settled", 2),
+        (2, "scale-out", "settling", 2),
+    ]
+    diffs = [ce_attributes(one.headers)["id"] for one in writes if one.topic == "d"]
+    assert [diff_id for one in found for diff_id in one.rounds] == diffs
+
+
+def test_records_stand_where_the_group_does_under_a_key_of_their_own() -> None:
+    log = Log("a/b")
+    (write,) = (one for one in fed(Bucket(), [log.join("c1")]) if one.topic == "e")
+    attributes = ce_attributes(write.headers)
+    assert (write.key, write.partition) == (b"a/b/1", partition_for_key(b"a/b", 7))
+    assert (attributes["type"], attributes["source"]) == ("rebalance.episode", "rebalance-monitor/stream")
+    assert attributes["time"] == "1970-01-01T00:00:01.000Z"
+
+
+def test_ids_are_of_the_event_and_the_episode() -> None:
+    def ids(log: Log) -> list[str]:
+        happened = [log.topics(t=3), log.join("c1")]
+        log.count += 10
+        return [
+            ce_attributes(one.headers)["id"]
+            for one in fed(Bucket(), [*happened, log.join("c2")])
+            if one.topic == "e"
+        ]
+
+    assert ids(Log()) == ids(Log())
+    assert len({*ids(Log()), *ids(Log("h"))}) == 4
+
+
+def test_a_timer_says_that_a_group_is_quiet_and_its_word_closes_the_episode() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=3), log.join("c1")], now_ms=100)
+    assert bucket.get("g").quiet_at == 100 + QUIET
+    assert timed(bucket, 99 + QUIET) == []
+    assert bucket.due == {"g": 100 + QUIET}
+    (write,) = expire(bucket, 100 + QUIET, SINKS)
+    event = event_of(write)
+    mark = bucket.get("g").episode
+    assert mark is not None
+    assert (write.topic, write.key, event.source) == ("m", b"g", "rebalance-monitor/timer")
+    assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET, after=mark.mark)
+    assert event.id == f"g/quiet/{mark.mark}"
+    (one,) = told(fed(bucket, [event], now_ms=9_000))
+    assert (one.status, one.closed_at, one.updated_at) == ("settled", 2_000, 2_000)
+    assert bucket.get("g").quiet_at == 0
+    assert fed(bucket, [event]) == []
+
+
+def test_a_word_that_is_lost_is_written_again_with_the_same_id() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=3), log.join("c1")])
+    (first,) = timed(bucket, QUIET)
+    assert timed(bucket, 2 * QUIET - 1) == []
+    assert timed(bucket, 2 * QUIET) == [first]
+
+
+def test_a_word_that_is_older_than_the_last_round_changes_nothing() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=3), log.join("c1")])
+    (write,) = timed(bucket, QUIET)
+    assert [one.round_count for one in told(fed(bucket, [log.join("c2"), event_of(write)]))] == [2]
+    assert bucket.get("g").quiet_at == QUIET
+
+
+def test_a_static_member_that_comes_back_is_an_episode_without_a_diff() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
+    log.count += 10
+    writes = fed(bucket, [log.join("c9", group_instance_id="i")])
+    (_, one) = told(writes)
+    assert (one.kind, one.rounds, [(pair.left, pair.joined) for pair in one.members.replaced]) == (
+        "static-bounce",
+        [],
+        [("c1", "c9")],
+    )
+    assert [write.topic for write in writes] == ["a", "e", "e"]
+
+
+def test_without_episodes_there_are_none_and_nothing_is_kept() -> None:
+    log, bucket = Log(), Bucket()
+    off = SINKS._replace(episodes=None)
+    writes = fed(bucket, [log.topics(t=3), log.join("c1")], sinks=off)
+    assert [write.topic for write in writes] == ["d", "a"]
+    tracked = bucket.get("g")
+    assert (tracked.episode, tracked.quiet_at) == (None, 0)
+    quiet = Event("timer", "q", GroupQuiet(group_id="g", timestamp=1, after="x"))
+    assert fed(bucket, [quiet], sinks=off) == []
+
+
+def test_episodes_that_are_turned_off_are_let_go_of() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=3), log.join("c1")])
+    bucket.pack()
+    assert expire(bucket, QUIET, SINKS._replace(episodes=None)) == []
+    assert bucket.get("g").episode is None
+    bucket.pack()
+    assert bucket.due == {}
+
+
+def test_a_group_keeps_its_episode_in_its_bytes() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=3), log.join("c1"), log.join("c2")])
+    again = Bucket(bucket.pack())
+    assert again.get("g") == bucket.get("g")
+    left = log.leave("c1")
+    assert fed(again, [left]) == fed(bucket, [left])
+
+
+def test_a_forgotten_group_has_no_episodes() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=3), log.join("c1"), log.leave("c1")])
+    fed(bucket, [log.delete(forget=True)])
+    assert bucket.get("g").empty
+    assert bucket.get("g").episode is None
+
+
+@pytest.mark.parametrize("members", [MOST_LISTED])
+def test_what_is_too_long_for_its_topic_is_told_without_who_and_why(members: int) -> None:
+    log, bucket = Log(), Bucket()
+    names = [f"{number:0200}" for number in range(members)]
+    small = SINKS._replace(max_bytes={"e": 60_000})
+    (one,) = told(fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
+    assert (one.members.joined, one.members.omitted, one.members.after) == ([], members, members)
+    assert one.story.startswith(f"g started with {members} members")
