@@ -13,6 +13,8 @@ from streaming.wire.episodes import EpisodeKind
 
 #: So many turns of one member in one episode are a storm.
 STORM_TURNS: Final = 3
+#: Where evidence comes from that says of a crash that it is likely.
+_COMMITS: Final = "offset-commits"
 #: Evidence of this kind says that a group's coordinator moved.
 COORDINATOR_MOVED: Final = "coordinator.moved"
 
@@ -58,6 +60,14 @@ def stormy(state: EpisodeState) -> Track | None:
 
 def judge(state: EpisodeState, storm: Track | None) -> Judged:
     """The kind of an episode as it stands; ``storm``: the member behind it, if it is one."""
+    judged = _judged(state, storm)
+    inferred = any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence)
+    if judged.kind == "crash" and inferred:
+        return Judged("crash", sure=False, why="that a session ran out is inferred from offset commits")
+    return judged
+
+
+def _judged(state: EpisodeState, storm: Track | None) -> Judged:
     if storm is not None:
         return Judged("storm", sure=True)
     seen = faces(state)

@@ -124,7 +124,10 @@ def overran(reason: str) -> bool:
 
 
 def manner(cause: Cause, member_id: str) -> How:
-    """How a member went, as far as the cause of the round says."""
+    """How a member went, as far as the cause of the round says.
+
+    That it left counts with a reason: of a member that is gone a collector says so where nothing says otherwise.
+    """
     told: set[str | None] = set()
     for item in cause.evidence:
         if member_id not in item.member_ids:
@@ -137,9 +140,8 @@ def manner(cause: Cause, member_id: str) -> How:
         return "left"
     if _FENCED in told:
         return "lost"
-    if _UNKNOWN in told or member_id not in cause.member_ids:
-        return "gone"
-    return "left" if cause.kind == _LEFT else "lost" if cause.kind == _FENCED else "gone"
+    fenced = cause.kind == _FENCED and member_id in cause.member_ids and _UNKNOWN not in told
+    return "lost" if fenced else "gone"
 
 
 def follow(tracks: Tracks, seen: RoundSeen) -> tuple[Tracks, int]:

@@ -96,8 +96,9 @@ class Teller:
         return self.round("member.joined", joined=ids, after=after)
 
     def leave(self, *ids: str, after: float = 1.0) -> Teller:
-        """These leave by themselves."""
-        return self.round("member.left", gone=ids, after=after)
+        """These leave by themselves, and a reason says so."""
+        said = Evidence(source="coordinator-log", reason="left", member_ids=list(ids), kind="member.left")
+        return self.round("member.left", gone=ids, after=after, evidence=(said,))
 
     def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> Teller:
         """The sessions of these end."""

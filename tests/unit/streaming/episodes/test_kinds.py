@@ -77,6 +77,22 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
     "it ends, and the member comes back": (lambda: started().fence("a@h1#1").join("a@h1#2"), "crash", True),
     "it is back before its session ends": (lambda: started().join("a@h1#2").fence("a@h1#1"), "crash", True),
     "one is gone, nobody knows how": (lambda: started().vanish("a@h1#1"), "unknown", False),
+    "one is gone without a reason": (
+        lambda: started().round("member.left", gone=("a@h1#1",)),
+        "unknown",
+        False,
+    ),
+    "offset commits make a crash likely": (
+        lambda: started().round(
+            "member.fenced",
+            gone=("a@h1#1",),
+            evidence=(
+                Evidence(source="offset-commits", reason="r", member_ids=["a@h1#1"], kind="member.fenced"),
+            ),
+        ),
+        "crash",
+        False,
+    ),
     "one went, another came": (lambda: started().leave("a@h1#1").join("x@h9#1"), "unknown", False),
     "it did not poll": (
         lambda: started().round(

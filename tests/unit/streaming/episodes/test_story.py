@@ -55,6 +55,8 @@ def test_every_kind_is_told() -> None:
         "it ends, and the member comes back": "a of checkout went without leaving and came back",
         "it is back before its session ends": "a of checkout went without leaving and came back",
         "one is gone, nobody knows how": "checkout rebalanced, why is not known: a went",
+        "one is gone without a reason": "checkout rebalanced, why is not known: a went",
+        "offset commits make a crash likely": "a of checkout went without leaving",
         "one went, another came": "checkout rebalanced, why is not known: x joined, a left",
         "it did not poll": "a of checkout did not poll in time and had to go",
         "again and again": heads["again and again"],

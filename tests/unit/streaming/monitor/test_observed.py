@@ -204,6 +204,34 @@ def test_members_of_a_consumer_group_move_towards_their_target_in_rounds() -> No
     assert [(diff.group_epoch, diff.round, diff.moved) for diff in found] == [(1, 1, 0), (2, 1, 0), (2, 2, 1)]
 
 
+@pytest.mark.parametrize("logged", [False, True])
+def test_one_join_under_kip_848_is_one_rebalance_whatever_the_coordinators_log_repeats(logged: bool) -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0, 1, 2]}}, epoch=True, protocol="uniform")])
+    said = [
+        Evidence(
+            source="coordinator-log",
+            reason="joins the consumer group with epoch 0.",
+            member_ids=["c2"],
+            kind="member.joined",
+        ),
+        Evidence(source="coordinator-log", reason="updated its subscribed topics", member_ids=["c2"]),
+    ]
+    steps = (
+        {"c1": {"t": [0, 1, 2]}, "c2": {}},
+        {"c1": {"t": [0]}, "c2": {}},
+        {"c1": {"t": [0]}, "c2": {"t": [1, 2]}},
+    )
+    events = [
+        log.observe(2, step, epoch=True, protocol="uniform", evidence=said if logged else ())
+        for step in steps
+    ]
+    found = diffs(play(events, state)[1])
+    assert [(diff.group_epoch, diff.round, diff.cause.kind) for diff in found] == [
+        (2, number, "member.joined") for number in (1, 2, 3)
+    ]
+
+
 def test_a_derived_group_becomes_observed_whatever_its_own_count_was() -> None:
     log = Log()
     state, _ = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.join("c3")])
