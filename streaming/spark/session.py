@@ -134,6 +134,8 @@ def configuration(
         # each up to the whole state, and at four batches a second that is 400 times.
         "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
         "spark.sql.streaming.stopTimeout": "30s",
+        # `inspect-state` and `resize` collect the whole state: the heap is their bound, not Spark's gigabyte.
+        "spark.driver.maxResultSize": "0",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
         **state_store.properties(options.state_store),

@@ -35,3 +35,11 @@ def test_rocksdb_s_checkpoint_has_the_files_of_the_only_file_system_that_it_take
 def test_a_cluster_s_driver_can_be_reached_and_one_machine_s_only_from_there() -> None:
     assert told(SessionOptions())["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in told(SessionOptions(master="spark://m:7077"))
+
+
+def test_the_state_may_be_larger_than_what_spark_lets_a_driver_collect() -> None:
+    assert told(SessionOptions())["spark.driver.maxResultSize"] == "0"
+    assert (
+        told(SessionOptions(conf=(("spark.driver.maxResultSize", "1g"),)))["spark.driver.maxResultSize"]
+        == "1g"
+    )
