@@ -185,7 +185,8 @@ def _founder(member_id: str, names: Mapping[str, Named]) -> Track:
 def _gone(track: Track | None, member_id: str, seen: RoundSeen) -> Track:
     if track is None:
         track = _founder(member_id, seen.names)
-    return _turn(structs.replace(track, how=manner(seen.cause, member_id)), seen.timestamp)
+    times = (*track.times[1 - _TIMES :], seen.timestamp)
+    return structs.replace(track, how=manner(seen.cause, member_id), turns=track.turns + 1, times=times)
 
 
 def _turn(track: Track, timestamp: int) -> Track:
@@ -195,6 +196,8 @@ def _turn(track: Track, timestamp: int) -> Track:
 
 def _join(there: dict[str, Track], missing: tuple[Track, ...], seen: RoundSeen) -> tuple[Track, ...]:
     """Members that came: each in the place of one that went, or new. Gives those that are still missing."""
+    if len(seen.joined) == 1:
+        return _join_one(there, missing, seen.joined[0], person(seen.names.get(seen.joined[0])))
     waiting = [(one, person(seen.names.get(one))) for one in seen.joined]
     if missing:
         back: set[int] = set()
@@ -217,6 +220,36 @@ def _join(there: dict[str, Track], missing: tuple[Track, ...], seen: RoundSeen) 
         if one not in there:
             there[one] = Track(one, one, who, who, founder=False)
     return missing
+
+
+def _join_one(
+    there: dict[str, Track], missing: tuple[Track, ...], one: str, who: Person
+) -> tuple[Track, ...]:
+    """The same of one member, as nearly all rounds have it."""
+    best, found = len(_TIERS), None
+    for track in missing:
+        rank = _rank(track, one, who)
+        if rank < best:
+            best, found = rank, track
+    if found is None:
+        there[one] = Track(one, one, who, who, founder=False)
+        return missing
+    there[one] = structs.replace(found, now=one, person=who, by=_TIERS[best])
+    return tuple([track for track in missing if track is not found])
+
+
+def _rank(track: Track, one: str, who: Person) -> int:
+    """The place in :data:`_TIERS` of the first by which a member fits; their number where none does."""
+    was = track.person
+    if track.now == one:
+        return 0
+    if was.group_instance_id or who.group_instance_id:
+        return 1 if was.group_instance_id == who.group_instance_id else len(_TIERS)
+    if was.client_id and was.client_id == who.client_id and was.client_host == who.client_host:
+        return 2 if who.client_host else 3 + 2 * bool(_DEFAULT.fullmatch(was.client_id))
+    keys = dict(_keys(one, who))
+    fits = [_TIERS.index(by) for by, key in _keys(track.now, was) if keys.get(by) == key]
+    return min(fits, default=len(_TIERS))
 
 
 def _earlier(

@@ -81,4 +81,5 @@ def test_the_command(settings: Settings) -> None:
         "compact",
         "delete",
         "compact",
+        "compact",
     ]

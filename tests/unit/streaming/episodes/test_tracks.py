@@ -85,6 +85,33 @@ def test_the_nearest_match_is_taken_first() -> None:
     assert sorted(pairs) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
 
 
+PEOPLE = (
+    *("a@h1#1", "a@h1#2", "a@h2#1", "a#1", "a#2", "a@h1#1=i", "b@h1#1=i", "a@h1#1=j", "m"),
+    *(
+        "rdkafka@h1#1",
+        "rdkafka@h2#1",
+        "rdkafka#1",
+        "rdkafka@h1#2",
+        OLD_POD,
+        NEW_POD,
+        "pay-7f9c6d5b8-bbbbb@h9",
+    ),
+    *("app-00000000-1111-2222-3333-444444444444-T-1@h1", "app-aaaaaaaa-1111-2222-3333-444444444444-T-1@h2"),
+)
+
+
+@pytest.mark.parametrize("went", PEOPLE)
+@pytest.mark.parametrize("came", PEOPLE)
+def test_one_is_matched_as_it_is_among_others(went: str, came: str) -> None:
+    found = []
+    for others in ((), ("stranger@h99#1",)):
+        teller = Teller().join(went, "stays@h9#1")
+        teller.now += 1_000_000
+        members = episodes("g", teller.leave(went).join(came, *others).told)[-1].members
+        found.append((members.replaced, [one for one in members.joined if one not in others]))
+    assert found[0] == found[1]
+
+
 def test_one_that_goes_again_and_again_is_one_pair() -> None:
     teller = Teller().join("x@h1#0", "y@h2#0")
     teller.now += 1_000_000
