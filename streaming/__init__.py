@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING
 from assignors.lazy import lazy
 
 if TYPE_CHECKING:
+    from streaming.kafka.episodes import read_episodes
     from streaming.kafka.producer import EventProducer
     from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
     from streaming.settings.config import Settings, load
+    from streaming.wire.episodes import Episode
     from streaming.wire.events import (
         Diff,
         Event,
@@ -35,9 +37,11 @@ if TYPE_CHECKING:
 
 #: What other programs use; where each stands may change.
 _HOMES = {
+    "streaming.kafka.episodes": ("read_episodes",),
     "streaming.kafka.producer": ("EventProducer",),
     "streaming.kafka.reader": ("DiffReader", "DiffRecord", "read_diffs"),
     "streaming.settings.config": ("Settings", "load"),
+    "streaming.wire.episodes": ("Episode",),
     "streaming.wire.events": (
         "Diff",
         "Event",
@@ -54,6 +58,7 @@ __all__ = [
     "Diff",
     "DiffReader",
     "DiffRecord",
+    "Episode",
     "Event",
     "EventProducer",
     "MemberFenced",
@@ -65,6 +70,7 @@ __all__ = [
     "TopicMetadata",
     "load",
     "read_diffs",
+    "read_episodes",
 ]
 
 __getattr__, __dir__ = lazy(globals(), _HOMES)

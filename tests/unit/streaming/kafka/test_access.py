@@ -152,6 +152,14 @@ def test_the_documented_permissions_are_those_that_are_needed() -> None:
     assert set(documented()) == {"collect", "stream", "serve", "watch", "dlt", "topics"}
 
 
+def test_without_episodes_the_stream_needs_no_right_on_their_topic() -> None:
+    settings = Settings.model_validate({"stream": {"episodes": False}})
+    assert written(settings) == settings.topics.names
+    assert {one.name for one in needs("stream", Settings())} - {
+        one.name for one in needs("stream", settings)
+    } == {settings.topics.episodes}
+
+
 def test_by_polling_the_collector_needs_neither_the_offsets_topic_nor_a_group() -> None:
     settings = Settings.model_validate({"collect": {"by": "polling"}})
     assert needs("collect", settings) == (

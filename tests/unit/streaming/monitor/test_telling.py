@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -171,3 +172,67 @@ def test_what_is_too_long_for_its_topic_is_told_without_who_and_why(members: int
     (one,) = told(fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
     assert (one.members.joined, one.members.omitted, one.members.after) == ([], members, members)
     assert one.story.startswith(f"g started with {members} members")
+
+
+PROTOCOLS = (
+    *({"assignors": [name]} for name in ("range", "roundrobin", "sticky", "cooperative-sticky")),
+    {"assignors": ["uniform"], "group_protocol": "consumer"},
+)
+
+
+class Deployed(Log):
+    """A group of ten members that come under new ids, ten seconds between two events."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        super().__init__()
+        self.fields = fields
+        self.happened = [self.topics(t=24), *(self.come(number, 0) for number in range(10))]
+        self.count += 1000
+
+    def now(self) -> int:
+        return 10_000 * self.count
+
+    def come(self, number: int, life: int) -> Event:
+        names = {"client_id": f"pay-{number}", "client_host": f"/10.0.0.{number}"}
+        return self.join(f"pay-{number}-{life}", **names, **self.fields)
+
+    def told(self) -> list[Episode]:
+        found = told(fed(Bucket(), self.happened, sinks=SINKS._replace(quiet_ms=120_000)))
+        assert found[0].kind == "first-start"
+        return found[1:]
+
+
+@pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
+def test_a_rolling_restart_of_ten_members_is_one_episode_under_every_protocol(fields: dict[str, Any]) -> None:
+    group = Deployed(fields)
+    for number in range(10):
+        group.happened += [group.leave(f"pay-{number}-0", reason="closed"), group.come(number, 1)]
+    (one,) = group.told()
+    assert (one.kind, one.sure, one.rebalances) == ("rolling-restart", True, 20)
+    assert [(pair.left, pair.joined) for pair in one.members.replaced] == [
+        (f"pay-{number}-0", f"pay-{number}-1") for number in range(10)
+    ]
+    assert one.story.startswith("Rolling restart of g, 10 members (")
+
+
+@pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
+def test_a_member_that_is_killed_again_and_again_is_one_storm_that_names_it(fields: dict[str, Any]) -> None:
+    group = Deployed(fields)
+    for life in range(9):
+        group.happened += [group.fence(f"pay-3-{life}", reason="session timeout"), group.come(3, life + 1)]
+    (one,) = group.told()
+    assert (one.kind, one.status, one.sure) == ("storm", "storming", True)
+    assert one.repeated is not None
+    assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("pay-3-9", 9, 20_000)
+    assert "because of pay-3, which was the reason 9 times, about every 20 s" in one.story
+
+
+def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
+    group = Deployed({})
+    group.happened.append(group.come(10, 0))
+    group.count += 180
+    group.happened.append(group.leave("pay-10-0", reason="closed"))
+    assert [(one.kind, one.sure, one.status) for one in group.told()] == [
+        ("scale-out", True, "settled"),
+        ("scale-in", True, "settling"),
+    ]

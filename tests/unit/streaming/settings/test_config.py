@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import InvalidSettings, as_toml, load
+from streaming.settings.config import InvalidSettings, Settings, as_toml, load
 from tests.support.pem import certificate
 
 
@@ -234,3 +234,13 @@ def test_a_prefix_is_as_long_as_kafka_takes_names() -> None:
     assert max(map(len, names)) == 249
     with pytest.raises(InvalidSettings, match=r"topics\.prefix"):
         load(topic_prefix="p" * (250 - len("rebalance.membership-dlt")))
+
+
+def test_what_the_command_line_says_of_episodes_wins() -> None:
+    settings = Settings.model_validate({"stream": {"episodes": False, "episode_quiet_ms": 5000}})
+    assert settings.telling(None, None) == settings
+    assert settings.telling(True, 9000).stream.model_dump() == {
+        **settings.stream.model_dump(),
+        "episodes": True,
+        "episode_quiet_ms": 9000,
+    }
