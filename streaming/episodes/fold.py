@@ -142,7 +142,7 @@ def _played(state: EpisodeState, note: RoundSeen) -> EpisodeState:
         protocol=note.protocol,
         assignor=note.assignor or state.assignor,
         kind=note.kind,
-        rounds=(*state.rounds[1 - MOST_ROUNDS :], note.id),
+        rounds=_with(state, note.id),
         round_count=state.round_count + 1,
         rebalances=state.rebalances + (first or not state.round_count),
         before=note.after if unseen else state.before,
@@ -158,6 +158,14 @@ def _played(state: EpisodeState, note: RoundSeen) -> EpisodeState:
         deleted=note.cause.kind == _DELETED,
         waiting=_waiting(state, note) if note.unassigned and note.after else (),
     )
+
+
+def _with(state: EpisodeState, diff_id: str) -> str:
+    """The ids of the episode's rounds with one more."""
+    known = state.rounds
+    if state.round_count >= MOST_ROUNDS:
+        known = known.partition("\n")[2]
+    return f"{known}\n{diff_id}" if known else diff_id
 
 
 def _moves(

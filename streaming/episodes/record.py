@@ -42,7 +42,7 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False) -> Episo
         status=_status(state, judged, closed=closed),
         opened_at=state.opened_at,
         closed_at=state.last_at if closed else None,
-        rounds=list(state.rounds),
+        rounds=state.rounds.splitlines(),
         members=_members(state),
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.again.values())),
