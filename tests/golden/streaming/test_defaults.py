@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import json
-import runpy
 from dataclasses import is_dataclass
+from importlib import import_module
 from inspect import Parameter, isfunction, signature
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,8 @@ RECORDED: dict[str, dict[str, Any]] = json.loads(GOLDEN.read_text()) if GOLDEN.e
 def defaults(module: str) -> dict[str, Any]:
     """Of all functions and classes of a module, as JSON has it."""
     name = module.removesuffix(".py").replace("/", ".")
-    there = runpy.run_path(str(ROOT / module), run_name=name)
     found: dict[str, Any] = {}
-    for thing in list(there.values()):
+    for thing in vars(import_module(name)).values():
         if getattr(thing, "__module__", None) == name:
             found |= _of(thing)
     return {name: value for name, value in found.items() if value is not None}
@@ -61,7 +60,8 @@ def test_what_nobody_says_is_the_recorded_one(module: str) -> None:
 
 def record() -> None:
     """Write them anew, of all modules of the rooms but those that need Spark."""
-    paths = [path for room in ROOMS for path in sorted((ROOT / "streaming" / room).rglob("*.py"))]
+    folders = [ROOT / "assignors", *(ROOT / "streaming" / room for room in ROOMS)]
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     modules = [str(path.relative_to(ROOT)) for path in paths if "pyspark" not in path.parts]
     found = {module: defaults(module) for module in modules if not module.endswith("__.py")}
     kept = {module: known for module, known in found.items() if known}

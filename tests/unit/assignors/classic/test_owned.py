@@ -76,3 +76,15 @@ def test_a_negative_partition() -> None:
 def test_a_partition_that_does_not_exist_is_read_as_java_reads_it() -> None:
     owned = read((3, {"t": [0]}), (3, {"t": [4]}))
     assert (owned.shares, owned.beyond) == ([{"t": [0]}, {"t": [4]}], {"t"})
+
+
+def test_two_claims_without_a_generation_are_of_one_generation() -> None:
+    """As Java's ``DEFAULT_GENERATION`` makes them: nobody keeps what both claim."""
+    for plain in (
+        Member("c0", ("t",), owned={"t": [0, 1]}),
+        Member("c0", ("t",), owned={"t": [0, 1]}, generation=-1),
+    ):
+        members = [plain, Member("c1", ("t",), owned={"t": [1, 2]})]
+        found = read_owned(checked(TOPICS, members), members)
+        assert found.shares == [{"t": [0]}, {"t": [2]}]
+        assert found.doubly == {("t", 1)}
