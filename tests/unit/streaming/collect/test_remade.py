@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.collect import remade as remade_module
 from streaming.collect.remade import Remade
+from streaming.kafka.identity import Identity
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -37,3 +39,18 @@ def test_a_topic_that_was_not_there_before_is_no_other(monkeypatch: pytest.Monke
     remade = Remade(SETTINGS)
     kafka.create(TOPIC)
     assert looks(remade, 0) == [False] * 3
+
+
+@pytest.mark.parametrize("ids", [("a", "b"), ("b", "a")])
+def test_another_id_is_another_topic_whichever_comes_first(
+    monkeypatch: pytest.MonkeyPatch, ids: tuple[str, str]
+) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    kafka.create(TOPIC)
+    monkeypatch.setattr(remade_module, "identify", lambda _, names: {names[0]: Identity(ids[0], 4)})
+    remade = Remade(SETTINGS)
+    for topic_id, other in ((ids[0], False), (ids[1], True)):
+        monkeypatch.setattr(
+            remade._watch, "look", lambda _, topic_id=topic_id: {TOPIC: Identity(topic_id, 4)}
+        )
+        assert remade.seen(0) is other

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 
 from streaming.collect.polling import collector
+from streaming.collect.polling.pace import Schedule
 from streaming.kafka.access import NotAllowed
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
@@ -164,6 +165,29 @@ def test_a_cluster_that_is_away_is_waited_for(kafka: MemoryKafka, caplog: pytest
         kafka.away = False
         eventually(lambda: len(told(kafka)) == 3)
         eventually(lambda: "Kafka answers again" in caplog.messages)
+
+
+def test_who_had_no_answer_is_due_once_the_cluster_is_back_and_not_before(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    retried: list[float] = []
+    retry = Schedule.retry
+
+    def counted(schedule: Schedule, now: float) -> None:
+        retried.append(now)
+        retry(schedule, now)
+
+    monkeypatch.setattr(Schedule, "retry", counted)
+    kafka.groups["g"] = group("g", shares=ONE)
+    with Polling():
+        eventually(lambda: told(kafka) == FIRST)
+        kafka.away = True
+        eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
+        assert retried == []
+        kafka.away = False
+        eventually(lambda: "Kafka answers again" in caplog.messages)
+    assert len(retried) == 1
 
 
 @pytest.mark.parametrize(
