@@ -5,6 +5,7 @@ docs/explanation/episodes.md has the definitions for people.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from streaming.episodes.state import EpisodeState, tracks
@@ -87,7 +88,7 @@ def _from_nothing(state: EpisodeState, seen: Faces) -> Judged:
         return Judged("first-start", sure=True)
     if all(track.how == "left" for track in seen.passed) or state.deleted:
         return Judged("shutdown", sure=True)
-    return Judged(*_ended(seen.passed))
+    return _crashed({track.how for track in seen.passed})
 
 
 def _without_members(state: EpisodeState) -> Judged:
@@ -122,9 +123,7 @@ def _emptied(state: EpisodeState, seen: Faces) -> Judged:
     hows = {track.how for track in (*seen.went, *seen.passed)}
     if state.deleted or hows == {"left"}:
         return Judged("shutdown", sure=True)
-    if "lost" in hows:
-        return Judged("crash", sure=hows <= {"lost", "left"})
-    return Judged("unknown", sure=False, why="nothing says whether the members left or crashed")
+    return _crashed(hows)
 
 
 def _restarted(state: EpisodeState, seen: Faces) -> Judged:
@@ -134,7 +133,7 @@ def _restarted(state: EpisodeState, seen: Faces) -> Judged:
     why = "" if matched else "members were matched by names that others may have as well"
     whole = len(seen.back) > 1 and len(seen.back) == state.before and state.rebalances > 1
     if lost and not whole:
-        return Judged("crash", sure=all(track.how in ("lost", "left") for track in seen.back))
+        return _crashed({track.how for track in seen.back})
     if len(seen.back) == 1 and seen.back[0].how == "gone":
         return Judged("restart", sure=False, why="nothing says whether it was restarted or crashed")
     if len(seen.back) > 1 and 2 * state.away <= (state.before or 0):
@@ -156,14 +155,16 @@ def _exchanged(seen: Faces) -> Judged:
 def _fewer(went: tuple[Track, ...]) -> Judged:
     if all(track.how == "left" for track in went):
         return Judged("scale-in", sure=True)
-    return Judged(*_ended(went))
+    return _crashed({track.how for track in went})
 
 
-def _ended(went: tuple[Track, ...]) -> tuple[EpisodeKind, bool, str]:
-    hows = {track.how for track in went}
-    if "lost" in hows:
-        return "crash", hows <= {"lost", "left"}, ""
-    return "unknown", False, "nothing says whether the members left or crashed"
+def _crashed(hows: AbstractSet[str]) -> Judged:
+    """Of members that went in these ways, not all of them by themselves."""
+    if "lost" not in hows:
+        return Judged("unknown", sure=False, why="nothing says whether the members left or crashed")
+    if "gone" in hows:
+        return Judged("crash", sure=False, why="of some members nothing says how they went")
+    return Judged("crash", sure=True)
 
 
 def _passing(passed: tuple[Track, ...]) -> Judged:

@@ -15,7 +15,7 @@ from streaming.collect.collector import Collector
 from streaming.collect.polling.collector import PollingCollector
 from streaming.freshness.verdict import Part
 from streaming.kafka import dlt as dead_letters
-from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes
+from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes, written
 from streaming.kafka.hearing import Hearing
 from streaming.kafka.reader import read_diffs
 from streaming.kafka.signs import SignWriter
@@ -46,7 +46,7 @@ class Cluster(NamedTuple):
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with secure_broker(tmp_path_factory.mktemp("secure")) as secure:
         clear = load(bootstrap_servers=secure.clear, topic_prefix=f"{unique('access')}.")
-        ensure_topics(clear)
+        ensure_topics(clear, written(clear))
         ensure_ticks(clear)
         group, topic = unique("group"), new_topic(secure, 1)
         member = Consumer({"bootstrap.servers": secure.clear, "group.id": group})

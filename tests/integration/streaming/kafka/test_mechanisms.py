@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.access import COMPONENTS, Permission, needs
+from streaming.kafka.access import COMPONENTS, Permission, needs, written
 from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
@@ -39,7 +39,7 @@ class Pipeline:
         self.secure, self.mechanism, self.folder = secure, mechanism, folder
         self.group, self.topic = unique("group"), new_topic(secure, 4)
         self.settings: Settings = load(bootstrap_servers=secure.clear, topic_prefix=f"{unique('secure')}.")
-        ensure_topics(self.settings)
+        ensure_topics(self.settings, written(self.settings))
         ensure_ticks(self.settings)
         self.page = Serve(secure.clear, self.settings.topics.prefix, folder)
         (self.page.port,) = free_ports(1)

@@ -180,6 +180,17 @@ def test_all_members_killed_one_after_the_other_and_back() -> None:
     assert (last(teller).kind, last(teller).sure) == ("rolling-restart", False)
 
 
+def test_a_crash_of_which_a_part_is_not_known_is_not_sure_and_says_why() -> None:
+    for teller in (
+        started().fence("a@h1#1").vanish("b@h2#1"),
+        started().fence("a@h1#1").vanish("b@h2#1", "c@h3#1"),
+        started().fence("a@h1#1").vanish("b@h2#1").join("a@h1#2", "b@h2#2"),
+    ):
+        found = last(teller)
+        assert (found.kind, found.sure) == ("crash", False)
+        assert found.evidence[-1].reason == "of some members nothing says how they went"
+
+
 def test_an_unknown_kind_says_why_it_is() -> None:
     said = last(started().leave("a@h1#1").join("x@h9#1")).evidence[-1]
     assert said == Evidence(
