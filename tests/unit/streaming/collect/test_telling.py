@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -92,3 +93,12 @@ def test_a_cluster_that_does_not_answer_holds_nothing_up(
     assert told(made, event) == [event]
     assert "topic metadata: broker is away" in caplog.messages
     assert told(made, event) == [{"t": 2}, event]
+
+
+def test_what_all_groups_are_told_is_of_the_time_at_which_it_is_told(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
+    subscriptions = {"g": frozenset({"t"}), "h": frozenset({"t"})}
+    events = telling().with_counts((), lambda: subscriptions, away=False)
+    assert [one.data.timestamp for one in events if isinstance(one, Event)] == [1_700_000_000_500] * 2

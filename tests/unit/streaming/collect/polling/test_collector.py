@@ -128,6 +128,12 @@ def test_a_coordinator_that_is_away_is_waited_for(
     assert told(kafka) == FIRST
 
 
+def test_a_group_that_brokers_list_without_a_state_holds_up_no_other(kafka: MemoryKafka) -> None:
+    kafka.groups = {"a": group("a", STATE.UNKNOWN, shares=ONE), "g": group("g", shares=ONE)}
+    with Polling():
+        eventually(lambda: told(kafka, "g") == FIRST)
+
+
 def test_a_client_that_waits_for_a_coordinator_which_is_gone_is_replaced(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
