@@ -19,6 +19,7 @@ from typing import Any, cast
 import pytest
 from anyio import CapacityLimiter
 
+from streaming.cli import freshness
 from streaming.cli.freshness import FreshnessTold
 from streaming.kafka import hearing, signs
 from streaming.kafka.hearing import Hearing
@@ -172,15 +173,24 @@ WELL = {
 
 
 @pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Scene:
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     clock = Clock()
+    told: list[str] = []
+    # Not what stands on standard error: what other tests have left running may write there.
+    monkeypatch.setattr(freshness, "warn", told.append)
+
+    def said() -> str:
+        text = "\n".join(told)
+        told.clear()
+        return text
+
     for module in (signs, hearing, follower):
         monkeypatch.setattr(module, "time", clock)
     kafka = MemoryKafka(monkeypatch)
     kafka.create(TOPIC)
     history = History(tmp_path / "h", cluster_id="c", diffs_topic="rebalance.diffs")
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
-    made = Scene(kafka, clock, history, lambda: capsys.readouterr().err)
+    made = Scene(kafka, clock, history, said)
     for _ in range(SPARK_LOOKS + HALF_A_MINUTE):  # all have begun
         made.second()
     made.said()
