@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from rich.table import Column, Table
 
+from assignors.errors import BadInput
 from streaming.answers.output import json_lines, one_line
 from streaming.answers.tables import runs
-from streaming.kafka.reader import DiffRecord, MalformedDiff
+from streaming.kafka.reader import DiffRecord
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
 from streaming.wire.events import PROBING, Diff, MemberDiff
@@ -133,8 +134,8 @@ def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:
             screen.print(line)
 
 
-def skipped(problem: MalformedDiff) -> None:
-    """Tell of a record that is no diff; reading goes on behind it."""
+def skipped(problem: BadInput) -> None:
+    """Tell of a record that does not parse; reading goes on behind it."""
     warn(f"skipped: {problem}")
 
 

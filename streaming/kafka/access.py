@@ -68,6 +68,8 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         },
         "serve": dict.fromkeys((topics.diffs, topics.assignments), (_READ,)),
         "watch": {topics.diffs: (_READ,)},
+        **dict.fromkeys(("groups", "group"), dict.fromkeys((topics.assignments, topics.episodes), (_READ,))),
+        "why": {topics.episodes: (_READ,)},
         "dlt": {topics.dead_letters: (_READ,), topics.membership: (_WRITE,)},
         "topics": dict.fromkeys(topics.made, ("Create", "Describe", _CONFIGS)),
     }

@@ -9,7 +9,7 @@ Every field is a function of the membership log.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -170,6 +170,13 @@ class Episode(_Wire, frozen=True):
     protocol: str = "classic"
     assignor: str | None = None
     repeated: Repeated | None = None
+
+
+class EpisodeRecord(NamedTuple):
+    """An episode, and its bytes as they stand in the topic."""
+
+    episode: Episode
+    value: bytes
 
 
 class Incident(_Wire, frozen=True):

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import streaming
 from streaming.answers import assign, check, output
-from streaming.cli import live, render, simulate_view
+from streaming.answers.standing import Standing
+from streaming.cli import groups_view, live, render, simulate_view
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
 from streaming.kafka.dlt import DeadLetter
@@ -28,7 +30,9 @@ from streaming.process.terminal import console
 from streaming.simulate.parse import loads
 from streaming.simulate.run import forecast
 from streaming.spark.inspection import Inspected
-from streaming.wire.events import Cause, Diff, Evidence
+from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
+from streaming.wire.events import Cause, Diff, Evidence, LatestAssignment, MemberNames
+from tests.support.compacted import checkout, told
 from tests.support.histories import change, sample
 
 ROOT = Path(streaming.__file__).parent
@@ -72,6 +76,37 @@ def forecasts(name: str) -> None:
     simulate_view.show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 3)
 
 
+def hostile_episode(name: str) -> Episode:
+    names = {one: MemberNames(client_id=name, client_host=name) for one in (name, f"{name}2")}
+    members = EpisodeMembers(
+        joined=[name],
+        left=["x" + name],
+        replaced=[
+            Replaced(left=name, joined=f"{name}2", by=name),
+            Replaced(left=f"{name}3", joined="z", by=""),
+        ],
+        names=names,
+    )
+    known = told(checkout())[0].episode
+    evidence = [Evidence(source=name, reason=name, member_ids=[name])]
+    return structs.replace(known, group_id=name, members=members, evidence=evidence, story=name)
+
+
+def hostile_group(name: str) -> Standing:
+    known = LatestAssignment(
+        group_id=name,
+        protocol=name,
+        assignor=name,
+        generation=1,
+        group_epoch=None,
+        timestamp=0,
+        members={name: {name: [0]}, f"{name}2": {}},
+        names={name: MemberNames(group_instance_id=name, client_host=name)},
+        standby={name: {name: [1]}},
+    )
+    return Standing(known, [EpisodeRecord(hostile_episode(name), b"")])
+
+
 def terminal_view(name: str) -> None:
     with live.TerminalView() as view:
         view.stage(name)
@@ -102,6 +137,9 @@ RENDERERS: dict[str, Callable[[str], None]] = {
         {"error": {"type": n, "message": n}}
     ),
     "watch": lambda n: render.print_diffs([DiffRecord("1", diff(n), b"", 0, 0)], as_json=False),
+    "groups": lambda n: console(wide=True).print(groups_view.group_table([hostile_group(n)])),
+    "group": lambda n: groups_view.show_group(hostile_group(n)),
+    "why": lambda n: groups_view.show_episode(hostile_episode(n)),
     "a record that is skipped": lambda n: render.skipped(MalformedDiff(n)),
     "dlt list": lambda n: console(wide=True).print(
         render.dead_letters([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])

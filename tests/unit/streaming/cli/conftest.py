@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from streaming.cli.main import main
+from tests.support.compacted import ASSIGNMENTS, EPISODES, checkout, records
 from tests.support.memory_kafka import MemoryKafka
+from tests.support.told import Teller
 
 
 class Command:
@@ -46,3 +48,18 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     """The only cluster there is."""
     return MemoryKafka(monkeypatch)
+
+
+@pytest.fixture
+def groups(kafka: MemoryKafka) -> MemoryKafka:
+    """Two groups as the compacted topics have them: ``team/checkout`` settled, ``flappy`` storming."""
+    flappy = Teller(12, group_id="flappy").join("a@h1#1", "b@h2#1")
+    for _ in range(3):
+        flappy.fence("a@h1#1", after=40, reason="member a@h1#1 overran max.poll.interval.ms")
+        flappy.join("a@h1#1", after=2)
+    for topic in (ASSIGNMENTS, EPISODES):
+        kafka.create(topic, 2)
+    for place, teller in enumerate((checkout(), flappy)):
+        for topic, key, value in records(teller, over=place == 0):
+            kafka.append(topic, value, key=key, partition=place)
+    return kafka

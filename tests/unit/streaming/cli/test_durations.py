@@ -1,10 +1,10 @@
-"""Lengths of time on the command line."""
+"""Times and lengths of time on the command line."""
 
 from __future__ import annotations
 
 import pytest
 
-from streaming.cli.durations import UnreadableDuration, duration_ms
+from streaming.cli.durations import UnreadableDuration, UnreadableTime, duration_ms, time_ms
 
 
 def test_durations() -> None:
@@ -13,3 +13,27 @@ def test_durations() -> None:
     for wrong in ("", "d", "0d", "00d", "-1d", "30", "1y", "²d", "٣d", "9" * 5000 + "d"):
         with pytest.raises(UnreadableDuration, match=f"--keep {wrong}: write 12h"):
             duration_ms(wrong, "--keep")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0", 0),
+        ("1700000000123", 1_700_000_000_123),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14T22:13:20.123Z", 1_700_000_000_123),
+        ("2023-11-14T23:13:20+01:00", 1_700_000_000_000),
+        ("2023-11-14 22:13:20", 1_700_000_000_000),
+        ("9998-12-31T23:59:59Z", 253_370_764_799_000),
+    ],
+)
+def test_times(text: str, found: int) -> None:
+    assert time_ms(text, "--at") == found
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "now", "22:13", "-1", "1969-12-31T23:59:59Z", "253370764800000", "²", "9" * 5000, "1.5"]
+)
+def test_what_is_no_time(wrong: str) -> None:
+    with pytest.raises(UnreadableTime, match=r"^--at .*: write RFC 3339"):
+        time_ms(wrong, "--at")

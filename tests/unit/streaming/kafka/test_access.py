@@ -149,7 +149,8 @@ def documented() -> dict[str, tuple[Permission, ...]]:
 def test_the_documented_permissions_are_those_that_are_needed() -> None:
     settings = Settings()
     assert documented() == {name: (*needs(name, settings), *wishes(name, settings)) for name in documented()}
-    assert set(documented()) == {"collect", "stream", "serve", "watch", "dlt", "topics"}
+    asking = {"watch", "groups", "group", "why"}
+    assert set(documented()) == {"collect", "stream", "serve", "dlt", "topics", *asking}
 
 
 def test_without_episodes_the_stream_needs_no_right_on_their_topic() -> None:

@@ -1,0 +1,236 @@
+"""How groups stand, and which of their episodes is asked for.
+
+Pure: what stands in the compacted topics goes in (latest assignments; episodes, each with its own bytes), answers
+come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assignors.errors import BadInput, MonitorError
+from streaming.answers.output import one_line
+from streaming.wire.codec import rfc3339
+from streaming.wire.episodes import Episode, EpisodeRecord, EpisodeStatus
+from streaming.wire.events import Holding, LatestAssignment, Partitions
+from streaming.wire.names import called
+
+#: How a group stands: as its newest episode does, or it has no members.
+State = EpisodeStatus | Literal["empty"]
+
+#: So many episodes ``group`` tells.
+LAST_EPISODES: Final = 10
+
+
+class UnknownGroup(BadInput):
+    """Nothing is known of this group."""
+
+
+class NoEpisodeThen(MonitorError):  # noqa: N818 - a bad answer to a question, no failure
+    """No episode was open at that time."""
+
+    exit_status: ClassVar[int] = 1
+
+
+class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Frozen, keyword-only, camelCase in JSON."""
+
+
+class GroupLine(_Wire, frozen=True):
+    """A line of ``groups --json``. ``state`` and ``episode`` are null where no episode is known."""
+
+    group_id: str
+    kind: str
+    state: State | None
+    members: int
+    episode: msgspec.Raw | None
+
+
+class OwnerLine(_Wire, frozen=True):
+    """A member in ``group --json``: what people call it, what it is called, and what it owns."""
+
+    member_id: str
+    name: str
+    client_id: str | None
+    client_host: str | None
+    group_instance_id: str | None
+    owned: Holding
+    standby: Partitions | UnsetType = UNSET
+    warmup: Partitions | UnsetType = UNSET
+
+
+class GroupDocument(_Wire, frozen=True):
+    """``group --json``. ``episodes``: the last ones, the newest first."""
+
+    group_id: str
+    kind: str
+    state: State | None
+    protocol: str
+    assignor: str | None
+    generation: int | None
+    group_epoch: int | None
+    timestamp: int
+    members: list[OwnerLine]
+    episodes: list[msgspec.Raw]
+
+
+class Standing(NamedTuple):
+    """A group: who owns what, and its last episodes, the newest first."""
+
+    latest: LatestAssignment
+    told: Sequence[EpisodeRecord]
+
+    @property
+    def kind(self) -> str:
+        """What kind of group it is."""
+        return "consumer" if self.latest.kind is UNSET else self.latest.kind
+
+    @property
+    def state(self) -> State | None:
+        """How it stands; None where no episode is known."""
+        if not self.latest.members:
+            return "empty"
+        return self.told[0].episode.status if self.told else None
+
+    @property
+    def newest(self) -> Episode | None:
+        """Its newest episode."""
+        return self.told[0].episode if self.told else None
+
+
+def _when(told: EpisodeRecord) -> tuple[int, int]:
+    # A group that was forgotten begins at 1 again: the time comes first.
+    return told.episode.opened_at, told.episode.episode
+
+
+def standings(assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord]) -> list[Standing]:
+    """All groups that exist, by their ids; each with the newest of its episodes."""
+    newest: dict[str, EpisodeRecord] = {}
+    for one in told:
+        known = newest.get(one.episode.group_id)
+        if known is None or _when(known) < _when(one):
+            newest[one.episode.group_id] = one
+    return [
+        Standing(latest, [newest[latest.group_id]] if latest.group_id in newest else [])
+        for latest in sorted(assignments, key=lambda one: one.group_id)
+    ]
+
+
+def standing(
+    group_id: str, assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord]
+) -> Standing:
+    """One group with its last episodes.
+
+    Raises:
+        UnknownGroup: there is no such group, or no longer.
+    """
+    latest = next((one for one in assignments if one.group_id == group_id), None)
+    episodes = sorted((one for one in told if one.episode.group_id == group_id), key=_when, reverse=True)
+    if latest is None and episodes:
+        raise UnknownGroup(
+            f"group {group_id}: does not exist any more; `rebalance-monitor why {group_id}` tells how it ended"
+        )
+    if latest is None:
+        raise UnknownGroup(
+            f"group {group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are known"
+        )
+    return Standing(latest, episodes[:LAST_EPISODES])
+
+
+def newest(group_id: str, told: Iterable[EpisodeRecord]) -> EpisodeRecord:
+    """The newest episode of a group.
+
+    Raises:
+        UnknownGroup: none of it is known.
+    """
+    return max(_of(group_id, told), key=_when)
+
+
+def open_at(group_id: str, told: Iterable[EpisodeRecord], at: int, quiet_ms: int) -> EpisodeRecord:
+    """The episode of a group that was open at ``at``, ms: until the quiet time after its last round.
+
+    Raises:
+        UnknownGroup: no episode of the group is known.
+        NoEpisodeThen: none was open then; the message has those before and after.
+    """
+    episodes = sorted(_of(group_id, told), key=_when)
+    before = [one for one in episodes if one.episode.opened_at <= at]
+    if before:
+        closed_at = before[-1].episode.closed_at
+        if closed_at is None or at <= closed_at + quiet_ms:
+            return before[-1]
+    near = []
+    if before:
+        near.append(
+            f"episode {before[-1].episode.episode} ended at {rfc3339(before[-1].episode.closed_at or 0)}"
+        )
+    if len(before) < len(episodes):
+        after = episodes[len(before)].episode
+        near.append(f"episode {after.episode} began at {rfc3339(after.opened_at)}")
+    raise NoEpisodeThen(f"group {group_id}: no episode was open at {rfc3339(at)}: {', '.join(near)}")
+
+
+def _of(group_id: str, told: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
+    found = [one for one in told if one.episode.group_id == group_id]
+    if not found:
+        raise UnknownGroup(
+            f"group {group_id}: no episode of it is known; `rebalance-monitor groups` lists the groups"
+        )
+    return found
+
+
+def line(group: Standing) -> GroupLine:
+    """A group as one line for programs."""
+    return GroupLine(
+        group_id=group.latest.group_id,
+        kind=group.kind,
+        state=group.state,
+        members=len(group.latest.members),
+        episode=one_line(group.told[0].value) if group.told else None,
+    )
+
+
+def owners(latest: LatestAssignment) -> list[OwnerLine]:
+    """The members of a group by what people call them."""
+    names = called(latest.names)
+    lines = []
+    for member_id, owned in latest.members.items():
+        known = latest.names.get(member_id)
+        lines.append(
+            OwnerLine(
+                member_id=member_id,
+                name=names.get(member_id, member_id),
+                client_id=known.client_id if known else None,
+                client_host=known.client_host if known else None,
+                group_instance_id=known.group_instance_id if known else None,
+                owned=owned,
+                standby=_tasks(latest.standby, member_id),
+                warmup=_tasks(latest.warmup, member_id),
+            )
+        )
+    return sorted(lines, key=lambda one: (one.name, one.member_id))
+
+
+def _tasks(tasks: dict[str, Holding] | UnsetType, member_id: str) -> Holding | UnsetType:
+    return UNSET if tasks is UNSET else tasks.get(member_id, {})
+
+
+def document(group: Standing) -> GroupDocument:
+    """A group with its members and last episodes, for programs."""
+    latest = group.latest
+    return GroupDocument(
+        group_id=latest.group_id,
+        kind=group.kind,
+        state=group.state,
+        protocol=latest.protocol,
+        assignor=latest.assignor,
+        generation=latest.generation,
+        group_epoch=latest.group_epoch,
+        timestamp=latest.timestamp,
+        members=owners(latest),
+        episodes=[one_line(value) for _, value in group.told],
+    )

@@ -1,0 +1,32 @@
+"""``rebalance-monitor groups``: all groups, a line each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.cli.options import AsJson, command, connected
+
+if TYPE_CHECKING:
+    from streaming.settings.config import Settings
+
+
+@command("Example: rebalance-monitor groups --json | jq -r 'select(.state == \"stuck\").groupId'")
+@connected
+def groups(settings: Settings, *, as_json: AsJson = False) -> None:
+    """All groups: of which kind each is, how it stands, how many members it has, and its newest episode."""
+    from streaming.answers.output import json_lines
+    from streaming.answers.progress import Progress
+    from streaming.answers.standing import line, standings
+    from streaming.cli.groups_view import group_table
+    from streaming.cli.render import skipped
+    from streaming.kafka.newest import read_groups
+    from streaming.process.terminal import console
+
+    with Progress("records read") as progress:
+        found = standings(*read_groups(settings, on_malformed=skipped, each=progress.step))
+    if not as_json:
+        console(wide=True).print(group_table(found))
+        return
+    write = json_lines()
+    for one in found:
+        write(line(one))

@@ -1,0 +1,188 @@
+"""What ``groups``, ``group`` and ``why`` show people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import UNSET
+from rich.table import Column, Table
+
+from streaming.answers.standing import OwnerLine, Standing, owners
+from streaming.answers.tables import shared
+from streaming.cli.render import short_member
+from streaming.process.terminal import SafeText, console
+from streaming.wire.codec import rfc3339
+from streaming.wire.episodes import Episode, EpisodeMembers
+from streaming.wire.events import Evidence
+from streaming.wire.names import called, who, worded
+
+#: State of a group, or status of an episode → its colour.
+_COLOURS: Final[Mapping[str | None, str]] = {
+    "settled": "green",
+    "settling": "cyan",
+    "stuck": "bold red",
+    "storming": "bold red",
+    "empty": "dim",
+}
+#: So many members of each sort ``why`` names.
+_NAMED: Final = 20
+
+
+def _state(state: str | None) -> SafeText:
+    return SafeText(state or "", _COLOURS.get(state, ""))
+
+
+def group_table(found: Iterable[Standing]) -> Table:
+    """A row a group."""
+    table = Table(
+        Column("group", overflow="fold"),
+        Column("kind", no_wrap=True),
+        Column("state", no_wrap=True),
+        Column("members", justify="right"),
+        Column("last", ratio=1),
+    )
+    for one in found:
+        story = one.newest.story if one.newest else ""
+        count = str(len(one.latest.members))
+        table.add_row(
+            SafeText(one.latest.group_id, "bold"), one.kind, _state(one.state), count, SafeText(story)
+        )
+    return table
+
+
+def show_group(found: Standing) -> None:
+    """Its members by name with what each owns, and its last episodes."""
+    screen, latest, lines = console(wide=True), found.latest, owners(found.latest)
+    head = SafeText(latest.group_id, "bold")
+    head.append(f"  {found.kind}, ").append(_state(found.state or "nothing is known of its episodes"))
+    head.append(f", {_count(len(lines), 'member')}")
+    number = f"epoch {latest.group_epoch}" if latest.generation is None else f"generation {latest.generation}"
+    by = f", {latest.assignor}" if latest.assignor else ""
+    head.append(f"  {latest.protocol}{by}, {number} since {_moment(latest.timestamp)}", "dim")
+    screen.print(head, soft_wrap=True)
+    if lines:
+        screen.print(_owner_table(lines))
+    if found.told:
+        table = Table(Column("episode", justify="right"), "kind", "status", Column("story", ratio=1))
+        for episode, _ in found.told:
+            table.add_row(
+                str(episode.episode), _kind(episode), _state(episode.status), SafeText(episode.story)
+            )
+        screen.print(table)
+
+
+def _owner_table(lines: Sequence[OwnerLine]) -> Table:
+    table = Table(
+        Column("member", overflow="fold"),
+        Column("host", overflow="fold"),
+        Column("owns", ratio=1, overflow="fold"),
+        Column("partitions", justify="right"),
+        Column("member id", overflow="fold", style="dim"),
+    )
+    for one in lines:
+        owns = SafeText(shared(one.owned))
+        for role, tasks in (("standby", one.standby), ("warm-up", one.warmup)):
+            if tasks is not UNSET and any(tasks.values()):
+                owns.append(f"  {role} {shared(tasks)}", "dim")
+        known_as = short_member(one.member_id) if one.name != one.member_id else ""
+        host = (one.client_host or "").lstrip("/")
+        table.add_row(
+            SafeText(short_member(one.name)),
+            SafeText(host),
+            owns,
+            str(sum(map(len, one.owned.values()))),
+            SafeText(known_as),
+        )
+    return table
+
+
+def show_episode(episode: Episode) -> None:
+    """The episode with its story, evidence, members and rounds."""
+    screen = console(soft_wrap=True)
+    for line in _episode_lines(episode):
+        screen.print(line)
+
+
+def _episode_lines(episode: Episode) -> Iterator[SafeText]:
+    head = SafeText(episode.group_id, "bold").append(f", episode {episode.episode}: {_kind(episode)}, ")
+    yield head.append(_state(episode.status))
+    yield SafeText(f"  {episode.story}")
+    names = _names(episode.members)
+    yield SafeText("evidence", "bold")
+    for item in dict.fromkeys(_reason(one, names) for one in episode.evidence):
+        yield SafeText("  ").append(item[0]).append(f" ({item[1]})", "dim")
+    if not episode.evidence:
+        yield SafeText("  none", "dim")
+    yield SafeText("members", "bold").append(
+        f"  {episode.members.before} before, {episode.members.after} after", "not bold"
+    )
+    yield from _member_lines(episode.members, names)
+    yield SafeText("rounds", "bold").append(f"  {_rounds(episode)}", "not bold")
+
+
+def _names(members: EpisodeMembers) -> dict[str, str]:
+    """What members are called; those that were replaced apart: who came in their place may have their names."""
+    former = {one.left for one in members.replaced} - {one.joined for one in members.replaced}
+    known = members.names
+    return {
+        **called({one: known[one] for one in known if one in former}),
+        **called({one: known[one] for one in known if one not in former}),
+    }
+
+
+def _reason(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
+    """What the evidence says, with who it is about where the reason itself does not say so; and its source."""
+    said = short_member(worded(item.reason, names))
+    about = short_member(who(item.member_ids, names))
+    named = any(short_member(names[one]) in said for one in item.member_ids if one in names)
+    return (f"{about}: {said}" if about and not named else said), item.source
+
+
+def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator[SafeText]:
+    for one in members.replaced[:_NAMED]:
+        was, now = (names.get(member_id, short_member(member_id)) for member_id in (one.left, one.joined))
+        said = f"{now} came back" if was == now else f"{was} → {now}"
+        yield SafeText(f"  {'replaced':<9}", "cyan").append(said).append(f"  by {one.by}", "dim")
+    yield from _more(len(members.replaced))
+    for word, ids, colour in (
+        ("joined", members.joined, "green"),
+        ("left", members.left, "yellow"),
+        ("lost", members.lost, "red"),
+        ("gone", members.gone, "yellow"),
+    ):
+        for member_id in ids[:_NAMED]:
+            yield SafeText(f"  {word:<9}", colour).append(names.get(member_id, short_member(member_id)))
+        yield from _more(len(ids))
+    if members.omitted:
+        yield SafeText(f"  and {members.omitted} more that the episode does not list", "dim")
+
+
+def _more(count: int) -> Iterator[SafeText]:
+    if count > _NAMED:
+        yield SafeText(f"  {'':<9}and {count - _NAMED} more: --json has them", "dim")
+
+
+def _rounds(episode: Episode) -> str:
+    said = f"{episode.round_count} in {_count(episode.rebalances, 'rebalance')}"
+    said += f", {_moment(episode.opened_at)} to {_moment(episode.updated_at)}"
+    said += f"; {_count(episode.moved, 'partition')} moved"
+    if episode.moved_again:
+        said += f", {episode.moved_again} of them more than once"
+    if episode.downtime is not None:
+        said += f"; stood still for {episode.downtime.lower_ms} to {episode.downtime.upper_ms} ms in all"
+    return said
+
+
+def _kind(episode: Episode) -> str:
+    return episode.kind if episode.sure or episode.kind == "unknown" else f"{episode.kind} (not sure)"
+
+
+def _moment(timestamp: int) -> str:
+    """``2026-01-31 09:14:00 UTC``."""
+    stamp = rfc3339(timestamp)
+    return f"{stamp[:10]} {stamp[11:19]} UTC"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

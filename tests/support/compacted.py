@@ -1,0 +1,76 @@
+"""What the compacted topics hold of groups that a :class:`~tests.support.told.Teller` tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from streaming.episodes.reading import updates
+from streaming.episodes.seen import Quiet
+from streaming.wire.codec import encode
+from streaming.wire.episodes import Episode, EpisodeRecord, key
+from streaming.wire.events import LatestAssignment, MemberNames
+from tests.support.told import START, Teller, named
+
+ASSIGNMENTS, EPISODES = "rebalance.assignments", "rebalance.episodes"
+
+
+class Record(NamedTuple):
+    """A record of one of the two topics, without their prefix."""
+
+    topic: str
+    key: bytes
+    value: bytes
+
+
+def latest(teller: Teller) -> LatestAssignment:
+    """Who owns what in the group now."""
+    return LatestAssignment(
+        group_id=teller.group_id,
+        protocol=teller.protocol,
+        assignor=teller.assignor,
+        generation=len(teller.told),
+        group_epoch=None,
+        timestamp=teller.now,
+        members=teller.members,
+        kind=teller.kind,
+        names={
+            one: MemberNames(client_id=client, client_host=host, group_instance_id=instance)
+            for one in teller.members
+            for client, host, instance in [named(one)]
+        },
+    )
+
+
+def updated(teller: Teller, *, over: bool = True) -> list[Episode]:
+    """Every update of every episode; ``over``: the last one is over."""
+    end = [Quiet(teller.told[-1][0])] if over else []
+    return list(updates(teller.group_id, [*teller.told, *end]))
+
+
+def told(teller: Teller, *, over: bool = True) -> list[EpisodeRecord]:
+    """The newest record of each of its episodes."""
+    newest = {one.episode: one for one in updated(teller, over=over)}
+    return [EpisodeRecord(one, encode(one)) for one in newest.values()]
+
+
+def records(teller: Teller, *, over: bool = True) -> Iterator[Record]:
+    """All records of a group, with those that compaction has not yet taken away."""
+    group = teller.group_id
+    yield Record(ASSIGNMENTS, group.encode(), encode(latest(teller)))
+    for one in updated(teller, over=over):
+        yield Record(EPISODES, key(group, one.episode), encode(one))
+
+
+def checkout() -> Teller:
+    """A first start of three members, of which two share a client id, and ten minutes later a rolling restart."""
+    teller = Teller(6, group_id="team/checkout")
+    teller.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
+    for host in ("h1", "h2"):
+        teller.leave(f"pay@{host}#1", after=600 if host == "h1" else 5)
+        teller.join(f"pay@{host}#2", after=5)
+    return teller
+
+
+#: When its first start was, when its rolling restart began, and when that ended.
+STARTED, RESTARTED, ENDED = START + 1000, START + 601_000, START + 616_000

@@ -1,0 +1,180 @@
+"""How groups stand, and which of their episodes is asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import structs
+
+from streaming.answers.standing import (
+    LAST_EPISODES,
+    NoEpisodeThen,
+    OwnerLine,
+    UnknownGroup,
+    document,
+    line,
+    newest,
+    open_at,
+    owners,
+    standing,
+    standings,
+)
+from streaming.wire.codec import encode
+from streaming.wire.episodes import EpisodeRecord
+from tests.support.compacted import ENDED, RESTARTED, STARTED, checkout, latest, told
+from tests.support.told import Teller
+
+GROUP = "team/checkout"
+QUIET = 120_000
+
+
+def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
+    other = Teller(group_id="a").join("x")
+    found = standings([latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)])
+    assert [(one.latest.group_id, one.state, len(one.told)) for one in found] == [
+        ("a", "settling", 1),
+        (GROUP, "settled", 1),
+    ]
+    assert found[1].newest is not None
+    assert (found[1].newest.episode, found[1].newest.kind) == (2, "rolling-restart")
+
+
+def test_after_a_group_was_forgotten_its_new_first_episode_is_the_newest() -> None:
+    first, second = told(checkout())
+    again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}")
+    assert newest(GROUP, [again, second]) is again
+    assert standings([latest(checkout())], [second, again])[0].told == [again]
+    assert standings([latest(checkout())], [again, second])[0].told == [again]
+
+
+def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newer() -> None:
+    first, second = told(checkout())
+    level = EpisodeRecord(structs.replace(second.episode, opened_at=first.episode.opened_at), b"{}")
+    assert newest(GROUP, [level, first]) is level
+
+
+def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state() -> None:
+    teller = Teller().join("a").leave("a")
+    (empty,) = standings([latest(teller)], told(teller))
+    (unknown,) = standings([latest(Teller().join("a"))], [])
+    assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
+    assert json.loads(encode(line(unknown))) == {
+        "groupId": "g",
+        "kind": "consumer",
+        "state": None,
+        "members": 1,
+        "episode": None,
+    }
+
+
+def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
+    teller = checkout()
+    teller.kind = "connect"
+    last = told(teller)[-1]
+    later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
+    (found,) = standings([latest(teller)], [later])
+    assert encode(line(found)) == (
+        b'{"groupId":"team/checkout","kind":"connect","state":"settled","members":3,"episode":'
+        + last.value[:-1]
+        + b',"new":1}}'
+    )
+
+
+def test_members_by_the_names_that_people_know() -> None:
+    lines = owners(latest(checkout()))
+    assert [(one.name, one.member_id, one.client_host, one.owned) for one in lines] == [
+        ("pay (h1)", "pay@h1#2", "/h1", {"t": [2, 3]}),
+        ("pay (h2)", "pay@h2#2", "/h2", {"t": [4, 5]}),
+        ("web-0", "web@h1#1=web-0", "/h1", {"t": [0, 1]}),
+    ]
+    assert '"standby"' not in encode(lines[0]).decode()
+
+
+def test_a_member_that_nothing_is_known_of_is_called_by_its_id() -> None:
+    known = structs.replace(
+        latest(Teller(2).join("a")), names={}, standby={"a": {"t": [1]}}, warmup={"b": {"t": [0]}}
+    )
+    assert owners(known) == [
+        OwnerLine(
+            member_id="a",
+            name="a",
+            client_id=None,
+            client_host=None,
+            group_instance_id=None,
+            owned={"t": [0, 1]},
+            standby={"t": [1]},
+            warmup={},
+        )
+    ]
+
+
+def test_a_group_has_its_last_episodes_the_newest_first() -> None:
+    teller = Teller()
+    for number in range(LAST_EPISODES + 2):
+        teller.join(f"m{number}", after=1000)
+    found = standing("g", [latest(Teller(group_id="h")), latest(teller)], told(teller))
+    wanted = list(range(LAST_EPISODES + 2, 2, -1))
+    assert [one.episode.episode for one in found.told] == wanted
+    answer = json.loads(encode(document(found)))
+    assert [one["episode"] for one in answer["episodes"]] == wanted
+    assert {name: answer[name] for name in ("groupId", "kind", "state", "protocol", "assignor")} == {
+        "groupId": "g",
+        "kind": "consumer",
+        "state": "settled",
+        "protocol": "classic",
+        "assignor": "range",
+    }
+    assert (answer["generation"], answer["groupEpoch"], answer["timestamp"]) == (12, None, teller.now)
+    assert [one["memberId"] for one in answer["members"]] == sorted(f"m{number}" for number in range(12))
+
+
+def test_a_group_that_is_gone_or_was_never_there() -> None:
+    with pytest.raises(UnknownGroup, match="group g: nothing is known of it; `rebalance-monitor groups`"):
+        standing("g", [latest(checkout())], told(checkout()))
+    with pytest.raises(UnknownGroup, match=f"group {GROUP}: does not exist any more; .*why {GROUP}"):
+        standing(GROUP, [], told(checkout()))
+    for ask in (lambda: newest("g", told(checkout())), lambda: open_at("g", [], 1, QUIET)):
+        with pytest.raises(UnknownGroup, match="group g: no episode of it is known"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("at", "number"),
+    [
+        (STARTED, 1),
+        (STARTED + QUIET, 1),
+        (RESTARTED, 2),
+        (ENDED, 2),
+        (ENDED + QUIET, 2),
+    ],
+)
+def test_an_episode_is_open_from_its_first_round_until_the_quiet_time_after_its_last(
+    at: int, number: int
+) -> None:
+    assert open_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
+
+
+def test_one_that_is_not_over_is_open_for_ever() -> None:
+    assert open_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (STARTED - 1, "22:13:20.999Z: episode 1 began at 2023-11-14T22:13:21.000Z"),
+        (
+            STARTED + QUIET + 1,
+            (
+                "22:15:21.001Z: episode 1 ended at 2023-11-14T22:13:21.000Z, "
+                "episode 2 began at 2023-11-14T22:23:21.000Z"
+            ),
+        ),
+        (ENDED + QUIET + 1, "22:25:36.001Z: episode 2 ended at 2023-11-14T22:23:36.000Z"),
+    ],
+)
+def test_where_none_was_open_those_before_and_after_are_named_and_the_status_is_1(at: int, said: str) -> None:
+    with pytest.raises(NoEpisodeThen) as refused:
+        open_at(GROUP, told(checkout()), at, QUIET)
+    assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{said}"
+    assert refused.value.exit_status == 1

@@ -1,0 +1,70 @@
+"""``group``: who owns what, by the names that people know, and the last episodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.support.compacted import ASSIGNMENTS
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def cells(out: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+
+
+def test_for_people(command: Command, groups: MemoryKafka) -> None:
+    status, out, errors = command("group", "team/checkout")
+    assert (status, errors, "\x1b" in out) == (0, "", False)
+    assert out.splitlines()[0] == (
+        "team/checkout  consumer, settled, 3 members"
+        "  classic, range, generation 5 since 2023-11-14 22:23:36 UTC"
+    )
+    rows = cells(out)
+    assert rows[:3] == [
+        ["pay (h1)", "h1", "t:2-3", "2", "pay@h1#2"],
+        ["pay (h2)", "h2", "t:4-5", "2", "pay@h2#2"],
+        ["web-0", "h1", "t:0-1", "2", "web@h1#1=web-0"],
+    ]
+    assert [row[:3] for row in rows[3:] if row[0]] == [
+        ["2", "rolling-restart", "settled"],
+        ["1", "first-start", "settled"],
+    ]
+
+
+def test_for_programs(command: Command, groups: MemoryKafka) -> None:
+    status, out, _ = command("group", "team/checkout", "--json")
+    answer = json.loads(out)
+    assert (status, out.count("\n"), answer["state"]) == (0, 1, "settled")
+    assert answer["members"][0] == {
+        "memberId": "pay@h1#2",
+        "name": "pay (h1)",
+        "clientId": "pay",
+        "clientHost": "/h1",
+        "groupInstanceId": None,
+        "owned": {"t": [2, 3]},
+    }
+    assert [one["episode"] for one in answer["episodes"]] == [2, 1]
+
+
+def test_a_group_that_nothing_is_known_of(command: Command, groups: MemoryKafka) -> None:
+    for words in (["group", "checkout"], ["group", "--json", "checkout"]):
+        assert command(*words) == (
+            2,
+            "",
+            (
+                "error: group checkout: nothing is known of it; "
+                "`rebalance-monitor groups` lists those that are known\n"
+            ),
+        )
+
+
+def test_a_group_that_is_gone(command: Command, groups: MemoryKafka) -> None:
+    groups.append(ASSIGNMENTS, None, key=b"flappy", partition=1)
+    assert command("group", "flappy") == (
+        2,
+        "",
+        "error: group flappy: does not exist any more; `rebalance-monitor why flappy` tells how it ended\n",
+    )

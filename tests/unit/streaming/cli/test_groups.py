@@ -1,0 +1,52 @@
+"""``groups``: a line a group, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.support.compacted import EPISODES, checkout, told
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def test_for_people_a_table_that_is_plain_in_a_pipe(command: Command, groups: MemoryKafka) -> None:
+    status, out, errors = command("groups")
+    assert (status, errors, "\x1b" in out) == (0, "", False)
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "consumer" in line
+    ]
+    assert [row[:4] for row in rows] == [
+        ["flappy", "consumer", "storming", "2"],
+        ["team/checkout", "consumer", "settled", "3"],
+    ]
+    assert rows[1][4].startswith("Rolling restart of team/checkout, 2 of 3 members (2023-11-14 22:23 UTC)")
+
+
+def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) -> None:
+    status, out, _ = command("groups", "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert status == 0
+    assert [{name: line[name] for name in line if name != "episode"} for line in lines] == [
+        {"groupId": "flappy", "kind": "consumer", "state": "storming", "members": 2},
+        {"groupId": "team/checkout", "kind": "consumer", "state": "settled", "members": 3},
+    ]
+    assert out.splitlines()[1].endswith(f'"episode":{told(checkout())[-1].value.decode()}}}')
+
+
+def test_a_record_that_does_not_parse_is_told_and_the_others_are_shown(
+    command: Command, groups: MemoryKafka
+) -> None:
+    groups.append(EPISODES, b"{", key=b"flappy/1", partition=1)
+    status, out, errors = command("groups", "--json")
+    assert (status, len(out.splitlines()), errors.count("\n")) == (0, 2, 1)
+    assert errors.startswith("skipped: rebalance.episodes key flappy/1: ")
+    assert json.loads(out.splitlines()[0])["state"] is None
+
+
+def test_where_the_stream_has_never_run_the_topic_is_named(command: Command, kafka: MemoryKafka) -> None:
+    status, out, errors = command("groups")
+    assert (status, out) == (3, "")
+    assert errors.startswith("error: topic rebalance.")
+    assert "does not exist" in errors

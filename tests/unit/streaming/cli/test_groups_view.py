@@ -1,0 +1,107 @@
+"""What ``groups``, ``group`` and ``why`` show people, beyond what their own tests ask for."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from streaming.answers.standing import standing, standings
+from streaming.cli.groups_view import group_table, show_episode, show_group
+from streaming.process.terminal import console
+from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Replaced
+from streaming.wire.events import Evidence, MemberNames
+from tests.support.compacted import checkout, latest, told
+from tests.support.told import Teller
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def lines(episode: Episode, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    show_episode(episode)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_an_episode_that_is_not_sure_says_so_and_one_without_evidence_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = structs.replace(told(checkout())[0].episode, kind="crash", sure=False, evidence=[])
+    shown = lines(found, capsys)
+    assert shown[0] == "team/checkout, episode 1: crash (not sure), settled"
+    assert shown[2:4] == ["evidence", "  none"]
+    assert lines(structs.replace(found, kind="unknown"), capsys)[0].endswith(": unknown, settled")
+
+
+def test_one_reason_is_told_once_with_names_in_place_of_ids(capsys: pytest.CaptureFixture[str]) -> None:
+    evidence = [
+        Evidence(source="coordinator-log", reason="pay@h1#1 left", member_ids=["pay@h1#1"]),
+        Evidence(source="coordinator-log", reason="pay@h1#1 left", member_ids=["pay@h1#1", "x"]),
+        Evidence(source="polling", reason="can't tell", member_ids=[]),
+    ]
+    shown = lines(structs.replace(told(checkout())[1].episode, evidence=evidence), capsys)
+    assert shown[2:5] == ["evidence", "  pay (h1) left (coordinator-log)", "  can't tell (polling)"]
+
+
+def test_members_of_every_sort_and_how_many_are_not_named(capsys: pytest.CaptureFixture[str]) -> None:
+    members = EpisodeMembers(
+        joined=[f"j{number:02}" for number in range(22)],
+        left=["l"],
+        lost=["o"],
+        gone=["g"],
+        replaced=[Replaced(left="a", joined="b", by="pod names of one Deployment")],
+        before=4,
+        after=23,
+        names={"a": MemberNames(client_id="pay-1"), "b": MemberNames(client_id="pay-2")},
+        omitted=7,
+    )
+    shown = lines(structs.replace(told(checkout())[0].episode, members=members), capsys)
+    assert shown[shown.index("members  4 before, 23 after") + 1 : -1] == [
+        "  replaced pay-1 → pay-2  by pod names of one Deployment",
+        *(f"  joined   j{number:02}" for number in range(20)),
+        "           and 2 more: --json has them",
+        "  left     l",
+        "  lost     o",
+        "  gone     g",
+        "  and 7 more that the episode does not list",
+    ]
+
+
+def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    known = structs.replace(told(checkout())[0].episode, downtime=Downtime(lower_ms=5, upper_ms=90))
+    assert lines(known, capsys)[-1].endswith("; 0 partitions moved; stood still for 5 to 90 ms in all")
+
+
+def test_a_group_without_members_or_episodes_is_shown_all_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    empty = Teller().join("a").leave("a")
+    show_group(standing("g", [latest(empty)], []))
+    assert capsys.readouterr().out == (
+        "g  consumer, empty, 0 members  classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
+    )
+    unknown = structs.replace(latest(Teller().join("a")), assignor=None, generation=None, group_epoch=4)
+    show_group(standing("g", [unknown], []))
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "g  consumer, nothing is known of its episodes, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
+    )
+
+
+def test_tasks_of_kafka_streams_stand_beside_what_is_owned(capsys: pytest.CaptureFixture[str]) -> None:
+    known = structs.replace(
+        latest(Teller(2).join("a", "b")), standby={"a": {"0": [1]}}, warmup={"a": {}, "b": {"1": [2]}}
+    )
+    show_group(standing("g", [known], []))
+    rows = [line.split("│")[3].strip() for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert rows == ["t:0  standby 0:1", "t:1  warm-up 1:2"]
+
+
+def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = console(wide=True)
+    screen._color_system, screen._force_terminal = (
+        __import__("rich.console").console.ColorSystem.STANDARD,
+        True,
+    )
+    screen.print(group_table(standings([latest(checkout())], told(checkout()))))
+    assert "\x1b[32msettled" in capsys.readouterr().out

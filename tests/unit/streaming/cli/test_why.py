@@ -1,0 +1,83 @@
+"""``why``: an episode told with its evidence, for people, and as in the topic for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.compacted import RESTARTED, STARTED, checkout, told
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+GROUP = "team/checkout"
+
+
+def test_the_newest_episode_for_people(command: Command, groups: MemoryKafka) -> None:
+    status, out, errors = command("why", GROUP)
+    assert (status, errors) == (0, "")
+    assert out.splitlines() == [
+        "team/checkout, episode 2: rolling-restart, settled",
+        f"  {told(checkout())[-1].episode.story}",
+        "evidence",
+        "  pay (h1): left (coordinator-log)",
+        "  pay (h2): left (coordinator-log)",
+        "members  3 before, 3 after",
+        "  replaced pay (h1) came back  by client id and host",
+        "  replaced pay (h2) came back  by client id and host",
+        (
+            "rounds  4 in 4 rebalances, 2023-11-14 22:23:21 UTC to 2023-11-14 22:23:36 UTC; "
+            "6 partitions moved, 6 of them more than once"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ([], 2),
+        (["--at", "2023-11-14T22:13:30Z"], 1),
+        (["--at", "2023-11-14T23:13:30+01:00"], 1),
+        (["--at", str(STARTED)], 1),
+        (["--at", str(RESTARTED)], 2),
+    ],
+)
+def test_for_programs_the_episode_as_in_the_topic(
+    command: Command, groups: MemoryKafka, words: list[str], number: int
+) -> None:
+    value = told(checkout())[number - 1].value.decode()
+    assert command("why", GROUP, *words, "--json") == (0, f"{value}\n", "")
+
+
+def test_how_long_one_is_open_after_its_last_round_is_the_streams_setting(
+    command: Command, groups: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = str(STARTED + 120_001)
+    assert command("why", GROUP, "--at", at)[0] == 1
+    monkeypatch.setenv("REBALANCE_MONITOR_STREAM__EPISODE_QUIET_MS", "120001")
+    assert command("why", GROUP, "--at", at)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        (["x"], 2, "group x: no episode of it is known; `rebalance-monitor groups` lists the groups"),
+        (
+            [GROUP, "--at", "2023-11-14T22:00:00Z"],
+            1,
+            (
+                "group team/checkout: no episode was open at 2023-11-14T22:00:00.000Z: "
+                "episode 1 began at 2023-11-14T22:13:21.000Z"
+            ),
+        ),
+        (
+            [GROUP, "--at", "noon"],
+            2,
+            "--at noon: write RFC 3339 (2026-01-31T12:00:00Z) or milliseconds since the epoch",
+        ),
+    ],
+)
+def test_what_can_not_be_told_is_one_line(
+    command: Command, groups: MemoryKafka, words: list[str], status: int, line: str
+) -> None:
+    assert command("why", *words, "--json") == (status, "", f"error: {line}\n")

@@ -1,0 +1,80 @@
+"""The compacted topics over a cluster in memory: the newest record of each key, to the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.kafka.access import NotAllowed
+from streaming.kafka.newest import MalformedRecord, read_episodes, read_groups
+from streaming.kafka.topic_reader import TopicUnreadable
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.compacted import checkout, latest, records, told
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.told import Teller
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+EPISODES, ASSIGNMENTS = SETTINGS.topics.episodes, SETTINGS.topics.assignments
+OTHER = Teller(group_id="team/checkout/2").join("x")
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    for topic in (EPISODES, ASSIGNMENTS):
+        made.create(topic, 2)
+    for place, teller in enumerate((checkout(), OTHER)):
+        for topic, key, value in records(teller):
+            made.append(topic, value, key=key, partition=place)
+    return made
+
+
+def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> None:
+    counted: list[int] = []
+    assignments, episodes = read_groups(SETTINGS, each=counted.append)
+    assert {one.group_id: one for one in assignments} == {
+        one.group_id: latest(one) for one in (checkout(), OTHER)
+    }
+    assert sorted(episodes, key=lambda one: one.value) == sorted(
+        [*told(checkout()), *told(OTHER)], key=lambda one: one.value
+    )
+    assert sum(counted) == len(kafka.records(EPISODES)) + len(kafka.records(ASSIGNMENTS))
+
+
+def test_of_one_group_alone_also_where_another_is_called_as_its_episode_is(kafka: MemoryKafka) -> None:
+    assignments, episodes = read_groups(SETTINGS, group="team/checkout")
+    assert assignments == [latest(checkout())]
+    assert episodes == read_episodes(SETTINGS, group="team/checkout") == told(checkout())
+
+
+def test_what_was_deleted_is_gone(kafka: MemoryKafka) -> None:
+    kafka.append(ASSIGNMENTS, None, key=b"team/checkout", partition=0)
+    kafka.append(EPISODES, None, key=b"team/checkout/1", partition=0)
+    kafka.append(EPISODES, None, key=b"never/1", partition=0)
+    assignments, episodes = read_groups(SETTINGS)
+    assert [one.group_id for one in assignments] == ["team/checkout/2"]
+    assert episodes == [told(checkout())[1], *told(OTHER)]
+
+
+def test_what_does_not_parse_is_told_and_left_out(kafka: MemoryKafka) -> None:
+    kafka.append(EPISODES, b"{}", key=b"team/checkout/2", partition=0)
+    kafka.append(ASSIGNMENTS, b"[", key=b"bad\xff", partition=0)
+    problems: list[MalformedRecord] = []
+    assignments, episodes = read_groups(SETTINGS, on_malformed=problems.append)
+    assert (len(assignments), episodes) == (2, [told(checkout())[0], *told(OTHER)])
+    assert [str(one).partition(": ")[0] for one in problems] == [
+        "rebalance.assignments key bad\\xff",
+        "rebalance.episodes key team/checkout/2",
+    ]
+    with pytest.raises(MalformedRecord, match=r"rebalance\.episodes key team/checkout/2: .*groupId"):
+        read_episodes(SETTINGS)
+
+
+def test_a_topic_that_is_missing_or_may_not_be_read_is_named(kafka: MemoryKafka) -> None:
+    kafka.deny(ASSIGNMENTS, "READ", "DESCRIBE")
+    with pytest.raises(NotAllowed, match=f"may not read topic {ASSIGNMENTS}"):
+        read_groups(SETTINGS)
+    assert len(read_episodes(SETTINGS)) == 3
+    kafka.delete(EPISODES)
+    with pytest.raises(TopicUnreadable, match=f"topic {EPISODES}: does not exist; .*topics --create"):
+        read_episodes(SETTINGS)
