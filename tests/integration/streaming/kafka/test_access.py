@@ -17,6 +17,7 @@ from streaming.freshness.verdict import Part
 from streaming.kafka import dlt as dead_letters
 from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes, written
 from streaming.kafka.hearing import Hearing
+from streaming.kafka.newest import read_episodes, read_groups
 from streaming.kafka.reader import read_diffs
 from streaming.kafka.signs import SignWriter
 from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
@@ -96,12 +97,24 @@ def watch(cluster: Cluster, settings: Settings, folder: Path) -> None:
     list(read_diffs(settings, from_beginning=True, exit_at_end=True))
 
 
+def groups(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    read_groups(settings)
+
+
+def group(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    read_groups(settings, group=cluster.group)
+
+
+def why(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    read_episodes(settings, group=cluster.group)
+
+
 def dlt(cluster: Cluster, settings: Settings, folder: Path) -> None:
     dead_letters.resubmit(settings, dead_letters.read(settings))
 
 
 RUN: dict[str, Callable[[Cluster, Settings, Path], None]] = {
-    one.__name__: one for one in (collect, stream, serve, watch, dlt)
+    one.__name__: one for one in (collect, stream, serve, watch, groups, group, why, dlt)
 }
 
 

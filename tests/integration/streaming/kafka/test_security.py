@@ -29,6 +29,7 @@ COMPONENTS = {
     "run": ["--checkpoint", "{folder}/checkpoint", "--port", "0"],
     "topics": ["--create"],
     "watch": ["--from-beginning", "--exit-at-end"],
+    "groups": [],
     "replay": [],
 }
 #: Nobody there takes its time, and the same function waits for all.
@@ -136,6 +137,7 @@ def test_a_refusal_is_one_line_in_time_without_the_secret(
         ("run", "Create"),
         ("topics", "Create"),
         ("watch", "Read"),
+        ("groups", "Read"),
         ("replay", "Read"),
     ],
 )
