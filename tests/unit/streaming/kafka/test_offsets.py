@@ -11,6 +11,7 @@ from streaming.kafka import offsets
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.offsets import bounds
 from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryKafka
 
 PLACE = ("t", 0)
 
@@ -38,3 +39,15 @@ def test_what_waiting_does_not_mend_is_told_at_once(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end"):
         bounds(KafkaSettings(), [PLACE])
     assert len(left) == 1
+
+
+def test_a_client_has_the_metadata_before_it_is_asked_as_it_would_let_us_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    kafka.create("t")
+    kafka.append("t", b"x")
+    asked: list[str] = []
+    monkeypatch.setattr(kafka, "asked", asked.append)
+    assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (0, 1)}
+    assert asked == ["list_topics", "list_offsets"] * 2
