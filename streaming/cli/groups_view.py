@@ -54,7 +54,7 @@ def group_table(found: Iterable[Standing]) -> Table:
 def show_group(found: Standing) -> None:
     """Its members by name with what each owns, and its last episodes."""
     screen, latest, lines = console(wide=True), found.latest, owners(found.latest)
-    head = SafeText(latest.group_id, "bold")
+    head = SafeText().append(latest.group_id, "bold")
     head.append(f"  {found.kind}, ").append(_state(found.state or "nothing is known of its episodes"))
     head.append(f", {_count(len(lines), 'member')}")
     number = f"epoch {latest.group_epoch}" if latest.generation is None else f"generation {latest.generation}"
@@ -105,7 +105,9 @@ def show_episode(episode: Episode) -> None:
 
 
 def _episode_lines(episode: Episode) -> Iterator[SafeText]:
-    head = SafeText(episode.group_id, "bold").append(f", episode {episode.episode}: {_kind(episode)}, ")
+    head = (
+        SafeText().append(episode.group_id, "bold").append(f", episode {episode.episode}: {_kind(episode)}, ")
+    )
     yield head.append(_state(episode.status))
     yield SafeText(f"  {episode.story}")
     names = _names(episode.members)
@@ -114,11 +116,13 @@ def _episode_lines(episode: Episode) -> Iterator[SafeText]:
         yield SafeText("  ").append(item[0]).append(f" ({item[1]})", "dim")
     if not episode.evidence:
         yield SafeText("  none", "dim")
-    yield SafeText("members", "bold").append(
-        f"  {episode.members.before} before, {episode.members.after} after", "not bold"
+    yield (
+        SafeText()
+        .append("members", "bold")
+        .append(f"  {episode.members.before} before, {episode.members.after} after")
     )
     yield from _member_lines(episode.members, names)
-    yield SafeText("rounds", "bold").append(f"  {_rounds(episode)}", "not bold")
+    yield SafeText().append("rounds", "bold").append(f"  {_rounds(episode)}")
 
 
 def _names(members: EpisodeMembers) -> dict[str, str]:
