@@ -20,6 +20,7 @@ WANTED = ["org.apache.kafka:kafka_2.13:9.9.9"]
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(jars.JARS_VARIABLE, raising=False)
 
 
 def fill(folder: Path, *names: str) -> list[Path]:
