@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, compacted, expected
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+AGAIN = pytest.mark.xfail(
+    version("pyspark").startswith("4.1."),
+    reason="4.1's Kafka connector can't report a batch that --available-now runs again (docs/how-to/upgrade.md)",
+    strict=True,
+)
 
 
 def poisoned(log: Topic) -> Topic:
@@ -34,7 +41,7 @@ def poisoned(log: Topic) -> Topic:
         pytest.param(
             ["--max-offsets-per-trigger", "16", "--batch-seconds", "0.001"],
             id="fewer and fewer",
-            marks=pytest.mark.full,
+            marks=[pytest.mark.full, AGAIN],
         ),
     ],
 )
