@@ -8,6 +8,7 @@ One embedded broker, one Spark session, the same membership topic for all:
 * (d) a stateful aggregation that never leaves the JVM.
 
 ``ARGS="--events 1000000 --state-groups 100000"`` are the sizes of the table in the docs: half an hour.
+``ARGS="--episodes 10"`` measures what episodes cost instead, in batches of 10 events a group, without a broker.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
 from benchmarks._document import put
+from benchmarks._stream_episodes import cost
 from benchmarks._stream_latency import growth, growth_line, latency, latency_table
 from benchmarks._stream_load import events
 from benchmarks._stream_state import state, state_table
@@ -232,7 +234,14 @@ def main() -> None:
     parser.add_argument("--state-groups", type=int, default=20_000)
     parser.add_argument("--buckets", type=int, default=256, help="of the state's comparison")
     parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
+    parser.add_argument("--episodes", type=int, metavar="BATCH", help="what episodes cost, and nothing else")
     sizes = parser.parse_args()
+    if sizes.episodes:
+        without, told, ratio = cost(sizes.groups, sizes.episodes)
+        print(
+            f"{without:.1f} us an event without episodes, {told:.1f} us with them: {ratio:.2f} of the events"
+        )
+        return
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-stream-") as folder:
         bench = Bench(broker.bootstrap_servers, Path(folder))
         producer = bench.producer()

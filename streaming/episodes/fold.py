@@ -1,4 +1,4 @@
-"""One note after the other: ``advance(state, note) -> (state, what changed)``.
+"""One note after the other: ``advance(state, note) -> (state, what changed)``, and :func:`take`, in place.
 
 A note opens an episode when none is open, or when it comes more than the quiet time after the one before. So the
 log alone decides, by its timestamps; what closes the last episode is an event as well, which a timer writes
@@ -15,8 +15,7 @@ from msgspec import structs
 
 from streaming.episodes import tracks
 from streaming.episodes.seen import Bounced, Note, Quiet, RoundSeen
-from streaming.episodes.state import EpisodeState, over, rests_at
-from streaming.episodes.tracks import Tracks
+from streaming.episodes.state import EpisodeState, copied, over, rests_at
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
 
@@ -29,8 +28,8 @@ MOST_EVIDENCE: Final = 16
 _MORE_EVIDENCE: Final = 48
 
 _GROWTH: Final = "topic.partitions_changed"
-_SUBSCRIBED: Final = "member.subscription_changed"
-_JOINED: Final = "member.joined"
+#: Causes whose members need not have come or gone.
+_STIRRING: Final = frozenset({"member.joined", "member.subscription_changed"})
 _DELETED: Final = "group.deleted"
 _UNSEEN: Final = "first observation"
 
@@ -48,7 +47,7 @@ class Step(NamedTuple):
 
 
 def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> Step:
-    """The group's episodes after a note.
+    """The group's episodes after a note. Nothing that is handed in is changed.
 
     Args:
         state: before it; None when the group had no episode.
@@ -57,6 +56,16 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     """
     if isinstance(note, Quiet):
         return _quiet(state, note)
+    return Step(*take(None if state is None else copied(state), note, quiet_ms))
+
+
+def take(
+    state: EpisodeState | None, note: RoundSeen | Bounced, quiet_ms: int
+) -> tuple[EpisodeState, EpisodeState | None]:
+    """The same for those whose own ``state`` is, as plain :class:`Step`: it is changed where the episode goes on.
+
+    Nobody looks at it in between, and a copy a round is most of what a round costs.
+    """
     closed = None
     if state is None:
         state = _opened(EpisodeState(0), note)
@@ -65,7 +74,11 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     elif note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
         closed = state
         state = _opened(over(state), note)
-    return Step(_bounced(state, note) if isinstance(note, Bounced) else _played(state, note), closed)
+    if isinstance(note, Bounced):
+        _bounced(state, note)
+    else:
+        _played(state, note)
+    return state, closed
 
 
 def _follows(note: RoundSeen | Bounced) -> bool:
@@ -100,64 +113,57 @@ def _first_seen(note: RoundSeen) -> bool:
     )
 
 
-def _bounced(state: EpisodeState, note: Bounced) -> EpisodeState:
-    found = tracks.bounce(Tracks(state.there, state.missing), note)
-    return structs.replace(
-        state,
-        stuck=False,
-        last_at=note.timestamp,
-        mark=note.id,
-        protocol=note.protocol,
-        assignor=note.assignor,
-        kind=note.kind,
-        after=note.before,
-        there=found.there,
-        bounces=state.bounces + len(note.renamed),
-    )
+def _bounced(state: EpisodeState, note: Bounced) -> None:
+    """The episode goes on with static members that came back."""
+    tracks.bounce(state.there, note)
+    state.stuck = False
+    state.last_at = note.timestamp
+    state.mark = note.id
+    state.protocol = note.protocol
+    state.assignor = note.assignor
+    state.kind = note.kind
+    state.after = note.before
+    state.bounces += len(note.renamed)
 
 
-def _played(state: EpisodeState, note: RoundSeen) -> EpisodeState:
-    """The episode with a round."""
-    first = note.number == 1
+def _played(state: EpisodeState, note: RoundSeen) -> None:
+    """The episode goes on with a round."""
+    first, cause = note.number == 1, note.cause
     unseen = state.before is None and not state.round_count
-    found, away = Tracks(state.there, state.missing), 0
-    if (note.joined or note.gone) and not unseen:
-        found, away = tracks.follow(found, note)
-    if first and note.cause.kind in (_JOINED, _SUBSCRIBED) and not unseen:
+    if unseen:
+        state.before = note.after
+    else:
+        _people(state, note)
+        state.remade = state.remade or note.remade
+    if note.moved:
+        _moved(state, note.moved)
+    if first:
+        state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
+    if cause.evidence:
+        state.evidence = _evidence(state.evidence, note)
+    state.stuck = False
+    state.last_at = note.timestamp
+    state.mark = note.id
+    state.protocol = note.protocol
+    state.assignor = note.assignor or state.assignor
+    state.kind = note.kind
+    state.rounds = _with(state, note.id)
+    state.rebalances += first or not state.round_count
+    state.round_count += 1
+    state.after = note.after
+    state.deleted = cause.kind == _DELETED
+    state.waiting = _waiting(state, note) if note.unassigned and note.after else ()
+
+
+def _people(state: EpisodeState, note: RoundSeen) -> None:
+    """Who came and went with a round, and who asked for it."""
+    if note.joined or note.gone:
+        state.missing, away = tracks.follow(state.there, state.missing, note)
+        state.away = max(state.away, away)
+    if note.number == 1 and note.cause.kind in _STIRRING:
         # Who joins again, or subscribes anew, is in the group before and after.
         again = [one for one in note.cause.member_ids if one not in note.joined and one not in note.gone]
-        if again:
-            found = tracks.stir(found, again, note)
-    moved, more = state.moved, state.again
-    if note.moved:
-        moved, more = _moves(moved, more, note.moved)
-    causes = state.causes
-    if first:
-        causes = {**causes, note.cause.kind: causes.get(note.cause.kind, 0) + 1}
-    return structs.replace(
-        state,
-        stuck=False,
-        last_at=note.timestamp,
-        mark=note.id,
-        protocol=note.protocol,
-        assignor=note.assignor or state.assignor,
-        kind=note.kind,
-        rounds=_with(state, note.id),
-        round_count=state.round_count + 1,
-        rebalances=state.rebalances + (first or not state.round_count),
-        before=note.after if unseen else state.before,
-        after=note.after,
-        away=max(state.away, away),
-        there=found.there,
-        missing=found.missing,
-        moved=moved,
-        again=more,
-        causes=causes,
-        evidence=_evidence(state.evidence, note) if note.cause.evidence else state.evidence,
-        remade=state.remade or (note.remade and not unseen),
-        deleted=note.cause.kind == _DELETED,
-        waiting=_waiting(state, note) if note.unassigned and note.after else (),
-    )
+        tracks.stir(state.there, again, note)
 
 
 def _with(state: EpisodeState, diff_id: str) -> str:
@@ -168,28 +174,22 @@ def _with(state: EpisodeState, diff_id: str) -> str:
     return f"{known}\n{diff_id}" if known else diff_id
 
 
-def _moves(
-    moved: Mapping[str, set[int]], again: Mapping[str, set[int]], found: Mapping[str, Sequence[int]]
-) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+def _moved(state: EpisodeState, found: Mapping[str, Sequence[int]]) -> None:
     """Partitions that have moved, and those that have more than once, with a round that moved some."""
-    once, more = dict(moved), dict(again)
     for topic, partitions in found.items():
-        new = set(partitions)
-        known = once.get(topic)
-        if known is None:
-            once[topic] = new
-            continue
-        twice = known & new
+        known = state.moved.setdefault(topic, set())
+        twice = known.intersection(partitions)
         if twice:
-            more[topic] = twice | more[topic] if topic in more else twice
-        once[topic] = known | new
-    return once, more
+            state.again.setdefault(topic, set()).update(twice)
+        known.update(partitions)
 
 
 def _evidence(known: tuple[Evidence, ...], note: RoundSeen) -> tuple[Evidence, ...]:
     for item in note.cause.evidence:
-        told = item.kind is not None and tracks.overran(item.reason)
-        if len(known) < (_MORE_EVIDENCE if told else MOST_EVIDENCE) and item not in known:
+        room = len(known) < MOST_EVIDENCE or (
+            len(known) < _MORE_EVIDENCE and item.kind is not None and tracks.overran(item.reason)
+        )
+        if room and item not in known:
             known = (*known, item)
     return known
 

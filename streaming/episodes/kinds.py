@@ -62,8 +62,9 @@ def stormy(state: EpisodeState) -> Track | None:
 def judge(state: EpisodeState, storm: Track | None) -> Judged:
     """The kind of an episode as it stands; ``storm``: the member behind it, if it is one."""
     judged = _judged(state, storm)
-    inferred = any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence)
-    if judged.kind == "crash" and inferred:
+    if judged.kind == "crash" and any(
+        item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence
+    ):
         return Judged("crash", sure=False, why="that a session ran out is inferred from offset commits")
     return judged
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec import structs
@@ -99,13 +98,15 @@ def _members(state: EpisodeState) -> EpisodeMembers:
     omitted = 0
     for track in state.there.values():
         if track.founder and not track.by:
-            _name(names, {track.now: track.person})
+            _name(names, track.now, track.person)
         elif track.founder and len(replaced) < MOST_LISTED:
             replaced.append(Replaced(left=track.first, joined=track.now, by=track.by))
-            _name(names, {track.first: track.was, track.now: track.person})
+            if track.first != track.now:
+                _name(names, track.first, track.was)
+            _name(names, track.now, track.person)
         elif not track.founder and len(joined) < MOST_LISTED:
             joined.append(track.now)
-            _name(names, {track.now: track.person})
+            _name(names, track.now, track.person)
         else:
             omitted += 1
     for track in state.missing:
@@ -116,7 +117,7 @@ def _members(state: EpisodeState) -> EpisodeMembers:
         ended.append(track.now)
         if not track.founder:
             joined.append(track.now)
-        _name(names, {track.now: track.person})
+        _name(names, track.now, track.person)
     return EpisodeMembers(
         joined=joined,
         left=sorts["left"],
@@ -130,14 +131,11 @@ def _members(state: EpisodeState) -> EpisodeMembers:
     )
 
 
-def _name(names: dict[str, MemberNames], found: Mapping[str, Person]) -> None:
-    for member_id, who in found.items():
-        if who.client_id or who.client_host or who.group_instance_id:
-            names[member_id] = MemberNames(
-                client_id=who.client_id,
-                client_host=who.client_host,
-                group_instance_id=who.group_instance_id,
-            )
+def _name(names: dict[str, MemberNames], member_id: str, who: Person) -> None:
+    if who.client_id or who.client_host or who.group_instance_id:
+        names[member_id] = MemberNames(
+            client_id=who.client_id, client_host=who.client_host, group_instance_id=who.group_instance_id
+        )
 
 
 def _repeated(worst: Track | None) -> Repeated | None:

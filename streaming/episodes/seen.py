@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from streaming.wire.events import Cause, Holding
 from streaming.wire.names import Named
 
 
-class RoundSeen(NamedTuple):
+class RoundSeen(Struct, frozen=True, gc=False):
     """One round, as far as an episode needs it.
 
     Attributes:

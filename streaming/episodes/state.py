@@ -6,15 +6,17 @@ with a default.
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from streaming.episodes.tracks import Track, Tracks
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
 
 
-class EpisodeState(Struct, frozen=True, array_like=True, gc=False):
+class EpisodeState(Struct, array_like=True, gc=False):
     """A group's last episode, open or not. A function of the log alone.
+
+    It is changed in place by :func:`~streaming.episodes.fold.take` alone, by whom it belongs to.
 
     Attributes:
         number: it is the group's so many-th.
@@ -69,6 +71,17 @@ class EpisodeState(Struct, frozen=True, array_like=True, gc=False):
     remade: bool = False
     deleted: bool = False
     waiting: tuple[Waiting, ...] = ()
+
+
+def copied(state: EpisodeState) -> EpisodeState:
+    """The same with containers of its own."""
+    return structs.replace(
+        state,
+        there=dict(state.there),
+        moved={topic: set(partitions) for topic, partitions in state.moved.items()},
+        again={topic: set(partitions) for topic, partitions in state.again.items()},
+        causes=dict(state.causes),
+    )
 
 
 def tracks(state: EpisodeState) -> Tracks:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, structs
@@ -53,8 +54,11 @@ _DEFAULT: Final = re.compile(
     r"rdkafka|kafka-python-[\d.]+|aiokafka-[\d.]+|sarama|kgo|consumer-.+-\d+|consumer-\d+|console-consumer(-\d+)?"
 )
 #: What reasons say of a member that did not poll in time, in the words of Kafka's clients and coordinators.
-_OVERRAN: Final = re.compile(
-    r"poll timeout has expired|max\.poll\.interval|failed to transition from epoch|did not join again in time"
+_OVERRAN: Final = (
+    "poll timeout has expired",
+    "max.poll.interval",
+    "failed to transition from epoch",
+    "did not join again in time",
 )
 _LEFT: Final = "member.left"
 _FENCED: Final = "member.fenced"
@@ -105,8 +109,7 @@ class Tracks(NamedTuple):
     @property
     def all(self) -> Iterator[Track]:
         """All of them, those that are there first."""
-        yield from self.there.values()
-        yield from self.missing
+        return chain(self.there.values(), self.missing)
 
 
 def person(named: Named | None) -> Person:
@@ -120,7 +123,7 @@ def person(named: Named | None) -> Person:
 
 def overran(reason: str) -> bool:
     """Whether a reason says that a member did not poll in time."""
-    return _OVERRAN.search(reason) is not None
+    return any(words in reason for words in _OVERRAN)
 
 
 def manner(cause: Cause, member_id: str) -> How:
@@ -144,9 +147,10 @@ def manner(cause: Cause, member_id: str) -> How:
     return "lost" if fenced else "gone"
 
 
-def follow(tracks: Tracks, seen: RoundSeen) -> tuple[Tracks, int]:
-    """The tracks after a round, and how many members were away in the middle of it."""
-    there, missing = dict(tracks.there), tracks.missing
+def follow(
+    there: dict[str, Track], missing: tuple[Track, ...], seen: RoundSeen
+) -> tuple[tuple[Track, ...], int]:
+    """Those that are missing after a round, and how many were away in its middle. ``there`` is changed."""
     left = [_gone(there.pop(one, None), one, seen) for one in seen.gone]
     if left:
         missing = (*missing, *left)
@@ -155,26 +159,22 @@ def follow(tracks: Tracks, seen: RoundSeen) -> tuple[Tracks, int]:
         missing = _join(there, missing, seen)
     if left:
         missing = _earlier(there, missing, left, seen)
-    return Tracks(there, _bounded(missing)), away
+    return _bounded(missing), away
 
 
-def stir(tracks: Tracks, member_ids: Iterable[str], seen: RoundSeen) -> Tracks:
-    """The tracks after a rebalance that members in the group asked for: they joined again, or subscribed anew."""
-    there = dict(tracks.there)
+def stir(there: dict[str, Track], member_ids: Iterable[str], seen: RoundSeen) -> None:
+    """Take a rebalance that members in the group asked for: they joined again, or subscribed anew."""
     for one in member_ids:
         there[one] = _turn(there.get(one) or _founder(one, seen.names), seen.timestamp)
-    return Tracks(there, tracks.missing)
 
 
-def bounce(tracks: Tracks, seen: Bounced) -> Tracks:
-    """The tracks after static members came back under new ids."""
-    there = dict(tracks.there)
+def bounce(there: dict[str, Track], seen: Bounced) -> None:
+    """Take static members that came back under new ids."""
     for old, new in seen.renamed.items():
         who = person(seen.names.get(new))
         track = there.pop(old, None) or Track(old, old, who, who, founder=True)
         by = BY_INSTANCE if track.founder else ""
         there[new] = _turn(structs.replace(track, now=new, person=who, by=by), seen.timestamp)
-    return Tracks(there, tracks.missing)
 
 
 def _founder(member_id: str, names: Mapping[str, Named]) -> Track:

@@ -14,7 +14,7 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput
-from streaming.monitor.telling import Told
+from streaming.monitor.telling import Happened, Told
 from streaming.monitor.tracked import CorruptState
 from streaming.wire.codec import Record, read, read_heartbeat
 from streaming.wire.events import AssignmentAcknowledged, Event, GroupQuiet, MemberHeartbeat
@@ -37,7 +37,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
         CorruptState: a group's state can't be read. No record is to blame, so none is refused for it.
     """
     writes: list[Write] = []
-    last = _Last({}, {})
+    last = _Last({}, {}, {})
     for record in records:
         try:
             beat = read_heartbeat(record)
@@ -52,6 +52,8 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     # A compacted topic keeps the last record of a key: what a batch overwrites itself need not be written.
     writes += [envelope.write(output.event, output, sinks) for output in last.assignments.values()]
     if sinks.episodes is not None:
+        for group_id in list(last.happened):
+            _tell(bucket, group_id, now_ms, sinks, last)
         writes += [envelope.write_episode(told, sinks.episodes, sinks) for told in last.episodes.values()]
     return writes
 
@@ -71,14 +73,25 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
 
 
 class _Last(NamedTuple):
-    """The last record of a batch for each key of the compacted topics: by group, and by group and episode."""
+    """The last record of a batch for each key of the compacted topics: by group, and by group and episode.
+
+    ``happened``: by group, what its episode has not been told yet.
+    """
 
     assignments: dict[str, AssignmentOutput]
     episodes: dict[tuple[str, int], Told]
+    happened: dict[str, list[Happened]]
 
     def tell(self, group_id: str, told: Iterable[Told]) -> None:
         """Take episodes that changed."""
         self.episodes.update(((group_id, one.state.number), one) for one in told)
+
+
+def _tell(bucket: Bucket, group_id: str, now_ms: int, sinks: Sinks, last: _Last) -> None:
+    """Tell a group's episode what has happened since it was told the last time."""
+    happened = last.happened.pop(group_id, None)
+    if happened is not None:
+        last.tell(group_id, telling.tell(bucket.get(group_id), happened, now_ms, sinks.quiet_ms))
 
 
 def _hear(bucket: Bucket, data: MemberHeartbeat | AssignmentAcknowledged, now_ms: int) -> None:
@@ -94,6 +107,7 @@ def _apply(bucket: Bucket, event: Event, now_ms: int, sinks: Sinks, last: _Last)
         return []
     tracked = bucket.get(data.group_id)
     if isinstance(data, GroupQuiet):
+        _tell(bucket, data.group_id, now_ms, sinks, last)
         told = telling.quiet(tracked, event, data) if sinks.episodes is not None else []
         if told:
             last.tell(data.group_id, told)
@@ -106,14 +120,14 @@ def _apply(bucket: Bucket, event: Event, now_ms: int, sinks: Sinks, last: _Last)
     # What can fail comes before the first change.
     writes = envelope.written(event, outputs, sinks)
     if outputs and sinks.episodes is not None:
-        episode, told = telling.tell(tracked, state, event, outputs, sinks.quiet_ms)
-        if told:
-            last.tell(data.group_id, told)
-            tracked.tell(episode, telling.resting(episode, now_ms, sinks.quiet_ms))
+        happened = last.happened.setdefault(data.group_id, [])
+        first = not happened and tracked.untold
+        happened.append(Happened(event, telling.notes(before, state, event, outputs, first=first)))
     if outputs and isinstance(outputs[-1], AssignmentOutput):
         last.assignments[data.group_id] = outputs[-1]
     tracked.keep(state)
     if state is None:
+        _tell(bucket, data.group_id, now_ms, sinks, last)
         tracked.tell(None, 0)
     liveness.follow(tracked, event, now_ms, sinks.forget_after_ms)
     bucket.put(data.group_id)

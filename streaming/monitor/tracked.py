@@ -108,6 +108,11 @@ class Tracked:
             self._episode = unpacked(_episode, self._raw_episode, "episode of a group")
         return self._episode
 
+    @property
+    def untold(self) -> bool:
+        """Whether the group has had no episode."""
+        return self._episode is None and self._raw_episode is None
+
     def tell(self, episode: EpisodeState | None, quiet_at: int) -> None:
         """Take the group's episode after a note, and when it is over if nothing comes."""
         self._episode, self._raw_episode, self.quiet_at = episode, None, quiet_at
