@@ -1,4 +1,4 @@
-"""What ``groups``, ``group`` and ``why`` show people."""
+"""What ``groups``, ``group``, ``why`` and ``watch --stories`` show people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from streaming.answers.standing import OwnerLine, Standing, owners
 from streaming.answers.tables import shared
-from streaming.cli.render import short_member
+from streaming.cli.render import clock, short_member
 from streaming.process.terminal import SafeText, console
 from streaming.wire.codec import rfc3339
 from streaming.wire.episodes import Episode, EpisodeMembers
@@ -95,6 +95,13 @@ def _owner_table(lines: Sequence[OwnerLine]) -> Table:
             SafeText(known_as),
         )
     return table
+
+
+def story_line(episode: Episode) -> SafeText:
+    """How an episode stands, on one line: ``09:14:07 checkout  settling  Rolling restart of …``."""
+    line = SafeText().append(f"{clock(episode.updated_at or episode.opened_at)} ", "dim")
+    line.append(episode.group_id, "bold").append("  ").append(_state(episode.status))
+    return line.append(f"  {episode.story}")
 
 
 def show_episode(episode: Episode) -> None:

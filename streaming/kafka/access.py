@@ -39,9 +39,15 @@ class Permission(NamedTuple):
 
 
 def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
-    """What a component goes on without, with a warning: to leave signs of life, and to read them."""
-    operations = {"collect": (_WRITE,), "stream": (_WRITE,), "serve": (_READ,), "watch": (_READ,)}
-    return tuple(Permission(one, settings.topics.signs) for one in operations.get(component, ()))
+    """What a component goes on without, with a warning: to leave signs of life, to read them, and episodes."""
+    signs, episodes = settings.topics.signs, settings.topics.episodes
+    wanted: dict[str, dict[str, str]] = {
+        "collect": {signs: _WRITE},
+        "stream": {signs: _WRITE},
+        "serve": {signs: _READ},
+        "watch": {signs: _READ, episodes: _READ},
+    }
+    return tuple(Permission(operation, topic) for topic, operation in wanted.get(component, {}).items())
 
 
 def written(settings: Settings) -> tuple[str, ...]:
@@ -95,11 +101,9 @@ def missing(settings: Settings, component: str) -> Iterator[str]:
 
 def missed(settings: Settings, component: str) -> Iterator[str]:
     """The same for what the component goes on without."""
-    return _lacking(
-        settings,
-        wishes(component, settings),
-        f"which {component} needs for signs of life, and goes on without",
-    )
+    for one in wishes(component, settings):
+        what = "episodes" if one.name == settings.topics.episodes else "signs of life"
+        yield from _lacking(settings, [one], f"which {component} needs for {what}, and goes on without")
 
 
 def _lacking(settings: Settings, wanted: Iterable[Permission], why: str) -> Iterator[str]:

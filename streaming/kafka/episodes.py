@@ -1,13 +1,122 @@
-"""Episodes as they stand in their topic now, for programs and commands."""
+"""Episodes as they stand in their topic, now and as they change, for programs and commands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from streaming.kafka.topic_reader import read_to_end
+from streaming.kafka.closing import Closing
+from streaming.kafka.topic_reader import TopicReader, read_to_end
 from streaming.settings.config import Settings
 from streaming.wire import codec
-from streaming.wire.episodes import EPISODE_TYPE, Episode, MalformedEpisode, decode_episode, of_key
+from streaming.wire.episodes import (
+    EPISODE_TYPE,
+    Episode,
+    EpisodeRecord,
+    MalformedEpisode,
+    decode_episode,
+    of_key,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_AT_ONCE: Final = 1000
+
+
+class EpisodeChange(NamedTuple):
+    """A new record of a group's episode; ``record`` is None when the topic no longer has the episode."""
+
+    group_id: str
+    episode: int
+    record: EpisodeRecord | None
+
+
+class EpisodeReader(Closing):
+    """Follows the topic of episodes without a consumer group: every record, those of a group in order.
+
+    Args:
+        settings: how to reach the cluster and what the topic is called.
+        from_beginning: start at the oldest record that compaction has left; otherwise only what lands from now on.
+        group: only this group's.
+        follow: a topic that is missing or deleted is waited for, which is logged; otherwise that is an error.
+        on_malformed: told of each record that is no episode; reading goes on behind it.
+
+    Raises:
+        TopicUnreadable, NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        from_beginning: bool = True,
+        group: str | None = None,
+        follow: bool = True,
+        on_malformed: Callable[[MalformedEpisode], None] = lambda _: None,
+    ) -> None:
+        self._topic = settings.topics.episodes
+        self._group = group
+        self._on_malformed = on_malformed
+        self._reader = TopicReader(
+            settings.kafka, [self._topic], from_beginning=from_beginning, wait=follow, follow=follow
+        )
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id, another one when it was made again; None while there is none."""
+        return self._reader.ids.get(self._topic)
+
+    @property
+    def missing(self) -> bool:
+        """Whether the topic does not exist, and is waited for."""
+        return bool(self._reader.missing)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that was in the topic when reading it began has been read."""
+        return self._reader.at_end
+
+    @property
+    def silent(self) -> bool:
+        """Whether a partition can't be read now: the cluster does not answer, or it has no leader."""
+        return self._reader.silent_since is not None or bool(self._reader.leaderless)
+
+    def poll(self, timeout: float) -> list[EpisodeChange]:
+        """What has changed, or nothing after ``timeout`` seconds.
+
+        Raises:
+            TopicUnreadable: the topic was deleted, and is not to be followed.
+            NotAllowed: this user may not read it any more.
+        """
+        return [
+            change for message in self._reader.poll(timeout, _AT_ONCE) for change in self._changes(message)
+        ]
+
+    def _changes(self, message: Message) -> Iterator[EpisodeChange]:
+        key, value = message.key(), message.value()
+        if codec.ce_attributes(message.headers()).get("type", EPISODE_TYPE) != EPISODE_TYPE:
+            return
+        try:
+            group_id, number = of_key(key or b"")
+            if self._group not in (None, group_id):
+                return
+            record = None if value is None else EpisodeRecord(decode_episode(value), value)
+        except MalformedEpisode as problem:
+            self._refuse(message, str(problem))
+            return
+        if record is not None and (record.episode.group_id, record.episode.episode) != (group_id, number):
+            self._refuse(message, f"key: {key!r} is not that of the value")
+            return
+        yield EpisodeChange(group_id, number, record)
+
+    def _refuse(self, message: Message, what: str) -> None:
+        place = f"{self._topic} partition {message.partition()} offset {message.offset()}"
+        self._on_malformed(MalformedEpisode(f"{place}: {what}"))
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._reader.close()
 
 
 def read_episodes(

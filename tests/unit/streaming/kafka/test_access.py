@@ -83,9 +83,12 @@ def test_each_right_that_is_missing_is_named_with_the_command_that_grants_it(
 def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> None:
     kafka.create(SETTINGS.topics.signs)
     kafka.deny(SETTINGS.topics.signs, "DESCRIBE", "READ", "WRITE")
-    assert [wishes(component, SETTINGS) for component in (*COMPONENTS, "watch")] == [
-        (Permission(operation, "p.rebalance.signs"),) for operation in ("Write", "Write", "Read", "Read")
+    assert [wishes(component, SETTINGS) for component in COMPONENTS] == [
+        (Permission(operation, "p.rebalance.signs"),) for operation in ("Write", "Write", "Read")
     ]
+    assert wishes("watch", SETTINGS) == tuple(
+        Permission("Read", f"p.rebalance.{name}") for name in ("signs", "episodes")
+    )
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
     said = [list(missed(SETTINGS, component)) for component in COMPONENTS]
     assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in said] == [
@@ -97,6 +100,12 @@ def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> 
         ]
         for component, verb in zip(COMPONENTS, ("write", "write", "read"), strict=True)
     ]
+
+
+def test_a_right_that_is_wished_for_says_what_it_is_for(kafka: MemoryKafka) -> None:
+    kafka.deny(SETTINGS.topics.episodes, "READ")
+    (line,) = missed(SETTINGS, "watch")
+    assert "may not read topic p.rebalance.episodes, which watch needs for episodes, and goes on" in line
 
 
 def test_who_may_not_even_see_a_topic_lacks_everything_on_it(kafka: MemoryKafka) -> None:

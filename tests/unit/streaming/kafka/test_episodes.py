@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from streaming.episodes.reading import updates
-from streaming.kafka.episodes import read_episodes
+from streaming.kafka import topic_reader
+from streaming.kafka.episodes import EpisodeChange, EpisodeReader, read_episodes
+from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
@@ -13,6 +15,7 @@ from streaming.wire.codec import encode
 from streaming.wire.episodes import Episode, MalformedEpisode, key
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.told import Teller
+from tests.support.wait import eventually
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.episodes
@@ -68,3 +71,72 @@ def test_what_has_no_key_or_is_of_another_type_is_passed_over(kafka: MemoryKafka
     kafka.append(TOPIC, b"{}", key=b"g/1", headers=[("ce_type", b"other")])
     kafka.append(TOPIC, b"{}", key=None)
     assert list(read_episodes(SETTINGS)) == []
+
+
+def followed(reader: EpisodeReader) -> list[EpisodeChange]:
+    """What there is to read."""
+    found: list[EpisodeChange] = []
+    eventually(lambda: found.extend(reader.poll(0.01)) or reader.at_end)
+    return found
+
+
+def test_who_follows_is_given_every_record_and_that_one_is_gone(kafka: MemoryKafka) -> None:
+    put(kafka, "h")
+    put(kafka, "g/1")
+    kafka.append(TOPIC, None, key=key("g/1", 1))
+    with EpisodeReader(SETTINGS, group="g/1") as reader:
+        changes = followed(reader)
+    assert {change.group_id for change in changes} == {"g/1"}
+    assert [change.episode for change in changes if change.record is None] == [1]
+    values = [change.record.value for change in changes if change.record is not None]
+    assert values == [
+        message.value() for message in kafka.records(TOPIC) if message.value() and message.key() in KEYS
+    ]
+
+
+KEYS = (key("g/1", 1), key("g/1", 2))
+
+
+def test_who_follows_from_now_on_is_given_what_lands(kafka: MemoryKafka) -> None:
+    put(kafka, "g")
+    with EpisodeReader(SETTINGS, from_beginning=False) as reader:
+        assert followed(reader) == []
+        _, last = put(kafka, "h")
+        found: list[EpisodeChange] = []
+        eventually(lambda: found.extend(reader.poll(0.01)) or (found and found[-1].record))
+    assert {change.group_id for change in found} == {"h"}
+    assert found[-1].record is not None
+    assert found[-1].record.episode == last
+
+
+def test_what_is_no_episode_is_told_with_its_place_and_reading_goes_on(kafka: MemoryKafka) -> None:
+    first, _ = put(kafka, "g")
+    kafka.append(TOPIC, b"{", key=b"g/1")
+    kafka.append(TOPIC, encode(first), key=b"h/1")
+    kafka.append(TOPIC, b"of another kind", key=b"g/1", headers=[("ce_type", b"x")])
+    _, last = put(kafka, "g")
+    said: list[MalformedEpisode] = []
+    with EpisodeReader(SETTINGS, on_malformed=said.append) as reader:
+        changes = followed(reader)
+    assert changes[-1].record is not None
+    assert changes[-1].record.episode == last
+    assert ["offset" in str(problem) for problem in said] == [True, True]
+    assert str(said[1]).endswith("key: b'h/1' is not that of the value")
+
+
+def test_a_topic_that_is_missing_is_waited_for_or_refused(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    kafka.delete(TOPIC)
+    with pytest.raises(TopicUnreadable):
+        EpisodeReader(SETTINGS, follow=False)
+    with EpisodeReader(SETTINGS) as reader:
+        assert (reader.missing, reader.at_end, reader.topic_id) == (True, False, None)
+        kafka.create(TOPIC, 1)
+        _, last = put(kafka, "g")
+        found: list[EpisodeChange] = []
+        eventually(lambda: found.extend(reader.poll(0.01)) or (found and reader.at_end))
+        assert (reader.missing, reader.topic_id) == (False, kafka.topics[TOPIC].id)
+    assert found[-1].record is not None
+    assert found[-1].record.episode == last

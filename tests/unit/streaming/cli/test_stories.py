@@ -1,0 +1,149 @@
+"""``watch --stories``: each episode when it changes, above its diffs; the diffs alone where that can't be."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from streaming.cli import stories
+from streaming.cli.stories import StoriesTold
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire.codec import encode
+from streaming.wire.episodes import key
+from tests.support.compacted import EPISODES, checkout, told, updated
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.wait import eventually
+
+Command = Callable[..., tuple[int, str, str]]
+DIFFS = "rebalance.diffs"
+GROUP = "team/checkout"
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+WORDS = ("watch", "--stories", "--from-beginning", "--exit-at-end")
+
+
+@pytest.fixture
+def diffs(kafka: MemoryKafka) -> MemoryKafka:
+    """Two episodes' diffs."""
+    kafka.create(DIFFS, 1)
+    for ce_id, diff in checkout().told:
+        kafka.append(DIFFS, encode(diff), key=GROUP.encode(), headers=[("ce_id", ce_id.encode())])
+    return kafka
+
+
+@pytest.fixture
+def both(diffs: MemoryKafka) -> MemoryKafka:
+    """Those, and every update of the episodes."""
+    diffs.create(EPISODES, 1)
+    for one in updated(checkout()):
+        diffs.append(EPISODES, encode(one), key=key(GROUP, one.episode))
+    return diffs
+
+
+def heads(out: str) -> list[str]:
+    """Lines that begin with a time of day, without it."""
+    return [line.split(" ", 1)[1] for line in out.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
+
+
+def test_for_people_a_line_when_the_story_changes_and_the_diffs_below(
+    command: Command, both: MemoryKafka
+) -> None:
+    status, out, errors = command(*WORDS)
+    assert (status, errors) == (0, "")
+    wanted = [f"{GROUP}  {one.status}  {one.story}" for one in updated(checkout())]
+    found = heads(out)
+    assert found[: len(wanted)] == wanted
+    assert [head.startswith(f"{GROUP} generation") for head in found[len(wanted) :]] == [True] * 5
+    again = command("watch", "--from-beginning", "--exit-at-end")[1]
+    assert out.endswith(again)
+
+
+def test_a_record_that_changes_neither_story_nor_status_is_no_line(
+    command: Command, both: MemoryKafka
+) -> None:
+    before = heads(command(*WORDS)[1])
+    last = told(checkout())[-1]
+    both.append(EPISODES, last.value, key=key(GROUP, last.episode.episode))
+    both.append(EPISODES, None, key=key(GROUP, last.episode.episode))
+    assert heads(command(*WORDS)[1]) == before
+
+
+def test_for_programs_episodes_as_in_the_topic_beside_the_diffs(command: Command, both: MemoryKafka) -> None:
+    plain = command("watch", "--from-beginning", "--exit-at-end", "--json")[1]
+    status, out, _ = command(*WORDS, "--json")
+    assert status == 0
+    values = "".join(f"{(message.value() or b'').decode()}\n" for message in both.records(EPISODES))
+    assert out == values + plain
+
+
+def test_of_another_group_nothing_is_told(command: Command, both: MemoryKafka) -> None:
+    assert command(*WORDS, "--group", "team") == (0, "", "")
+    assert len(heads(command(*WORDS, "--group", GROUP)[1])) == len(updated(checkout())) + 5
+
+
+def test_a_record_that_is_no_episode_is_told_and_the_others_are_shown(
+    command: Command, both: MemoryKafka
+) -> None:
+    both.append(EPISODES, b"{", key=b"x/1")
+    status, out, errors = command(*WORDS)
+    assert (status, errors.count("\n")) == (0, 1)
+    assert errors.startswith("skipped: rebalance.episodes partition 0 offset ")
+    assert len(heads(out)) == len(updated(checkout())) + 5
+
+
+@pytest.mark.parametrize("case", ["missing", "denied"])
+def test_without_the_topic_or_the_right_the_diffs_are_shown(
+    command: Command, diffs: MemoryKafka, case: str
+) -> None:
+    if case == "denied":
+        diffs.create(EPISODES, 1)
+        diffs.deny(EPISODES, "DESCRIBE", "READ")
+    status, out, errors = command(*WORDS, "--json")
+    assert (status, len(out.splitlines())) == (0, 5)
+    assert errors.startswith("no stories: ")
+    assert (EPISODES in errors, errors.count("\n")) == (True, 1)
+
+
+def test_a_topic_that_is_missing_is_waited_for_while_diffs_are_shown(
+    command: Command, diffs: MemoryKafka
+) -> None:
+    def later() -> None:
+        eventually(lambda: any((DIFFS, 0) in one._told for one in diffs.consumers))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    status, out, errors = command("watch", "--stories", "--from-beginning", "--json")
+    thread.join()
+    assert (status, len(out.splitlines())) == (0, 5)
+    assert f"topic {EPISODES} does not exist yet: waiting for it" in errors
+
+
+def test_a_story_that_comes_with_a_diff_stands_above_it(
+    both: MemoryKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stories, "_HOLD_SECONDS", 30.0)  # ended by what comes
+    first, last = updated(checkout())[0], updated(checkout())[-1]
+    with StoriesTold(
+        SETTINGS, as_json=False, group=None, from_beginning=False, follow=True, stopped=lambda: False
+    ) as teller:
+        teller.look(0.0)
+
+        def later() -> None:
+            for one in (first, last):
+                both.append(EPISODES, encode(one), key=key(GROUP, one.episode))
+
+        timer = threading.Timer(0.05, later)
+        timer.start()
+        shown = []
+        for record in teller.above(["a diff", "another"]):
+            shown.append(record)
+            if record == "a diff":
+                assert first.story in capsys.readouterr().out  # the second waits for nothing
+        timer.join()
+    assert shown == ["a diff", "another"]
