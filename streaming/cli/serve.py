@@ -62,6 +62,7 @@ def serve(
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.durations import duration_ms
     from streaming.kafka.hearing import Hearing
+    from streaming.kafka.recent import RecentEpisodes
     from streaming.process.plain import say
     from streaming.serve.history import Retention
     from streaming.serve.server import FeedServer, ServeOptions
@@ -83,9 +84,12 @@ def serve(
         max_clients=max_clients,
     )
     hearing = Hearing(settings)
-    server = FeedServer(source, options, cluster_id=source.cluster_id, freshness=hearing.freshness)
+    recent = RecentEpisodes(settings)
+    server = FeedServer(
+        source, options, cluster_id=source.cluster_id, freshness=hearing.freshness, episodes=recent.of
+    )
     say(f"serving {server.address}")
-    with hearing:  # what keeps the server from starting is told alone
+    with hearing, recent:  # what keeps the server from starting is told alone
         server.run()
 
 

@@ -44,8 +44,7 @@ def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
     wanted: dict[str, dict[str, str]] = {
         "collect": {signs: _WRITE},
         "stream": {signs: _WRITE},
-        "serve": {signs: _READ},
-        "watch": {signs: _READ, episodes: _READ},
+        **{one: {signs: _READ, episodes: _READ} for one in ("serve", "watch")},
     }
     return tuple(Permission(operation, topic) for topic, operation in wanted.get(component, {}).items())
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from streaming.kafka.recent import MOST_EPISODES, GroupEpisodes
 from streaming.serve import openapi, params
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Page, Window
 from streaming.serve.board import Filter
@@ -50,7 +51,10 @@ def _listed(page: Page) -> dict[bytes, bytes]:
 class Api:
     """The handlers; their answers come from the board and the archive."""
 
-    def __init__(self, feed: Feed, *, access: Access, max_clients: int) -> None:
+    def __init__(
+        self, feed: Feed, *, access: Access, max_clients: int, episodes: Callable[[str], GroupEpisodes]
+    ) -> None:
+        self._episodes = episodes
         self._feed = feed
         self._access = access
         self._board = feed.board
@@ -64,6 +68,7 @@ class Api:
             Route("/api/groups", self.groups, name="groups"),
             Route("/api/groups/{group:path}/rounds", self.rounds, name="rounds"),
             Route("/api/groups/{group:path}/rounds/{seq}", self.round, name="round"),
+            Route("/api/groups/{group:path}/episodes", self.episodes, name="episodes"),
             Route("/api/groups/{group:path}/timeline", self.timeline, name="timeline"),
             Route("/api/groups/{group:path}", self.group, name="group"),
             Route("/api/rounds", self.all_rounds, name="all-rounds"),
@@ -144,6 +149,30 @@ class Api:
         window = self._window(request, self._known(request).group_id, MAX_PAGE)
         found = await self._read(self._archive.timeline, window)
         return _joined({b"base": found.base, b"names": found.names, **_listed(found.page)})
+
+    async def episodes(self, request: Request) -> Response:
+        """A group's episodes, newest first, as they stand in their topic, and whether these are all."""
+        params.only(request, ("from", "to", "cursor", "limit"))
+        window = self._window(request, self._known(request).group_id, MOST_EPISODES)
+        known = self._episodes(window.group or "")
+        told = known.told
+        if window.before is not None:  # behind that one; a group that was forgotten counts from 1 again
+            places = [place for place, one in enumerate(told, 1) if one.episode == window.before]
+            told = told[places[0] :] if places else ()
+        found = [
+            one
+            for one in told
+            if (window.since is None or one.opened_at >= window.since)
+            and (window.until is None or one.opened_at < window.until)
+        ]
+        shown = found[: window.limit]
+        return _joined(
+            {
+                b"episodes": b"[%b]" % b",".join(one.value for one in shown),
+                b"next": b'"%d"' % shown[-1].episode if len(found) > len(shown) else b"null",
+                b"caughtUp": b"true" if known.caught_up else b"false",
+            }
+        )
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from streaming.kafka.recent import GroupEpisodes
 from streaming.serve.accesslog import AccessLog
 from streaming.serve.api import Api, JsonBytes
 from streaming.serve.callers import Access
@@ -97,11 +99,21 @@ class _Compressed:
 
 
 def build(
-    feed: Feed, *, access: Access, loopback_only: bool, max_clients: int, access_log: bool = False
+    feed: Feed,
+    *,
+    access: Access,
+    loopback_only: bool,
+    max_clients: int,
+    access_log: bool = False,
+    episodes: Callable[[str], GroupEpisodes] = lambda _: GroupEpisodes(),
 ) -> ASGIApp:
-    """The application that serves a feed; a follower keeps the feed up to date."""
+    """The application that serves a feed; a follower keeps the feed up to date.
+
+    ``episodes`` tells the last ones of a group.
+    """
     board = feed.board
-    page, metrics, api = _Page(), Metrics(board), Api(feed, access=access, max_clients=max_clients)
+    page, metrics = _Page(), Metrics(board)
+    api = Api(feed, access=access, max_clients=max_clients, episodes=episodes)
 
     async def health(_: Request) -> Response:
         return JsonBytes(b'{"status":"up"}')

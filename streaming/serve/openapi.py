@@ -11,9 +11,10 @@ from assignors import __version__
 from streaming.freshness.verdict import Part
 from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.serve.standing import Stale
+from streaming.wire.episodes import Episode
 from streaming.wire.events import Diff, LatestAssignment
 
-_TYPES: Final = (Diff, LatestAssignment, GroupSummary, RoundSummary, Stale, Part)
+_TYPES: Final = (Diff, Episode, LatestAssignment, GroupSummary, RoundSummary, Stale, Part)
 _INTEGER: Final = {"type": "integer", "minimum": 0}
 _STRING: Final = {"type": "string"}
 
@@ -86,6 +87,9 @@ def _get(
 
 def _paths() -> dict[str, Any]:
     page = _object(rounds=_list(_ref("Round")), next={"type": ["string", "null"]})
+    episodes = _object(
+        episodes=_list(_ref("Episode")), next={"type": ["string", "null"]}, caughtUp={"type": "boolean"}
+    )
     change = {
         "description": "[owner or null, topic, partitions]",
         "type": "array",
@@ -130,6 +134,14 @@ def _paths() -> dict[str, Any]:
             "A group's rounds, newest first.", page, [_GROUP, *_RANGE, *_SELECTION, _VIEW], missing=True
         ),
         "/api/groups/{group}/rounds/{seq}": _get("One round.", _ref("Round"), [_GROUP, seq], missing=True),
+        "/api/groups/{group}/episodes": _get(
+            "A group's last episodes, newest first: rounds that belong together, as stories. `caughtUp` is false "
+            "while there may be others, or newer ones: at a start, or where their topic is missing or can't be "
+            "read. `from` and `to` are of their beginnings.",
+            episodes,
+            [_GROUP, *_RANGE],
+            missing=True,
+        ),
         "/api/groups/{group}/timeline": _get(
             "Ownership over time: owners before the oldest round, then what changed hands in each.",
             timeline,

@@ -19,6 +19,7 @@ from anyio import CapacityLimiter, to_thread
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness.verdict import Freshness
+from streaming.kafka.recent import GroupEpisodes
 from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
@@ -120,6 +121,7 @@ class FeedServer:
         options: how it is served.
         cluster_id: of the cluster that is read.
         freshness: what the parts that feed the topics say of themselves, at a time of the monotonic clock.
+        episodes: the last episodes of a group.
     """
 
     def __init__(
@@ -129,8 +131,10 @@ class FeedServer:
         *,
         cluster_id: str,
         freshness: Callable[[float], Freshness] = lambda _: Freshness(),
+        episodes: Callable[[str], GroupEpisodes] = lambda _: GroupEpisodes(),
     ) -> None:
         self._options = options
+        self._episodes = episodes
         self._freshness = freshness
         tokens = TokenFile(options.token_file) if options.token_file else None
         self._access = Access(tokens, options.proxies)
@@ -177,6 +181,7 @@ class FeedServer:
             loopback_only=is_loopback(options.host),
             max_clients=options.max_clients,
             access_log=options.access_log,
+            episodes=self._episodes,
         )
         server = _Server(_uvicorn_config(app, connections.allow(options.max_clients)), board.close)
         self._loop, self._server = loop, server

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from streaming.episodes.reading import updates
 from streaming.episodes.seen import Quiet
+from streaming.kafka.recent import GroupEpisodes, Recent
 from streaming.wire.codec import encode
 from streaming.wire.episodes import Episode, EpisodeRecord, key
 from streaming.wire.events import LatestAssignment, MemberNames
@@ -70,6 +72,15 @@ def checkout() -> Teller:
         teller.leave(f"pay@{host}#1", after=600 if host == "h1" else 5)
         teller.join(f"pay@{host}#2", after=5)
     return teller
+
+
+def checkouts() -> GroupEpisodes:
+    """Its episodes as they are served."""
+    found = [
+        Recent(one.episode.opened_at, one.episode.episode, zlib.compress(one.value))
+        for one in told(checkout())
+    ]
+    return GroupEpisodes(True, tuple(sorted(found, reverse=True)))
 
 
 #: When its first start was, when its rolling restart began, and when that ended.

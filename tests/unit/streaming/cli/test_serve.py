@@ -8,6 +8,7 @@ import pytest
 
 from streaming.freshness.verdict import Freshness
 from streaming.kafka import hearing
+from streaming.kafka.recent import GroupEpisodes, RecentEpisodes
 from streaming.serve import server, source
 from streaming.serve.callers import Proxies
 from streaming.serve.history import Retention
@@ -51,8 +52,11 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
     class Server:
         address = "http://here"
 
-        def __init__(self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any) -> None:
+        def __init__(
+            self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any, episodes: Any
+        ) -> None:
             assert cluster_id == source.cluster_id
+            assert episodes("g") == GroupEpisodes(caught_up=False)
             assert freshness(time.monotonic()) == Freshness(known=False)
             started.append((source.servers, options))
 
@@ -60,6 +64,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
             """Served."""
 
     monkeypatch.setattr(hearing.Hearing, "_run", lambda _: None)
+    monkeypatch.setattr(RecentEpisodes, "_run", lambda _: None)
     monkeypatch.setattr(source, "KafkaSource", Source)
     monkeypatch.setattr(server, "FeedServer", Server)
     return started

@@ -83,11 +83,13 @@ def test_each_right_that_is_missing_is_named_with_the_command_that_grants_it(
 def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> None:
     kafka.create(SETTINGS.topics.signs)
     kafka.deny(SETTINGS.topics.signs, "DESCRIBE", "READ", "WRITE")
-    assert [wishes(component, SETTINGS) for component in COMPONENTS] == [
-        (Permission(operation, "p.rebalance.signs"),) for operation in ("Write", "Write", "Read")
-    ]
-    assert wishes("watch", SETTINGS) == tuple(
-        Permission("Read", f"p.rebalance.{name}") for name in ("signs", "episodes")
+    assert [wishes(component, SETTINGS) for component in ("collect", "stream")] == [
+        (Permission("Write", "p.rebalance.signs"),)
+    ] * 2
+    assert (
+        wishes("serve", SETTINGS)
+        == wishes("watch", SETTINGS)
+        == tuple(Permission("Read", f"p.rebalance.{name}") for name in ("signs", "episodes"))
     )
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
     said = [list(missed(SETTINGS, component)) for component in COMPONENTS]

@@ -8,6 +8,7 @@ import pytest
 from anyio import CapacityLimiter
 from starlette.types import ASGIApp
 
+from streaming.kafka.recent import GroupEpisodes
 from streaming.serve import api
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
@@ -17,6 +18,7 @@ from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.standing import Standing
 from tests.support.asgi import Answer, ask
+from tests.support.compacted import RESTARTED, checkout, checkouts, told
 from tests.support.feed import records, service
 from tests.support.histories import Group
 
@@ -393,3 +395,36 @@ def test_bodies_are_refused_in_whatever_way_they_are_announced(app: ASGIApp) -> 
     assert ask(app, "/health", {"content-length": "0"}).status == 200
     answer = ask(app, "/health", {"content-length": "1"})
     assert (answer.status, answer.json["type"]) == (413, "/problems#body")
+
+
+def test_episodes_are_as_in_their_topic_newest_first(history: History) -> None:
+    history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
+    app = service(history, episodes=lambda group: checkouts() if group == "g" else GroupEpisodes())
+    whole = ask(app, "/api/groups/g/episodes")
+    assert (whole.json["next"], whole.json["caughtUp"]) == (None, True)
+    values = [one.value for one in reversed(told(checkout()))]
+    assert whole.body.startswith(b'{"episodes":[%b]' % b",".join(values))
+    first = ask(app, "/api/groups/g/episodes?limit=1").json
+    assert ([one["episode"] for one in first["episodes"]], first["next"]) == ([2], "2")
+    rest = ask(app, f"/api/groups/g/episodes?limit=1&cursor={first['next']}").json
+    assert ([one["episode"] for one in rest["episodes"]], rest["next"]) == ([1], None)
+    assert ask(app, "/api/groups/g/episodes?cursor=9").json["episodes"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [(f"from={RESTARTED}", [2]), (f"to={RESTARTED}", [1]), (f"from={RESTARTED + 1}", [])],
+)
+def test_episodes_of_a_time_are_those_that_began_then(
+    history: History, query: str, numbers: list[int]
+) -> None:
+    history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
+    found = ask(service(history, episodes=lambda _: checkouts()), f"/api/groups/g/episodes?{query}").json
+    assert [one["episode"] for one in found["episodes"]] == numbers
+
+
+def test_without_episodes_none_are_told_and_that_there_may_be_some(app: ASGIApp) -> None:
+    nothing = {"episodes": [], "next": None, "caughtUp": False}
+    assert ask(app, "/api/groups/team%2Fbilling/episodes").json == nothing
+    assert ask(app, "/api/groups/none/episodes").status == 404
+    assert ask(app, "/api/groups/orders/episodes?cause=x").status == 400
