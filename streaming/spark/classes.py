@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.cache import cache_dir, locked
+from streaming.kafka.cache import CacheUnusable, cache_dir, locked
 from streaming.kafka.jars import Tell, say
 from streaming.kafka.java import java
 
@@ -54,7 +54,10 @@ def java_options(write: Path | None = None) -> list[str]:
     """What a JVM of Spark's is told to use the archive: nothing while there is none. Or to ``write`` one."""
     if write is not None:
         return [f"-XX:ArchiveClassesAtExit={write}", *_QUIET]
-    found = place()
+    try:
+        found = place()
+    except CacheUnusable:  # a read-only image, say: it holds no archive, and a start needs none
+        return []
     if not found.is_file() or " " in str(found):  # Spark parts its options at spaces
         return []
     return [f"-XX:SharedArchiveFile={found}", *_QUIET]

@@ -37,7 +37,7 @@ from streaming.spark.listener import QueryProgress, listener
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
 from streaming.spark.session import session
-from streaming.spark.start import Setup, Start, allowed
+from streaming.spark.start import Setup, prepare
 from streaming.spark.supervisor import Do, Supervisor, TopicGone
 from streaming.spark.ticks import TickTopic
 
@@ -81,20 +81,22 @@ def run(
         ListenerSilent: Spark does not tell of its batches any more.
         StreamFailed: the query failed; the message is the reason without a stack trace.
     """
-    cluster = allowed(settings, options)
+    setup = prepare(settings, options)
     if stop.is_set():
         return
     registry = CollectorRegistry()
     serve_metrics(registry, options.metrics_host, options.metrics_port)
     local = "://" not in options.checkpoint or options.checkpoint.startswith("file:")
     in_jvm = replace(
-        options.session, local_checkpoint=local, java_options=security.java_options(settings.kafka)
+        options.session,
+        local_checkpoint=local,
+        state_store=setup.card.state_store,
+        java_options=security.java_options(settings.kafka),
     )
-    with Start(settings, options, cluster) as start, session(in_jvm, start.settle) as spark:
+    with checkpoint.held(options.checkpoint) as held, session(in_jvm) as spark:
         if stop.is_set():
             return
-        setup = start.setup
-        job = _Job(setup, spark, stop, BatchMetrics(registry), tell=tell, held=start.look)
+        job = _Job(setup, spark, stop, BatchMetrics(registry), tell=tell, held=held)
         try:
             while job.run_query():
                 pass

@@ -11,8 +11,8 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from streaming.spark.pyspark import (
 )
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from streaming.spark.state_store import StateStore
@@ -171,17 +172,10 @@ def _local_files(fit: Fit, store: StateStore | None) -> dict[str, str]:
 
 
 @contextmanager
-def session(
-    options: SessionOptions, settle: Callable[[SessionOptions], SessionOptions] = lambda options: options
-) -> Iterator[SparkSession]:
+def session(options: SessionOptions) -> Iterator[SparkSession]:
     """A Spark session in a new JVM, which is gone when the context is left.
 
     The JVM has a temporary working directory: paths that it is given have to be absolute.
-
-    Args:
-        options: how Spark runs.
-        settle: is called while the JVM starts, and gives the options that the session gets; it may change none that
-            a JVM is started with.
 
     Raises:
         NoJava: there is none.
@@ -213,18 +207,21 @@ def session(
             unit(QUIET_ACCUMULATORS).install()
         driver = classes.java_options(options.archive_classes)
 
-        def told(settled: SessionOptions) -> dict[str, str]:
-            return configuration(settled, fit, jars, log4j, driver)
-
-        with ExitStack() as stack:
-            if OWN_SESSION in fit.used:
-                seconds = _WRITING_SECONDS if options.archive_classes else _END_SECONDS
-                jvm = unit(OWN_SESSION).Launch(told(options), log_file, Path(home), seconds)
-                stack.enter_context(jvm)
-                stack.enter_context(jvm.context(told(settle(options))))
-            else:
-                stack.enter_context(context.context(told(settle(options)), log_file))
+        properties = configuration(options, fit, jars, log4j, driver)
+        with _context(fit, properties, log_file, Path(home), writing=options.archive_classes is not None):
             yield SparkSession.builder.getOrCreate()
+
+
+def _context(
+    fit: Fit, properties: dict[str, str], log_file: Path, home: Path, *, writing: bool
+) -> AbstractContextManager[SparkContext]:
+    if OWN_SESSION not in fit.used:
+        return context.context(properties, log_file)
+    seconds = _WRITING_SECONDS if writing else _END_SECONDS
+    found: AbstractContextManager[SparkContext] = unit(OWN_SESSION).context(
+        properties, log_file, home, seconds
+    )
+    return found
 
 
 def _log4j(folder: Path, level: str) -> Path:

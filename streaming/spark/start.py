@@ -1,12 +1,11 @@
-"""What is settled before the job's query starts: rights, topics, the checkpoint; mostly while the JVM starts."""
+"""What is settled before the job's query starts: rights, topics, the checkpoint."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
@@ -21,7 +20,6 @@ from streaming.spark import checkpoint, damage, losses
 from streaming.spark.checkpoint import Card
 from streaming.spark.options import StreamOptions
 from streaming.spark.pyspark import survey
-from streaming.spark.session import SessionOptions
 from streaming.spark.ticks import TickTopic
 
 log = logging.getLogger(__name__)
@@ -43,42 +41,15 @@ class Setup:
     ticks: TickTopic
 
 
-def allowed(settings: Settings, options: StreamOptions) -> str:
-    """The cluster's id, once it is clear that the job can run here and there: what is refused needs no JVM."""
-    fit = survey(public=options.session.public)
-    log.log(logging.INFO if fit.tried else logging.WARNING, "%s", fit)
-    return require(settings, "stream")
-
-
-class Start(ExitStack):
-    """What is settled while the JVM starts; the checkpoint is held until this context is left.
-
-    Attributes:
-        setup: topics and checkpoint.
-        look: whether the checkpoint is still the one that is held.
-    """
-
-    setup: Setup
-    look: Callable[[], None]
-
-    def __init__(self, settings: Settings, options: StreamOptions, cluster: str) -> None:
-        super().__init__()
-        self._prepare = lambda: prepare(settings, options, cluster)
-        self._checkpoint = options.checkpoint
-
-    def settle(self, session: SessionOptions) -> SessionOptions:
-        """The session's options, as the checkpoint asks for them."""
-        self.setup = self._prepare()
-        self.look = self.enter_context(checkpoint.held(self._checkpoint))
-        return replace(session, state_store=self.setup.card.state_store)
-
-
-def prepare(settings: Settings, options: StreamOptions, cluster: str) -> Setup:
-    """The topics, made when missing, and the checkpoint, looked at.
+def prepare(settings: Settings, options: StreamOptions) -> Setup:
+    """What is refused here needs no JVM.
 
     Raises:
         As :func:`streaming.spark.job.run`.
     """
+    fit = survey(public=options.session.public)
+    log.log(logging.INFO if fit.tried else logging.WARNING, "%s", fit)
+    cluster = require(settings, "stream")
     states = ensure_topics(settings, written(settings))
     ticks = TickTopic(settings)
     topics = _topics(settings)

@@ -8,10 +8,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from streaming.process.private import open_private
 from streaming.spark.context import SparkGone, gone, open_until_gone, starting, without_handler
@@ -36,72 +35,41 @@ def unfit() -> str | None:
     )
 
 
-class Launch:
-    """A JVM of Spark's on its way; what else there is to do at a start is done meanwhile.
+@contextmanager
+def context(
+    properties: Mapping[str, str], log_file: Path, home: Path, end_seconds: float
+) -> Iterator[SparkContext]:
+    """A Spark context in a new JVM; under spark-submit in the one that is there.
 
     Args:
-        properties: Spark's; those that a JVM is started with count.
+        properties: Spark's.
         log_file: where JVM and Python workers write.
         home: the JVM's working directory. Spark leaves a folder ``artifacts`` there (``ArtifactManager`` of 4.0
             makes its temporary folder below that relative path).
         end_seconds: it is killed when it has not ended by itself so long after it was asked to.
+
+    Raises:
+        SparkUnavailable: the JVM ended while starting.
+        SparkGone: it ended while the context was open.
     """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
 
-    def __init__(self, properties: Mapping[str, str], log_file: Path, home: Path, end_seconds: float) -> None:
-        self._log_file = log_file
-        self._end_seconds = end_seconds
-        self._gateway: Future[Any] = Future()
-        threading.Thread(
-            target=self._launch, args=(_conf(properties), home), name="jvm-launch", daemon=True
-        ).start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._gateway.exception() is None:
-            _end(self._gateway.result(), self._end_seconds)
-
-    def _launch(self, conf: SparkConf, home: Path) -> None:
-        from pyspark.java_gateway import launch_gateway
-
-        try:
-            with open_private(self._log_file, "a") as out:
-                popen: dict[str, Any] = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
-                self._gateway.set_result(launch_gateway(conf, popen))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the JVM is asked for
-            self._gateway.set_exception(error)
-
-    @contextmanager
-    def context(self, properties: Mapping[str, str]) -> Iterator[SparkContext]:
-        """A Spark context in the new JVM; under spark-submit in the one that is there.
-
-        Raises:
-            SparkUnavailable: the JVM ended while starting.
-            SparkGone: it ended while the context was open.
-        """
-        from pyspark import SparkContext
-
-        with starting(self._log_file):
-            gateway = self._gateway.result()
-            conf = _submitted(_conf(properties), gateway)
-            spark = without_handler(lambda: SparkContext(conf=conf, gateway=gateway))
-        ended = threading.Event()
-        if gateway.proc is not None:
-            threading.Thread(
-                target=_outlive, args=(gateway.proc, ended, gone(self._log_file)), daemon=True
-            ).start()
-        try:
-            with open_until_gone(spark, self._log_file):
-                yield spark
-        finally:
-            ended.set()
-
-
-def _conf(properties: Mapping[str, str]) -> SparkConf:
-    from pyspark import SparkConf
-
-    return SparkConf(loadDefaults=False).setAll(list(properties.items()))
+    conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
+    with starting(log_file):
+        with open_private(log_file, "a") as out:
+            popen: dict[str, Any] = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
+            gateway = launch_gateway(conf, popen)
+        spark = without_handler(lambda: SparkContext(conf=_submitted(conf, gateway), gateway=gateway))
+    ended = threading.Event()
+    if gateway.proc is not None:
+        threading.Thread(target=_outlive, args=(gateway.proc, ended, gone(log_file)), daemon=True).start()
+    try:
+        with open_until_gone(spark, log_file):
+            yield spark
+    finally:
+        ended.set()
+        _end(gateway, end_seconds)
 
 
 def _outlive(jvm: subprocess.Popen[bytes], ended: threading.Event, why: str) -> None:

@@ -81,7 +81,7 @@ def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
 def stream(cluster: Cluster, settings: Settings, folder: Path) -> None:
     """As far as it gets without Spark, and a tick."""
     options = StreamOptions(checkpoint=str(folder / "checkpoint"))
-    start.prepare(settings, options, start.allowed(settings, options)).ticks.tick()
+    start.prepare(settings, options).ticks.tick()
 
 
 def serve(cluster: Cluster, settings: Settings, folder: Path) -> None:

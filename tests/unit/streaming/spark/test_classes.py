@@ -46,6 +46,14 @@ def test_spark_would_part_a_path_with_a_space(home: Path, monkeypatch: pytest.Mo
     assert classes.java_options() == []
 
 
+def test_a_cache_that_can_t_be_written_keeps_no_stream_from_starting(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "file").touch()
+    monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(home / "file"))
+    assert classes.java_options() == []
+
+
 def test_what_is_there_is_not_made_again(home: Path) -> None:
     classes.place().write_bytes(b"made")
     said: list[str] = []
