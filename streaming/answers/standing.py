@@ -40,7 +40,7 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):
     """Frozen, keyword-only, camelCase in JSON."""
 
 
-class GroupLine(_Wire, frozen=True):
+class StandingLine(_Wire, frozen=True):
     """A line of ``groups --json``. ``state`` and ``episode`` are null where no episode is known."""
 
     group_id: str
@@ -78,7 +78,7 @@ class GroupDocument(_Wire, frozen=True):
     episodes: list[msgspec.Raw]
 
 
-class Standing(NamedTuple):
+class GroupStanding(NamedTuple):
     """A group: who owns what, and its last episodes, the newest first."""
 
     latest: LatestAssignment
@@ -107,7 +107,7 @@ def _when(told: EpisodeRecord) -> tuple[int, int]:
     return told.episode.opened_at, told.episode.episode
 
 
-def standings(assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord]) -> list[Standing]:
+def standings(assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord]) -> list[GroupStanding]:
     """All groups that exist, by their ids; each with the newest of its episodes."""
     newest: dict[str, EpisodeRecord] = {}
     for one in told:
@@ -115,14 +115,14 @@ def standings(assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRec
         if known is None or _when(known) < _when(one):
             newest[one.episode.group_id] = one
     return [
-        Standing(latest, [newest[latest.group_id]] if latest.group_id in newest else [])
+        GroupStanding(latest, [newest[latest.group_id]] if latest.group_id in newest else [])
         for latest in sorted(assignments, key=lambda one: one.group_id)
     ]
 
 
 def standing(
     group_id: str, assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord]
-) -> Standing:
+) -> GroupStanding:
     """One group with its last episodes.
 
     Raises:
@@ -138,7 +138,7 @@ def standing(
         raise UnknownGroup(
             f"group {group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are known"
         )
-    return Standing(latest, episodes[:LAST_EPISODES])
+    return GroupStanding(latest, episodes[:LAST_EPISODES])
 
 
 def newest(group_id: str, told: Iterable[EpisodeRecord]) -> EpisodeRecord:
@@ -183,9 +183,9 @@ def _of(group_id: str, told: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     return found
 
 
-def line(group: Standing) -> GroupLine:
+def line(group: GroupStanding) -> StandingLine:
     """A group as one line for programs."""
-    return GroupLine(
+    return StandingLine(
         group_id=group.latest.group_id,
         kind=group.kind,
         state=group.state,
@@ -219,7 +219,7 @@ def _tasks(tasks: dict[str, Holding] | UnsetType, member_id: str) -> Holding | U
     return UNSET if tasks is UNSET else tasks.get(member_id, {})
 
 
-def document(group: Standing) -> GroupDocument:
+def document(group: GroupStanding) -> GroupDocument:
     """A group with its members and last episodes, for programs."""
     latest = group.latest
     return GroupDocument(

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import UNSET
 from rich.table import Column, Table
 
-from streaming.answers.standing import OwnerLine, Standing, owners
+from streaming.answers.standing import GroupStanding, OwnerLine, owners
 from streaming.answers.tables import shared
 from streaming.cli.render import clock, short_member
 from streaming.process.terminal import SafeText, console
@@ -33,7 +33,7 @@ def _state(state: str | None) -> SafeText:
     return SafeText(state or "", _COLOURS.get(state, ""))
 
 
-def group_table(found: Iterable[Standing]) -> Table:
+def group_table(found: Iterable[GroupStanding]) -> Table:
     """A row a group."""
     table = Table(
         Column("group", overflow="fold"),
@@ -51,7 +51,7 @@ def group_table(found: Iterable[Standing]) -> Table:
     return table
 
 
-def show_group(found: Standing) -> None:
+def show_group(found: GroupStanding) -> None:
     """Its members by name with what each owns, and its last episodes."""
     screen, latest, lines = console(wide=True), found.latest, owners(found.latest)
     head = SafeText().append(latest.group_id, "bold")

@@ -34,7 +34,7 @@ _DELETED: Final = "group.deleted"
 _UNSEEN: Final = "first observation"
 
 
-class Step(NamedTuple):
+class EpisodeStep(NamedTuple):
     """What one note made of a group's episodes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Step(NamedTuple):
     closed: EpisodeState | None = None
 
 
-def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> Step:
+def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> EpisodeStep:
     """The group's episodes after a note. Nothing that is handed in is changed.
 
     Args:
@@ -56,13 +56,13 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     """
     if isinstance(note, Quiet):
         return _quiet(state, note)
-    return Step(*take(None if state is None else copied(state), note, quiet_ms))
+    return EpisodeStep(*take(None if state is None else copied(state), note, quiet_ms))
 
 
 def take(
     state: EpisodeState | None, note: RoundSeen | Bounced, quiet_ms: int
 ) -> tuple[EpisodeState, EpisodeState | None]:
-    """The same for those whose own ``state`` is, as plain :class:`Step`: it is changed where the episode goes on.
+    """What :class:`EpisodeStep` has, for those whose own ``state`` is: it is changed where the episode goes on.
 
     Nobody looks at it in between, and a copy a round is most of what a round costs.
     """
@@ -85,12 +85,12 @@ def _follows(note: RoundSeen | Bounced) -> bool:
     return isinstance(note, RoundSeen) and note.number > 1
 
 
-def _quiet(state: EpisodeState | None, note: Quiet) -> Step:
+def _quiet(state: EpisodeState | None, note: Quiet) -> EpisodeStep:
     if state is None or not state.open or state.stuck or state.mark != note.after:
-        return Step(state)
+        return EpisodeStep(state)
     if state.waiting:
-        return Step(structs.replace(state, stuck=True))
-    return Step(over(state), state)
+        return EpisodeStep(structs.replace(state, stuck=True))
+    return EpisodeStep(over(state), state)
 
 
 def _opened(last: EpisodeState, note: RoundSeen | Bounced) -> EpisodeState:

@@ -23,7 +23,7 @@ _AT_ONCE: Final = 1000
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
-class MalformedRecord(BadInput):
+class MalformedLatest(BadInput):
     """A record of a compacted topic does not parse."""
 
 
@@ -31,7 +31,7 @@ def read_episodes(
     settings: Settings,
     *,
     group: str | None = None,
-    on_malformed: Callable[[MalformedRecord], None] | None = None,
+    on_malformed: Callable[[MalformedLatest], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> list[EpisodeRecord]:
     """Every episode that is known, of all groups or of one; its newest record.
@@ -44,7 +44,7 @@ def read_episodes(
 
     Raises:
         TopicUnreadable: there is no such topic.
-        MalformedRecord: a record does not parse, and there is no ``on_malformed``.
+        MalformedLatest: a record does not parse, and there is no ``on_malformed``.
         NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
     topic = settings.topics.episodes
@@ -55,7 +55,7 @@ def read_groups(
     settings: Settings,
     *,
     group: str | None = None,
-    on_malformed: Callable[[MalformedRecord], None] | None = None,
+    on_malformed: Callable[[MalformedLatest], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[LatestAssignment], list[EpisodeRecord]]:
     """Who owns what now in all groups, or in one, and their episodes.
@@ -96,7 +96,7 @@ def _newest(
 
 
 def _episodes(
-    topic: str, values: Mapping[bytes, bytes], on_malformed: Callable[[MalformedRecord], None] | None
+    topic: str, values: Mapping[bytes, bytes], on_malformed: Callable[[MalformedLatest], None] | None
 ) -> list[EpisodeRecord]:
     told = []
     for key, value in values.items():
@@ -108,9 +108,9 @@ def _episodes(
 
 
 def _refuse(
-    topic: str, key: bytes, problem: Exception, on_malformed: Callable[[MalformedRecord], None] | None
+    topic: str, key: bytes, problem: Exception, on_malformed: Callable[[MalformedLatest], None] | None
 ) -> None:
-    refused = MalformedRecord(f"{topic} key {key.decode(errors='backslashreplace')}: {problem}")
+    refused = MalformedLatest(f"{topic} key {key.decode(errors='backslashreplace')}: {problem}")
     if on_malformed is None:
         raise refused from problem
     on_malformed(refused)

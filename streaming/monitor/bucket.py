@@ -14,7 +14,7 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput
-from streaming.monitor.telling import Happened, Told
+from streaming.monitor.telling import EpisodeOutput, Happened
 from streaming.monitor.tracked import CorruptState
 from streaming.wire.codec import Record, read, read_heartbeat
 from streaming.wire.events import AssignmentAcknowledged, Event, GroupQuiet, MemberHeartbeat
@@ -79,10 +79,10 @@ class _Last(NamedTuple):
     """
 
     assignments: dict[str, AssignmentOutput]
-    episodes: dict[tuple[str, int], Told]
+    episodes: dict[tuple[str, int], EpisodeOutput]
     happened: dict[str, list[Happened]]
 
-    def tell(self, group_id: str, told: Iterable[Told]) -> None:
+    def tell(self, group_id: str, told: Iterable[EpisodeOutput]) -> None:
         """Take episodes that changed."""
         self.episodes.update(((group_id, one.state.number), one) for one in told)
 

@@ -11,7 +11,7 @@ from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
 from streaming.monitor import liveness
 from streaming.monitor.rendering import DiffOutput, Output
-from streaming.monitor.telling import Told
+from streaming.monitor.telling import EpisodeOutput
 from streaming.wire import codec, episodes
 from streaming.wire.codec import Record, RecordHeaders
 from streaming.wire.dead_letters import dead_letter_headers, fit
@@ -71,7 +71,7 @@ def write(event: Event, output: Output, sinks: Sinks) -> Write:
     return _keyed(topic, data.group_id.encode(), output.value, headers, sinks)
 
 
-def write_episode(told: Told, topic: str, sinks: Sinks) -> Write:
+def write_episode(told: EpisodeOutput, topic: str, sinks: Sinks) -> Write:
     """The record of an episode. All of a group are in one partition, whatever their keys."""
     data = told.event.data
     headers = codec.headers(EPISODE_TYPE, SOURCE, told.id, data.timestamp)

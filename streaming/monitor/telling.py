@@ -27,7 +27,7 @@ from streaming.wire.events import MAX_TIMESTAMP, Event, GroupObserved, GroupQuie
 _STIRRING = frozenset({"member.joined", "member.subscription_changed"})
 
 
-class Told(NamedTuple):
+class EpisodeOutput(NamedTuple):
     """An episode to write, as it is after an event. Of a batch's only the last is, so it is made when asked for.
 
     Attributes:
@@ -57,25 +57,25 @@ class Happened(NamedTuple):
     notes: Sequence[RoundSeen | Bounced]
 
 
-def tell(tracked: Tracked, happened: Iterable[Happened], now_ms: int, quiet_ms: int) -> list[Told]:
+def tell(tracked: Tracked, happened: Iterable[Happened], now_ms: int, quiet_ms: int) -> list[EpisodeOutput]:
     """Take what happened to a group into its episode; the records that changed, each as it is in the end.
 
     All of a batch at once is cheaper than one after the other between what the groups' rounds cost.
     """
-    state, told, last = tracked.episode, list[Told](), None
+    state, told, last = tracked.episode, list[EpisodeOutput](), None
     for event, found in happened:
         for note in found:
             state, closed = take(state, note, quiet_ms)
             if closed is not None:
-                told.append(Told(event, closed, closed=True))
+                told.append(EpisodeOutput(event, closed, closed=True))
             last = event
     if state is not None and last is not None:
-        told.append(Told(last, state, closed=False))
+        told.append(EpisodeOutput(last, state, closed=False))
         tracked.tell(state, resting(state, now_ms, quiet_ms))
     return told
 
 
-def quiet(tracked: Tracked, event: Event, data: GroupQuiet) -> list[Told]:
+def quiet(tracked: Tracked, event: Event, data: GroupQuiet) -> list[EpisodeOutput]:
     """Apply the word that a group is quiet; the records that changed."""
     state = tracked.episode
     step = advance(state, Quiet(data.after))
@@ -83,8 +83,8 @@ def quiet(tracked: Tracked, event: Event, data: GroupQuiet) -> list[Told]:
         return []
     tracked.tell(step.state, 0)
     if step.closed is not None:
-        return [Told(event, step.closed, closed=True)]
-    return [] if step.state is None else [Told(event, step.state, closed=False)]
+        return [EpisodeOutput(event, step.closed, closed=True)]
+    return [] if step.state is None else [EpisodeOutput(event, step.state, closed=False)]
 
 
 def resting(state: EpisodeState | None, now_ms: int, quiet_ms: int) -> int:

@@ -37,7 +37,7 @@ from streaming.spark.listener import QueryProgress, listener
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
 from streaming.spark.session import session
-from streaming.spark.start import Setup, prepare
+from streaming.spark.start import Prepared, prepare
 from streaming.spark.supervisor import Do, Supervisor, TopicGone
 from streaming.spark.ticks import TickTopic
 
@@ -112,7 +112,7 @@ class _Job:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: Prepared,
         spark: SparkSession,
         stop: threading.Event,
         metrics: BatchMetrics,

@@ -30,7 +30,7 @@ _KNOWN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class Prepared:
     """What is settled before the query starts."""
 
     settings: Settings
@@ -41,7 +41,7 @@ class Setup:
     ticks: TickTopic
 
 
-def prepare(settings: Settings, options: StreamOptions) -> Setup:
+def prepare(settings: Settings, options: StreamOptions) -> Prepared:
     """What is refused here needs no JVM.
 
     Raises:
@@ -74,7 +74,7 @@ def prepare(settings: Settings, options: StreamOptions) -> Setup:
         partitions=partitions,
         state_store=options.state_store,
     )
-    return Setup(settings, options, topics, _claimed(settings, options, card), sinks, ticks)
+    return Prepared(settings, options, topics, _claimed(settings, options, card), sinks, ticks)
 
 
 def _claimed(settings: Settings, options: StreamOptions, wanted: Card) -> Card:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 import streaming
 from streaming.answers import assign, check, output
-from streaming.answers.standing import Standing
+from streaming.answers.standing import GroupStanding
 from streaming.cli import groups_view, live, render, simulate_view
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
@@ -92,7 +92,7 @@ def hostile_episode(name: str) -> Episode:
     return structs.replace(known, group_id=name, members=members, evidence=evidence, story=name)
 
 
-def hostile_group(name: str) -> Standing:
+def hostile_group(name: str) -> GroupStanding:
     known = LatestAssignment(
         group_id=name,
         protocol=name,
@@ -104,7 +104,7 @@ def hostile_group(name: str) -> Standing:
         names={name: MemberNames(group_instance_id=name, client_host=name)},
         standby={name: {name: [1]}},
     )
-    return Standing(known, [EpisodeRecord(hostile_episode(name), b"")])
+    return GroupStanding(known, [EpisodeRecord(hostile_episode(name), b"")])
 
 
 def terminal_view(name: str) -> None:

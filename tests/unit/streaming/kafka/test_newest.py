@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.kafka.access import NotAllowed
-from streaming.kafka.newest import MalformedRecord, read_episodes, read_groups
+from streaming.kafka.newest import MalformedLatest, read_episodes, read_groups
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
@@ -59,14 +59,14 @@ def test_what_was_deleted_is_gone(kafka: MemoryKafka) -> None:
 def test_what_does_not_parse_is_told_and_left_out(kafka: MemoryKafka) -> None:
     kafka.append(EPISODES, b"{}", key=b"team/checkout/2", partition=0)
     kafka.append(ASSIGNMENTS, b"[", key=b"bad\xff", partition=0)
-    problems: list[MalformedRecord] = []
+    problems: list[MalformedLatest] = []
     assignments, episodes = read_groups(SETTINGS, on_malformed=problems.append)
     assert (len(assignments), episodes) == (2, [told(checkout())[0], *told(OTHER)])
     assert [str(one).partition(": ")[0] for one in problems] == [
         "rebalance.assignments key bad\\xff",
         "rebalance.episodes key team/checkout/2",
     ]
-    with pytest.raises(MalformedRecord, match=r"rebalance\.episodes key team/checkout/2: .*groupId"):
+    with pytest.raises(MalformedLatest, match=r"rebalance\.episodes key team/checkout/2: .*groupId"):
         read_episodes(SETTINGS)
 
 

@@ -97,6 +97,7 @@ def test_without_the_right_the_part_goes_on_and_says_once_which_it_is(
 def test_a_topic_that_may_not_be_seen_is_told_once_and_used_once_it_may(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "streaming.kafka.signs")  # whatever level other tests have left
     kafka.create(TOPIC)
     kafka.deny(TOPIC, "DESCRIBE")
     writer = SignWriter(SETTINGS, "collector", "c")
