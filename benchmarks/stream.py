@@ -8,7 +8,6 @@ One embedded broker, one Spark session, the same membership topic for all:
 * (d) a stateful aggregation that never leaves the JVM.
 
 ``ARGS="--events 1000000 --state-groups 100000"`` are the sizes of the table in the docs: half an hour.
-``ARGS="--episodes 10"`` measures what episodes cost instead, in batches of 10 events a group, without a broker.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
 from benchmarks._document import put
-from benchmarks._stream_episodes import cost
 from benchmarks._stream_latency import growth, growth_line, latency, latency_table
 from benchmarks._stream_load import events
 from benchmarks._stream_state import state, state_table
@@ -108,9 +106,11 @@ class Bench:
         """Where a consumer starts that wants all of a topic."""
         return [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
 
-    def source(self, spark: Any, topic: str) -> Any:
-        """The topic's rows from its beginning."""
+    def source(self, spark: Any, topic: str, per_batch: int | None = None) -> Any:
+        """The topic's rows from its beginning, so many in a batch or all."""
         options = {"subscribe": topic, "startingOffsets": "earliest"}
+        if per_batch:
+            options["maxOffsetsPerTrigger"] = str(per_batch)
         return plan.source(spark, spark_options(self.kafka, {"fetch.max.wait.ms": "5"}) | options)
 
     def frames(self, spark: Any, topic: str, out: str) -> dict[str, tuple[Callable[[], Any], str]]:
@@ -139,10 +139,14 @@ class Bench:
             "(d) JVM aggregation": (aggregation, "update"),
         }
 
+    def sinks_to(self, out: str) -> Sinks:
+        """Where outputs go, the diffs to a topic of this name."""
+        return self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
+
     def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int) -> Any:
         """The job's rows."""
-        sinks = self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
-        return plan.writes(self.source(spark, topic), self.source(spark, ticks), buckets, sinks, Tally(spark))
+        rows = self.source(spark, topic), self.source(spark, ticks)
+        return plan.writes(*rows, buckets, self.sinks_to(out), Tally(spark))
 
     def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
         """A running query that writes the rows, with a checkpoint of its own."""
@@ -234,14 +238,7 @@ def main() -> None:
     parser.add_argument("--state-groups", type=int, default=20_000)
     parser.add_argument("--buckets", type=int, default=256, help="of the state's comparison")
     parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
-    parser.add_argument("--episodes", type=int, metavar="BATCH", help="what episodes cost, and nothing else")
     sizes = parser.parse_args()
-    if sizes.episodes:
-        without, told, ratio = cost(sizes.groups, sizes.episodes)
-        print(
-            f"{without:.1f} us an event without episodes, {told:.1f} us with them: {ratio:.2f} of the events"
-        )
-        return
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-stream-") as folder:
         bench = Bench(broker.bootstrap_servers, Path(folder))
         producer = bench.producer()
