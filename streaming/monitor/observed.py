@@ -35,6 +35,7 @@ from streaming.wire.events import (
     Event,
     Evidence,
     GroupObserved,
+    Holding,
     MemberFenced,
     MemberJoined,
     MemberLeft,
@@ -104,7 +105,8 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     first = not state.observed
     if data.polled and state.observed and not state.counted and number <= state.generation:
         return Seen(state, None, latest=False)
-    members = tuple(_member(member) for member in data.members)
+    known = {member.member_id: member for member in state.members}
+    members = tuple([_member(member, known.get(member.member_id)) for member in data.members])
     newcomers = _newcomers(state, members)
     state = state.rename(newcomers) if newcomers else state
     before = ownership(state.members)
@@ -220,21 +222,23 @@ def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str,
     }
 
 
-def _member(member: ObservedMember) -> MemberState:
-    return MemberState(
+def _member(member: ObservedMember, known: MemberState | None) -> MemberState:
+    """A member as it is seen; ``known`` itself where nothing of it has changed, as for most in most rounds."""
+    seen = MemberState(
         member_id=member.member_id,
         topics=member.topics,
         instance_id=member.group_instance_id,
         rack_id=member.rack_id,
         session_timeout_ms=member.session_timeout_ms,
-        owned={
-            topic: sorted(set(member.assigned[topic]))
-            for topic in sorted(member.assigned)
-            if member.assigned[topic]
-        },
+        owned=known.owned if known is not None and member.assigned == known.owned else _tidy(member.assigned),
         client_id=member.client_id,
         client_host=member.client_host,
     )
+    return known if known is not None and seen == known else seen
+
+
+def _tidy(assigned: Holding) -> Holding:
+    return {topic: sorted(set(assigned[topic])) for topic in sorted(assigned) if assigned[topic]}
 
 
 def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Differing:
@@ -246,7 +250,9 @@ def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Differing:
         resubscribed=[
             member.member_id
             for member in members
-            if member.member_id in known and set(member.topics) != set(known[member.member_id].topics)
+            if (before := known.get(member.member_id, member)) is not member
+            and before.topics != member.topics
+            and set(member.topics) != set(before.topics)
         ],
     )
 

@@ -90,7 +90,7 @@ def changes(
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
         now = after.get(member_id, NOTHING)
-        change = ShareDiff(NOTHING, NOTHING, owned) if owned == now else diff(owned, now)
+        change = ShareDiff(NOTHING, NOTHING, owned) if owned is now or owned == now else diff(owned, now)
         present = member_id in after
         member = known.get(member_id, _NOBODY)
         members[member_id] = MemberDiff(

@@ -49,6 +49,8 @@ _T = TypeVar("_T")
 #: Brackets as steps down (1) and up (-1); all bytes but these and quotes.
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
+#: What may stand between two tokens of JSON.
+_SPACES: Final = (b" ", b"\n", b"\r", b"\t")
 
 _encoder = msgspec.json.Encoder()
 _heartbeats = msgspec.json.Decoder(MemberHeartbeat)
@@ -114,7 +116,15 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     # Two brackets a level: what is short, as almost all events are, is not deep.
     if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise msgspec.DecodeError(f"nested more than {MAX_DEPTH} deep, the limit")
-    return _without_foreign_tasks(decoder.decode(value))
+    decoded = decoder.decode(value)
+    return _without_foreign_tasks(decoded) if _may_be_negative(value) else decoded
+
+
+def _may_be_negative(value: bytes) -> bool:
+    """Whether JSON may have a negative number in a list: almost none has, and to look at every list costs more."""
+    if b"[-" in value or b",-" in value:
+        return True
+    return any(space in value and space + b"-" in value for space in _SPACES)
 
 
 def _without_foreign_tasks(value: _T) -> _T:

@@ -75,7 +75,7 @@ def test_null_where_something_is_needed_is_refused(value: bytes, message: str) -
         decode_event(b"g", value, CE)
 
 
-@pytest.mark.parametrize("numbers", ["-1", "3,-1", "-1,3"])
+@pytest.mark.parametrize("numbers", ["-1", "3,-1", "-1,3", "3, -1", " -1", "3,\n-1", "3,\t-1", "3,\r-1"])
 def test_a_connectors_own_instance_is_for_connect_alone(numbers: str) -> None:
     members = f'"members":[{{"memberId":"c","topics":[],"assigned":{{"t":[{numbers}]}}}}]'
     ce = {**CE, "type": "group.observed"}

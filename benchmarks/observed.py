@@ -1,0 +1,188 @@
+"""What an observed round costs: ``make bench-observed``. Production takes this path: a collector sees its groups.
+
+In each round one member of a group gives a partition to another, as in a KIP-848 group that is on its way: the
+collector publishes the group whole, the stream tells the difference. First the pure part: as in the job, each round
+unpacks its group, applies the view and packs the group again. Then the job over as many bytes of such rounds beside
+a passthrough of the same bytes, Kafka to Kafka, in one Spark session; the third run of each and later ones count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from benchmarks._stream_load import START_MS
+from benchmarks.stream import BUCKETS, Bench, Run, cpu_seconds
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import Sinks
+from streaming.spark import plan
+from streaming.spark.session import SessionOptions, session
+from streaming.spark.tally import Tally
+from streaming.wire import codec
+from streaming.wire.codec import Record
+from streaming.wire.events import Event, GroupObserved, ObservedMember, PartitionsChanged, TopicMetadata
+
+#: Partitions of each member.
+SHARE = 10
+_TOPICS = 10
+_WARMING = 2
+_SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
+
+
+class Cost(NamedTuple):
+    """One round: CPU time in ms, the median, and the bytes of its event and of its diff."""
+
+    ms: float
+    event: int
+    diff: int
+
+
+def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
+    """A group that is told its topics and then seen again and again, each time after one move."""
+    topics = {f"topic-{number}": members * SHARE // _TOPICS for number in range(_TOPICS)}
+    held: list[dict[str, list[int]]] = [{} for _ in range(members)]
+    places = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
+    for number, (topic, partition) in enumerate(places):
+        held[number % members].setdefault(topic, []).append(partition)
+    counts = {topic: TopicMetadata(partitions=count) for topic, count in topics.items()}
+    yield Event(
+        "collector", f"{group_id}/0", PartitionsChanged(group_id=group_id, timestamp=START_MS, topics=counts)
+    )
+    number = 0
+    while True:
+        number += 1
+        giving, taking = held[number % members], held[(number + 1) % members]
+        topic = next(iter(giving))
+        partition = giving[topic].pop()
+        if not giving[topic]:
+            del giving[topic]
+        taking[topic] = sorted([*taking.get(topic, ()), partition])
+        epochs = protocol != "classic"
+        view = GroupObserved(
+            group_id=group_id,
+            timestamp=START_MS + 1000 * number,
+            members=[_member(group_id, place, share, topics, epochs) for place, share in enumerate(held)],
+            generation=None if epochs else number,
+            group_epoch=number if epochs else None,
+            group_protocol=protocol,
+            protocol="uniform" if epochs else "cooperative-sticky",
+            state="Stable",
+        )
+        yield Event("collector", f"{group_id}/{number}", view)
+
+
+def _member(
+    group_id: str, place: int, share: dict[str, list[int]], topics: dict[str, int], epochs: bool
+) -> ObservedMember:
+    return ObservedMember(
+        member_id=f"{group_id}-member-{place:05d}-0a1b2c3d",
+        topics=list(topics),
+        assigned={topic: list(partitions) for topic, partitions in share.items()},
+        client_id=f"app-{place}",
+        client_host=f"/10.0.{place // 250}.{place % 250}",
+        member_epoch=1 if epochs else None,
+        state="STABLE" if epochs else None,
+        target={topic: list(partitions) for topic, partitions in share.items()} if epochs else None,
+        rebalance_timeout_ms=300_000,
+    )
+
+
+def cost(members: int, protocol: str, count: int) -> Cost:
+    """The pure part of so many rounds of one group, one in a batch."""
+    gc.disable()  # as in the job's workers
+    blob: bytes | None = None
+    spent, sizes = [], []
+    for offset, event in zip(range(count + 2), rounds("group", members, protocol), strict=False):
+        record = Record.of(0, offset, *codec.encode_event(event))
+        begun = time.process_time()
+        bucket = Bucket(blob)
+        writes = process(bucket, [record], 0, _SINKS)
+        blob = bucket.pack()
+        if offset > 1:
+            spent.append((time.process_time() - begun) * 1000)
+            diffs = [len(write.value or b"") for write in writes if write.topic == "d"]
+            sizes.append((len(record.value or b""), sum(diffs)))
+    gc.enable()
+    event_bytes, diff_bytes = (round(statistics.median(size)) for size in zip(*sizes, strict=True))
+    return Cost(statistics.median(spent), event_bytes, diff_bytes)
+
+
+def job(members: int, protocol: str, megabytes: int, runs: int) -> tuple[list[Run], list[Run], int]:
+    """The passthrough and the job over so many bytes of rounds of 16 groups; and how many rounds they are."""
+    with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-observed-") as folder:
+        bench = Bench(broker.bootstrap_servers, Path(folder))
+        producer, topic = bench.producer(), bench.settings.topics.membership
+        groups = [rounds(f"group-{number}", members, protocol) for number in range(16)]
+        sent = count = 0
+        while sent < megabytes << 20:
+            for group in groups:
+                event = next(group)
+                sent += len(codec.encode(event.data))
+                count += 1
+                bench.send(producer, topic, event)
+        producer.flush()
+        found: tuple[list[Run], list[Run]] = ([], [])
+        with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
+            jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
+            for attempt in range(_WARMING + runs):
+                for side, kept in enumerate(found):
+                    run = _run(bench, spark, jvm, ours=bool(side))
+                    if attempt >= _WARMING:
+                        kept.append(run)
+    return *found, count
+
+
+def _run(bench: Bench, spark: Any, jvm: int, *, ours: bool) -> Run:
+    out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
+    log = bench.source(spark, bench.settings.topics.membership)
+    if ours:
+        ticks = bench.source(spark, bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1))
+        sinks = bench.sinks_to(out)._replace(episodes=out)
+        rows = plan.writes(log, ticks, BUCKETS, sinks, Tally(spark))
+    else:
+        rows = log.selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
+    before, start = cpu_seconds(jvm), time.monotonic()
+    bench.start(rows, "append", available_now=True).awaitTermination()
+    return Run(time.monotonic() - start, cpu_seconds(jvm) - before)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=50, help="of the pure part")
+    parser.add_argument("--megabytes", type=int, default=200, help="of the job's rounds")
+    parser.add_argument("--runs", type=int, default=3, help="of the job that count")
+    parser.add_argument("--pure", action="store_true", help="without the job")
+    asked = parser.parse_args()
+    for protocol in ("consumer", "classic"):
+        for members in (20, 200, 2000):
+            one = cost(members, protocol, asked.rounds)
+            print(
+                f"{protocol}, {members} members x {SHARE}: {one.ms:.2f} ms a round, "
+                f"event {one.event:,} bytes, diff {one.diff:,}",
+                flush=True,
+            )
+    if asked.pure:
+        return
+    for protocol in ("consumer", "classic"):
+        for members in (20, 200, 2000):
+            passed, ours, count = job(members, protocol, asked.megabytes, asked.runs)
+            base, told = (statistics.median(run.seconds for run in runs) for runs in (passed, ours))
+            thrift = statistics.median(run.cpu for run in passed) / statistics.median(run.cpu for run in ours)
+            print(
+                f"{protocol}, {members} members, {count} rounds, {asked.megabytes} MB: {told:.1f} s, "
+                f"{base / told:.2f} of the passthrough's bytes a second, {thrift:.2f} of its bytes per CPU second",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
