@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from benchmarks._stream_load import ASSIGNORS, MEMBERS, PARTITIONS, START_MS, TOPIC
-from benchmarks.stream import Bench, Run, cpu_seconds
+from benchmarks.stream import WARMING, Bench, Run, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
@@ -33,10 +33,6 @@ from streaming.wire.events import Event, EventData, MemberJoined, MemberLeft, Pa
 
 BUCKETS = 16
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4))
-
-
-#: Runs of each that warm the session up, and are not counted.
-_WARMING = 2
 
 
 class Cost(NamedTuple):
@@ -130,7 +126,7 @@ def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[Run]]
         producer.flush()
         with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
-            for attempt in range(_WARMING + runs):
+            for attempt in range(WARMING + runs):
                 for episodes in (None, "episodes") if attempt % 2 else ("episodes", None):
                     run = _run(bench, spark, jvm, episodes, groups * per_batch)
                     print(
@@ -138,7 +134,7 @@ def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[Run]]
                         f"{run.seconds:.1f} s, {run.cpu:.1f} CPU s",
                         flush=True,
                     )
-                    if attempt >= _WARMING:
+                    if attempt >= WARMING:
                         found[episodes].append(run)
     return found
 

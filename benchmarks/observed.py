@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from benchmarks._stream_load import START_MS
-from benchmarks.stream import BUCKETS, Bench, Run, cpu_seconds
+from benchmarks.stream import BUCKETS, WARMING, Bench, Run, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
@@ -34,7 +34,6 @@ from streaming.wire.events import Event, GroupObserved, ObservedMember, Partitio
 #: Partitions of each member.
 SHARE = 10
 _TOPICS = 10
-_WARMING = 2
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
 
@@ -133,10 +132,10 @@ def job(members: int, protocol: str, megabytes: int, runs: int) -> tuple[list[Ru
         found: tuple[list[Run], list[Run]] = ([], [])
         with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
-            for attempt in range(_WARMING + runs):
+            for attempt in range(WARMING + runs):
                 for side, kept in enumerate(found):
                     run = _run(bench, spark, jvm, ours=bool(side))
-                    if attempt >= _WARMING:
+                    if attempt >= WARMING:
                         kept.append(run)
     return *found, count
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import statistics
 import time
 import uuid
 from collections.abc import Callable
@@ -49,6 +50,8 @@ from streaming.wire.events import Event
 PARTITIONS = 4
 BUCKETS = 16
 TICKS_PER_SECOND = 100
+#: Runs of each variant in a Spark session that don't count: until then the JVM compiles.
+WARMING = 2
 
 
 class Run(NamedTuple):
@@ -179,10 +182,10 @@ def cpu_seconds(root: int) -> float:
     return total
 
 
-def throughput(bench: Bench, spark: Any, jvm: int) -> dict[str, Run]:
-    """Every Spark variant over the whole topic; the first round of each warms it up."""
-    found: dict[str, Run] = {}
-    for attempt in range(2):
+def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, Run]:
+    """Every Spark variant over the whole topic: the medians of so many runs behind those that warm it up."""
+    found: dict[str, list[Run]] = {}
+    for attempt in range(WARMING + runs):
         out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
         for name, (rows, mode) in bench.frames(spark, bench.settings.topics.membership, out).items():
             frame = rows()
@@ -190,9 +193,10 @@ def throughput(bench: Bench, spark: Any, jvm: int) -> dict[str, Run]:
             query = bench.start(frame, mode, available_now=True)
             query.awaitTermination()
             run = Run(time.monotonic() - start, cpu_seconds(jvm) - before)
-            print(f"  round {attempt + 1}: {name}: {run.seconds:.1f} s, {run.cpu:.1f} CPU s", flush=True)
-            found[name] = run
-    return found
+            print(f"  run {attempt + 1}: {name}: {run.seconds:.1f} s, {run.cpu:.1f} CPU s", flush=True)
+            if attempt >= WARMING:
+                found.setdefault(name, []).append(run)
+    return {name: Run(*map(statistics.median, zip(*kept, strict=True))) for name, kept in found.items()}
 
 
 def plain_loop(bench: Bench) -> tuple[Run, float]:
@@ -237,6 +241,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--state-groups", type=int, default=20_000)
     parser.add_argument("--buckets", type=int, default=256, help="of the state's comparison")
+    parser.add_argument("--runs", type=int, default=3, help="that count, of each variant")
     parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
     sizes = parser.parse_args()
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-stream-") as folder:
@@ -250,7 +255,7 @@ def main() -> None:
         print(f"  (c) plain loop: {plain.seconds:.1f} s, {plain.cpu:.1f} CPU s", flush=True)
         with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
-            runs = throughput(bench, spark, jvm)
+            runs = throughput(bench, spark, jvm, sizes.runs)
             waits = latency(bench, spark, sizes.seconds)
             grown = growth(bench, spark)
             kept = [state(bench, spark, number, sizes.buckets) for number in (100, sizes.state_groups)]
@@ -283,7 +288,7 @@ def table(count: int, groups: int, runs: dict[str, Run]) -> str:
         (
             f"{platform.system()} {platform.machine()}, 2 cores, Python {platform.python_version()}, embedded "
             f"broker on the same machine; {count:,} events (90 % heartbeats and repeats, 10 % changes) over "
-            f"{groups:,} groups of 20 members, seed 1; the second run of each in one warm Spark session, "
+            f"{groups:,} groups of 20 members, seed 1; medians of the third run and later in one Spark session, "
             f"rounds {'in native code' if native() else 'in Python'}."
         ),
         "",

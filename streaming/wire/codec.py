@@ -116,8 +116,7 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     # Two brackets a level: what is short, as almost all events are, is not deep.
     if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise msgspec.DecodeError(f"nested more than {MAX_DEPTH} deep, the limit")
-    decoded = decoder.decode(value)
-    return _without_foreign_tasks(decoded) if _may_be_negative(value) else decoded
+    return _without_foreign_tasks(decoder.decode(value), value)
 
 
 def _may_be_negative(value: bytes) -> bool:
@@ -127,15 +126,16 @@ def _may_be_negative(value: bytes) -> bool:
     return any(space in value and space + b"-" in value for space in _SPACES)
 
 
-def _without_foreign_tasks(value: _T) -> _T:
-    """The value, unless somebody holds a connector's own instance in a group that is not of Connect."""
-    if isinstance(value, GroupObserved | Diff | LatestAssignment) and value.kind != "connect":
-        for member_id, held in value.holdings():
-            for topic, numbers in held.items():
-                if numbers and min(numbers) <= CONNECTOR:
-                    said = f"{member_id}: partition {min(numbers)} of {topic}"
-                    raise msgspec.ValidationError(f"{said}; only Connect's tasks (kind connect) begin at -1")
-    return value
+def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
+    """What was decoded, unless somebody holds a connector's own instance in a group that is not of Connect."""
+    if not isinstance(decoded, GroupObserved | Diff | LatestAssignment) or decoded.kind == "connect":
+        return decoded
+    for member_id, held in decoded.holdings() if _may_be_negative(value) else ():
+        for topic, numbers in held.items():
+            if numbers and min(numbers) <= CONNECTOR:
+                said = f"{member_id}: partition {min(numbers)} of {topic}"
+                raise msgspec.ValidationError(f"{said}; only Connect's tasks (kind connect) begin at -1")
+    return decoded
 
 
 def _depth(value: bytes) -> int:
@@ -199,7 +199,7 @@ def _value(ce_type: str, value: bytes) -> EventData:
         if b"null" not in value:
             raise
         found = msgspec.convert(_without_nulls(msgspec.json.decode(value)), EVENT_TYPES[ce_type])
-        return _without_foreign_tasks(found)
+        return _without_foreign_tasks(found, value)
 
 
 def _without_nulls(value: Any) -> Any:
