@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from streaming.episodes import tracks
-from streaming.episodes.seen import Bounced, Note, Quiet, RoundSeen
+from streaming.episodes import tracks, waiting
+from streaming.episodes.seen import Awaited, Bounced, Note, Quiet, RoundSeen
 from streaming.episodes.state import EpisodeState, copied, over, rests_at
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
@@ -56,6 +56,12 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     """
     if isinstance(note, Quiet):
         return _quiet(state, note)
+    if isinstance(note, Awaited):
+        if state is None or not waiting.news(state, note):
+            return EpisodeStep(state)
+        after = copied(state)
+        waiting.wait(after, note)
+        return EpisodeStep(after)
     return EpisodeStep(*take(None if state is None else copied(state), note, quiet_ms))
 
 
@@ -88,7 +94,7 @@ def _follows(note: RoundSeen | Bounced) -> bool:
 def _quiet(state: EpisodeState | None, note: Quiet) -> EpisodeStep:
     if state is None or not state.open or state.stuck or state.mark != note.after:
         return EpisodeStep(state)
-    if state.waiting:
+    if state.waiting or state.awaited:
         return EpisodeStep(structs.replace(state, stuck=True))
     return EpisodeStep(over(state), state)
 
@@ -103,6 +109,7 @@ def _opened(last: EpisodeState, note: RoundSeen | Bounced) -> EpisodeState:
         started_with=last.protocol if last.number else None,
         started_by=last.assignor if last.number else None,
         before=None if unseen else note.before,
+        took=last.took,
     )
 
 
@@ -153,6 +160,10 @@ def _played(state: EpisodeState, note: RoundSeen) -> None:
     state.after = note.after
     state.deleted = cause.kind == _DELETED
     state.waiting = _waiting(state, note) if note.unassigned and note.after else ()
+    if state.awaited and not note.after:
+        state.awaited = ()
+    if state.waiting or state.began:
+        waiting.measure(state, note.timestamp)
 
 
 def _people(state: EpisodeState, note: RoundSeen) -> None:

@@ -12,7 +12,7 @@ from streaming.episodes.state import EpisodeState, tracks
 from streaming.episodes.tracks import UNSURE, Track
 from streaming.wire.episodes import EpisodeKind
 
-#: So many turns of one member in one episode are a storm.
+#: So many turns of one member in one episode are a storm where nobody says otherwise.
 STORM_TURNS: Final = 3
 #: Where evidence comes from that says of a crash that it is likely.
 _COMMITS: Final = "offset-commits"
@@ -53,9 +53,9 @@ def faces(state: EpisodeState) -> Faces:
     return Faces(tuple(back), tuple(came), tuple(went), tuple(passed))
 
 
-def stormy(state: EpisodeState) -> Track | None:
-    """The member behind a storm; None: it is none."""
-    found = [track for track in tracks(state).all if track.turns >= STORM_TURNS]
+def stormy(state: EpisodeState, turns: int = STORM_TURNS) -> Track | None:
+    """The member behind a storm, which has had so many ``turns``; None: it is none."""
+    found = [track for track in tracks(state).all if track.turns >= turns]
     return max(found, key=lambda track: track.turns) if found else None
 
 

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from streaming.episodes.fold import QUIET_MS, advance
 from streaming.episodes.moves import LastOwners, moves
 from streaming.episodes.record import record
-from streaming.episodes.seen import Bounced, Note, Quiet, RoundSeen, midway, remade
+from streaming.episodes.seen import Awaited, Bounced, Note, Quiet, RoundSeen, midway, remade
 from streaming.episodes.state import EpisodeState
 from streaming.wire.episodes import Episode
 from streaming.wire.events import Diff, Holding, MemberDiff
@@ -132,14 +132,14 @@ def _left(free: LastOwners, diff: Diff) -> LastOwners:
 
 
 def episodes(
-    group_id: str, told: Iterable[tuple[str, Diff] | Bounced | Quiet], quiet_ms: int = QUIET_MS
+    group_id: str, told: Iterable[tuple[str, Diff] | Bounced | Awaited | Quiet], quiet_ms: int = QUIET_MS
 ) -> list[Episode]:
     """All episodes of one group, oldest first; the last one may be open.
 
     Args:
         group_id: the group.
-        told: its diffs with their ``ce_id``, in order, and between them what else is known: that it was quiet, and
-            static members that came back.
+        told: its diffs with their ``ce_id``, in order, and between them what else is known: that it was quiet,
+            static members that came back, and what views showed to be waited for.
         quiet_ms: how long a group is quiet before its episode is over.
     """
     found: dict[int, Episode] = {}
@@ -149,13 +149,13 @@ def episodes(
 
 
 def updates(
-    group_id: str, told: Iterable[tuple[str, Diff] | Bounced | Quiet], quiet_ms: int = QUIET_MS
+    group_id: str, told: Iterable[tuple[str, Diff] | Bounced | Awaited | Quiet], quiet_ms: int = QUIET_MS
 ) -> Iterator[Episode]:
     """Every state of every episode of one group, as :func:`episodes` reads them."""
     reader, state = GroupReader(), None
     for one in told:
         note: Note
-        if isinstance(one, Quiet):
+        if isinstance(one, Quiet | Awaited):
             note = one
         elif isinstance(one, Bounced):
             note = reader.bounced(one)

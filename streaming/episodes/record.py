@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.episodes import kinds
-from streaming.episodes.kinds import Judged
+from streaming.episodes import kinds, waiting
+from streaming.episodes.kinds import STORM_TURNS, Judged
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
 from streaming.episodes.tracks import Person, Track
@@ -21,15 +21,18 @@ MOST_LISTED: Final = 500
 SOURCE: Final = "episode"
 
 
-def record(group_id: str, state: EpisodeState, *, closed: bool = False) -> Episode:
+def record(
+    group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS
+) -> Episode:
     """The record of a group's episode.
 
     Args:
         group_id: the group.
         state: of an episode that was opened.
         closed: whether it is over: ``state`` is what it was last.
+        storm_turns: how often one member is the reason of a rebalance in a storm.
     """
-    storm = kinds.stormy(state)
+    storm = kinds.stormy(state, storm_turns)
     judged = kinds.judge(state, storm)
     evidence = list(state.evidence)
     if judged.why:
@@ -46,7 +49,7 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False) -> Episo
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.again.values())),
         downtime=None,
-        waiting_for=list(state.waiting),
+        waiting_for=waiting.told(state),
         sure=judged.sure,
         evidence=evidence,
         story="",
@@ -60,9 +63,9 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False) -> Episo
     return structs.replace(told, story=story(told))
 
 
-def fitting(group_id: str, state: EpisodeState, limit: int, *, closed: bool) -> bytes:
+def fitting(group_id: str, state: EpisodeState, limit: int, *, closed: bool, storm_turns: int) -> bytes:
     """The JSON of :func:`record`, without who and why where it would have more than ``limit`` bytes."""
-    whole = record(group_id, state, closed=closed)
+    whole = record(group_id, state, closed=closed, storm_turns=storm_turns)
     value = encode(whole)
     if len(value) <= limit:
         return value
@@ -83,7 +86,7 @@ def fitting(group_id: str, state: EpisodeState, limit: int, *, closed: bool) -> 
 
 
 def _status(state: EpisodeState, judged: Judged, *, closed: bool) -> EpisodeStatus:
-    if state.stuck or (closed and state.waiting):
+    if state.stuck or (closed and (state.waiting or state.awaited)):
         return "stuck"
     if closed:
         return "settled"
@@ -118,6 +121,8 @@ def _members(state: EpisodeState) -> EpisodeMembers:
         if not track.founder:
             joined.append(track.now)
         _name(names, track.now, track.person)
+    for member_id, who in state.called.items():
+        _name(names, member_id, who)
     return EpisodeMembers(
         joined=joined,
         left=sorts["left"],

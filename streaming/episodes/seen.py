@@ -1,4 +1,4 @@
-"""What an episode is made of: rounds, static members that came back without one, and quiet."""
+"""What an episode is made of: rounds, static members that came back without one, what is awaited, and quiet."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from streaming.wire.episodes import Waiting
 from streaming.wire.events import Cause, Holding
 from streaming.wire.names import Named
 
@@ -83,7 +84,23 @@ class Quiet(NamedTuple):
     after: str
 
 
-Note = RoundSeen | Bounced | Quiet
+class Awaited(NamedTuple):
+    """What a view of the group shows to be waited for; it may come without a round, and no diff has it.
+
+    Attributes:
+        id: of the event that showed it.
+        timestamp: ms.
+        waits: in the order of who can act first; empty where nothing is waited for.
+        names: what the members of ``waits`` are called.
+    """
+
+    id: str
+    timestamp: int
+    waits: tuple[Waiting, ...]
+    names: Mapping[str, Named]
+
+
+Note = RoundSeen | Bounced | Awaited | Quiet
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:

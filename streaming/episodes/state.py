@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field, structs
 
-from streaming.episodes.tracks import Track, Tracks
+from streaming.episodes.tracks import Person, Track, Tracks
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
 
@@ -39,7 +39,11 @@ class EpisodeState(Struct, array_like=True, gc=False):
         bounces: static members that came back without a rebalance.
         remade: connectors or tasks were made, or are no more.
         deleted: the group was deleted.
-        waiting: what is waited for.
+        waiting: partitions without an owner, as the last round left them.
+        awaited: what else the last view showed to be waited for.
+        called: the names of its members.
+        began: when the group began to wait, ms; 0: it does not, −1: how long it takes is set by Connect's delay.
+        took: how long the group's last waits took, ms, also before this episode.
 
     Of an episode that is over only what the next one asks for is kept.
     """
@@ -71,6 +75,10 @@ class EpisodeState(Struct, array_like=True, gc=False):
     remade: bool = False
     deleted: bool = False
     waiting: tuple[Waiting, ...] = ()
+    awaited: tuple[Waiting, ...] = ()
+    called: dict[str, Person] = field(default_factory=dict)
+    began: int = 0
+    took: tuple[int, ...] = ()
 
 
 def copied(state: EpisodeState) -> EpisodeState:
@@ -81,6 +89,7 @@ def copied(state: EpisodeState) -> EpisodeState:
         moved={topic: set(partitions) for topic, partitions in state.moved.items()},
         again={topic: set(partitions) for topic, partitions in state.again.items()},
         causes=dict(state.causes),
+        called=dict(state.called),
     )
 
 
@@ -110,4 +119,5 @@ def over(state: EpisodeState) -> EpisodeState:
         assignor=state.assignor,
         kind=state.kind,
         after=state.after,
+        took=state.took,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
@@ -18,6 +19,8 @@ _PARTITIONS: Final = 3
 _MINUTE_MS: Final = 60_000
 #: Shorter times are said with tenths of a second.
 _TENTHS_MS: Final = 10_000
+#: What a reason says in place of the partitions that it is about.
+_PLACES: Final = re.compile(r"\b(?:partitions|tasks)\b")
 _DAY: Final = len("2023-11-14")
 
 
@@ -81,7 +84,7 @@ def _work(episode: Episode) -> str:
 
 
 def _state(episode: Episode, names: _Names) -> str:
-    waits = "; ".join(_waits(one, names) for one in episode.waiting_for)
+    waits = _waits(episode.waiting_for, names)
     match episode.status:
         case "settled":
             return "Settled."
@@ -93,13 +96,25 @@ def _state(episode: Episode, names: _Names) -> str:
             return f"Settling: {waits}." if waits else "Settling."
 
 
-def _waits(one: Waiting, names: _Names) -> str:
+def _waits(waiting: Sequence[Waiting], names: _Names) -> str:
+    said = "; ".join(_wait(one, names) for one in waiting[:_NAMED])
+    if len(waiting) > _NAMED:
+        said += f"; and {len(waiting) - _NAMED} more"
+    usual = next((one for one in waiting if one.usual_ms is not None), None)
+    if usual is None or usual.usual_ms is None:
+        return said
+    return f"{said}; it usually takes {_seconds(usual.usual_ms)} ({_count(usual.usual_of, 'rebalance')})"
+
+
+def _wait(one: Waiting, names: _Names) -> str:
     said = one.reason
+    places = f"({_partitions(one.partitions)})" if one.partitions else ""
     if one.member_id is not None:
-        said = f"{_name(one.member_id, names)}: {said}"
-    if one.partitions:
-        said += f" ({_partitions(one.partitions)})"
-    return f"{said}, since {_clock(one.since)}" + (f", until {_clock(one.until)}" if one.until else "")
+        said = f"waiting for {_name(one.member_id, names)} {said}"
+        if places and _PLACES.search(said):
+            said, places = _PLACES.sub(places[1:-1], said, 1), ""
+    until = f", until {_clock(one.until)}" if one.until else ""
+    return f"{said}{f' {places}' if places else ''} since {_clock(one.since)}{until}"
 
 
 def _clock(timestamp: int) -> str:

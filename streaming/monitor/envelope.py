@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
+from streaming.episodes.kinds import STORM_TURNS
 from streaming.monitor import liveness
 from streaming.monitor.rendering import DiffOutput, Output
 from streaming.monitor.telling import EpisodeOutput
@@ -43,6 +44,7 @@ class Sinks(NamedTuple):
 
     ``forget_after_ms``: how long an empty group is remembered; the event that ends it goes to ``membership``.
     ``episodes``: None for none. ``quiet_ms``: how long a group is quiet before its episode is over.
+    ``storm_turns``: how often one member is the reason of a rebalance in a storm.
     """
 
     membership: str
@@ -54,6 +56,7 @@ class Sinks(NamedTuple):
     forget_after_ms: int = liveness.FORGET_AFTER_MS
     episodes: str | None = None
     quiet_ms: int = QUIET_MS
+    storm_turns: int = STORM_TURNS
 
     def limit(self, topic: str) -> int:
         """The longest record of a topic, bytes."""
@@ -76,7 +79,7 @@ def write_episode(told: EpisodeOutput, topic: str, sinks: Sinks) -> Write:
     data = told.event.data
     headers = codec.headers(EPISODE_TYPE, SOURCE, told.id, data.timestamp)
     key = episodes.key(data.group_id, told.state.number)
-    value = told.value(sinks.limit(topic) - len(key) - _HEADROOM)
+    value = told.value(sinks.limit(topic) - len(key) - _HEADROOM, sinks.storm_turns)
     partition = _partition_for_key(data.group_id.encode(), sinks.partitions[topic])
     return Write(topic, key, value, headers, partition)
 

@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
+from streaming.episodes import waiting
 from streaming.episodes.fold import advance, take
 from streaming.episodes.record import fitting
-from streaming.episodes.seen import Bounced, Quiet, RoundSeen, midway, remade
+from streaming.episodes.seen import Awaited, Bounced, Quiet, RoundSeen, midway, remade
 from streaming.episodes.state import EpisodeState, rests_at
 from streaming.episodes.tracks import Person
 from streaming.monitor.liveness import SOURCE
+from streaming.monitor.observed import numbered
 from streaming.monitor.rendering import DiffOutput, Output, output_id
 from streaming.monitor.state import GroupState, LastOwners, MemberState, ownership
 from streaming.monitor.tracked import Tracked
@@ -45,16 +47,17 @@ class EpisodeOutput(NamedTuple):
         """Its ``ce_id``."""
         return output_id(self.event, f"episode/{self.state.number}")
 
-    def value(self, limit: int) -> bytes:
+    def value(self, limit: int, storm_turns: int) -> bytes:
         """Its JSON, of no more bytes than ``limit``."""
-        return fitting(self.event.data.group_id, self.state, limit, closed=self.closed)
+        group_id = self.event.data.group_id
+        return fitting(group_id, self.state, limit, closed=self.closed, storm_turns=storm_turns)
 
 
 class Happened(NamedTuple):
     """An event, and what it is for the fold."""
 
     event: Event
-    notes: Sequence[RoundSeen | Bounced]
+    notes: Sequence[RoundSeen | Bounced | Awaited]
 
 
 def tell(tracked: Tracked, happened: Iterable[Happened], now_ms: int, quiet_ms: int) -> list[EpisodeOutput]:
@@ -65,6 +68,11 @@ def tell(tracked: Tracked, happened: Iterable[Happened], now_ms: int, quiet_ms: 
     state, told, last = tracked.episode, list[EpisodeOutput](), None
     for event, found in happened:
         for note in found:
+            if isinstance(note, Awaited):
+                if state is not None and waiting.news(state, note):
+                    waiting.wait(state, note)
+                    last = event
+                continue
             state, closed = take(state, note, quiet_ms)
             if closed is not None:
                 told.append(EpisodeOutput(event, closed, closed=True))
@@ -115,20 +123,34 @@ def notes(
     outputs: Sequence[Output],
     *,
     first: bool,
-) -> list[RoundSeen | Bounced]:
-    """What an event that gave outputs is for the fold. ``first``: the group has had no episode."""
-    found: list[RoundSeen | Bounced] = []
+) -> list[RoundSeen | Bounced | Awaited]:
+    """What an event is for the fold. ``first``: the group has had no episode."""
+    found: list[RoundSeen | Bounced | Awaited] = []
     past: Sequence[MemberState] = ()
     free: LastOwners = {}
     if before is not None:
         past, free = before.members, before.last_owners
         if after is not None and _may_rename(event, before) and (renamed := _renamed(past, after.members)):
-            found.append(_bounced(event, after, renamed))
+            found.append(_bounced(event, len(past), after, renamed))
     for output in outputs:
         if isinstance(output, DiffOutput):
             found.append(_seen(output, past, free, first=first))
             past, free, first = output.decided.members, output.changes.last_owners, False
+    if (
+        not first
+        and isinstance(event.data, GroupObserved)
+        and after is not None
+        and _shown(after, event.data)
+    ):
+        found.append(waiting.awaited(output_id(event, "awaited"), event.data))
     return found
+
+
+def _shown(after: GroupState, data: GroupObserved) -> bool:
+    """Whether a view is the group as it is now: neither an old one, nor one by polling where another decides."""
+    if data.polled and not after.counted:
+        return False
+    return (after.protocol, after.generation) == (data.group_protocol, numbered(data))
 
 
 def _may_rename(event: Event, state: GroupState) -> bool:
@@ -153,7 +175,8 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
     }
 
 
-def _bounced(event: Event, after: GroupState, renamed: Mapping[str, str]) -> Bounced:
+def _bounced(event: Event, there: int, after: GroupState, renamed: Mapping[str, str]) -> Bounced:
+    """``there``: how many members the group had; the same event may have a round as well."""
     names: dict[str, Person] = {}
     _name(names, after.members, renamed.values())
     return Bounced(
@@ -161,7 +184,7 @@ def _bounced(event: Event, after: GroupState, renamed: Mapping[str, str]) -> Bou
         timestamp=event.data.timestamp,
         renamed=renamed,
         names=names,
-        before=len(after.members),
+        before=there,
         protocol=after.protocol,
         assignor=after.assignor,
         kind=after.kind,

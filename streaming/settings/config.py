@@ -185,6 +185,8 @@ class StreamSettings(Section):
     episodes: bool = True
     #: How long a group is quiet before its episode is over.
     episode_quiet_ms: int = Field(default=120_000, ge=1000, le=_LONGEST_INTERVAL_MS)
+    #: One member that is the reason of so many rebalances of an episode makes it a storm.
+    episode_storm_turns: int = Field(default=3, ge=2, le=1000)
 
 
 class SignSettings(Section):

@@ -64,6 +64,7 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
         forget_after_ms=options.forget_after_ms,
         episodes=names.episodes if settings.stream.episodes else None,
         quiet_ms=settings.stream.episode_quiet_ms,
+        storm_turns=settings.stream.episode_storm_turns,
     )
     topic_id, partitions = topics[names.membership]
     card = Card(

@@ -83,7 +83,8 @@ class EpisodeMembers(_Wire, frozen=True):
     ``left``: by themselves; ``lost``: their session ended; ``gone``: they went, and nothing says how. Who went and
     came back is in ``replaced`` alone. Who came and went again within the episode is in ``joined`` and in one of
     the three. ``before`` and ``after``: how many members the group had and has. ``names``: what those of these ids
-    are called that are known by more. ``omitted``: how many are not listed, as there were too many.
+    are called that are known by more, and those that are waited for. ``omitted``: how many are not listed, as
+    there were too many.
     """
 
     joined: list[str] = field(default_factory=list)
@@ -120,7 +121,8 @@ class Waiting(_Wire, frozen=True):
 
     ``since``: when it began; ``reason`` is for people. ``memberId``: for whom, null where it is for nobody in
     particular; ``partitions``: which are to be given up or given out; ``until``: when it ends by itself, null where
-    nothing ends it.
+    nothing ends it. ``usualMs``: how long this group has usually waited, the median of its last ``usualOf``
+    rebalances that waited; null where none has, and of what ends by itself.
     """
 
     since: Timestamp
@@ -128,6 +130,8 @@ class Waiting(_Wire, frozen=True):
     member_id: str | None = None
     partitions: Holding = field(default_factory=dict)
     until: Timestamp | None = None
+    usual_ms: Count | None = None
+    usual_of: Count = 0
 
 
 class Repeated(_Wire, frozen=True):

@@ -236,8 +236,8 @@ class GroupDeleted(_Event, frozen=True):
 class GroupQuiet(_Event, frozen=True):
     """The group has been quiet for so long that its episode is over. Written by the monitor's own timer.
 
-    ``after``: id of the diff, or of the event of a static member that came back, after which nothing came. If more
-    came by then, the event changes nothing.
+    ``after``: id of the diff, or of what else the episode took note of (a static member that came back, a view that
+    showed what is waited for), after which nothing came. If more came by then, the event changes nothing.
     """
 
     after: str

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from assignors.errors import MonitorError
 from streaming.episodes.reading import episodes
-from streaming.episodes.seen import Bounced, Quiet
+from streaming.episodes.seen import Awaited, Bounced, Quiet
 from streaming.monitor import asking, telling
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
@@ -21,12 +21,12 @@ from streaming.monitor.group import apply
 from streaming.monitor.rendering import DiffOutput
 from streaming.wire.codec import Record, encode_event
 from streaming.wire.episodes import Episode, decode_episode
-from streaming.wire.events import Diff, Event, GroupDeleted, GroupQuiet, PartitionsChanged
+from streaming.wire.events import Diff, Event, GroupDeleted, GroupObserved, GroupQuiet, PartitionsChanged
 from tests.support.histories import as_topic
 from tests.support.pure_stream import SINKS, by_key, run
 from tests.support.recorded import membership_log
 
-Told = list[tuple[str, Diff] | Bounced | Quiet]
+Told = list[tuple[str, Diff] | Bounced | Awaited | Quiet]
 
 
 class Groups:
@@ -48,6 +48,8 @@ class Groups:
         event = structs.replace(event, data=structs.replace(event.data, timestamp=moved))
         if isinstance(event.data, GroupDeleted):  # what was forgotten is told from the beginning
             event = structs.replace(event, data=structs.replace(event.data, forget=False))
+        if isinstance(event.data, GroupObserved):
+            event = structs.replace(event, data=self.on_its_way(event.data))
         self.apply(event)
         yield event
         state = self.bucket.get(group_id).episode
@@ -58,6 +60,21 @@ class Groups:
             quiet = Event("timer", f"{event.id}/quiet", data)
             process(self.bucket, [Record.of(0, 0, *encode_event(quiet))], 0, SINKS)
             yield quiet
+
+    def on_its_way(self, data: GroupObserved) -> GroupObserved:
+        """The view with members that are still to give something up, by chance."""
+        if self.random.random() < 0.5:
+            return data
+        members = [
+            structs.replace(
+                member,
+                member_epoch=data.group_epoch if self.random.random() < 0.7 else 1,
+                pending_revocation={"topic-0": [90]} if self.random.random() < 0.2 else {},
+                owned=member.owned or ({"topic-0": [91]} if self.random.random() < 0.2 else {}),
+            )
+            for member in data.members
+        ]
+        return structs.replace(data, members=members, state="Reconciling")
 
     def apply(self, event: Event) -> None:
         group_id = event.data.group_id
@@ -73,6 +90,7 @@ class Groups:
             notes = telling.notes(tracked.state, after, event, outputs, first=tracked.episode is None)
             self.told[group_id] += [note for note in notes if isinstance(note, Bounced)]
             self.told[group_id] += [(one.id, one.diff) for one in outputs if isinstance(one, DiffOutput)]
+            self.told[group_id] += [note for note in notes if isinstance(note, Awaited)]
         process(self.bucket, [Record.of(0, 0, *encode_event(event))], 0, SINKS)
 
 
@@ -127,7 +145,7 @@ def test_native_code_changes_nothing(seed: int) -> None:
 def test_what_an_episode_says_adds_up(seed: int) -> None:
     groups = Groups(250, seed)
     for group_id, told in written(groups.log).items():
-        diffs = [one[0] for one in groups.told[group_id] if not isinstance(one, Bounced | Quiet)]
+        diffs = [one[0] for one in groups.told[group_id] if not isinstance(one, Bounced | Awaited | Quiet)]
         assert [diff_id for one in told for diff_id in one.rounds] == diffs
         assert [one.episode for one in told] == list(range(1, len(told) + 1))
         assert all(one.closed_at is not None for one in told[:-1])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streaming.episodes.reading import episodes
+from streaming.episodes.fold import advance
+from streaming.episodes.reading import GroupReader, episodes
 from streaming.episodes.record import MOST_LISTED, record
 from streaming.episodes.state import EpisodeState
 from streaming.wire.codec import encode
@@ -48,3 +49,11 @@ def test_times_and_numbers_are_those_of_the_state() -> None:
     state = EpisodeState(number=4, open=True, opened_at=5, last_at=9, before=1, after=1, rebalances=2)
     one = record("g", state)
     assert (one.episode, one.opened_at, one.updated_at, one.rebalances) == (4, 5, 9, 2)
+
+
+def test_what_counts_as_a_storm_is_what_it_is_said_to_be() -> None:
+    reader, state = GroupReader(), None
+    for one in storm(started()).told:
+        state = advance(state, reader.read(*one)).state
+    assert state is not None
+    assert [record("g", state, storm_turns=turns).kind for turns in (4, 5)] == ["storm", "crash"]

@@ -80,7 +80,7 @@ def test_what_is_waited_for_is_told() -> None:
         waiting_for=[
             Waiting(
                 since=1_700_000_000_000,
-                reason="has not given up its partitions",
+                reason="to give up partitions",
                 member_id="d@h4#1",
                 partitions={"t": [0, 1, 2], "u": [0]},
                 until=1_700_000_060_000,
@@ -88,7 +88,7 @@ def test_what_is_waited_for_is_told() -> None:
         ],
     )
     assert story(one).endswith(
-        "Stuck: d: has not given up its partitions (t 0, t 1, t 2 and 1 more), since 22:13:20, until 22:14:20."
+        "Stuck: waiting for d to give up t 0, t 1, t 2 and 1 more since 22:13:20, until 22:14:20."
     )
     assert story(structs.replace(one, status="settling", waiting_for=[])).endswith(". Settling.")
     assert story(structs.replace(one, waiting_for=[])).endswith(". Stuck.")

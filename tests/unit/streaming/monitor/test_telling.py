@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from assignors.partitioner import partition_for_key
 from streaming.episodes.record import MOST_LISTED
@@ -13,9 +14,9 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
 from streaming.wire import codec
-from streaming.wire.codec import Record, ce_attributes, decode_event
+from streaming.wire.codec import Record, ce_attributes, decode_event, rfc3339
 from streaming.wire.episodes import Episode, decode_episode
-from streaming.wire.events import Event, GroupQuiet
+from streaming.wire.events import Event, Evidence, GroupObserved, GroupQuiet
 from tests.support.histories import Log
 
 QUIET = 5_000
@@ -236,3 +237,70 @@ def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
         ("scale-out", True, "settled"),
         ("scale-in", True, "settling"),
     ]
+
+
+def viewed(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event:
+    event = log.observe(epoch, {name: {"t": one["has"]} for name, one in members.items()}, epoch=True)
+    assert isinstance(event.data, GroupObserved)
+    seen = [
+        structs.replace(
+            member,
+            client_id=f"pay-{member.member_id}",
+            client_host="/10.0.3.17",
+            member_epoch=members[member.member_id].get("at", epoch),
+            pending_revocation={"t": revoked}
+            if (revoked := members[member.member_id].get("revokes"))
+            else {},
+            target={"t": members[member.member_id].get("to", members[member.member_id]["has"])},
+        )
+        for member in event.data.members
+    ]
+    return structs.replace(event, data=structs.replace(event.data, members=seen, state=state))
+
+
+def test_a_member_that_holds_up_its_group_is_named_until_it_has_given_up() -> None:
+    log, bucket = Log(), Bucket()
+    c2 = {"has": [], "to": [1]}
+    fed(bucket, [log.topics(t=2), viewed(log, 2, "Stable", c1={"has": [0, 1]})])
+    (one,) = told(
+        fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
+    )
+    since = one.updated_at
+    assert [(wait.member_id, wait.partitions, wait.since) for wait in one.waiting_for] == [
+        ("c1", {"t": [1]}, since),
+        ("c2", {"t": [1]}, since),
+    ]
+    assert f"waiting for pay-c1 to give up t 1 since {rfc3339(since)[11:19]}" in one.story
+    assert (
+        told(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)]))
+        == []
+    )
+    (one,) = told(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
+    assert [(wait.member_id, wait.reason) for wait in one.waiting_for] == [("c2", "to take partitions")]
+    (one,) = told(fed(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
+    assert (one.waiting_for, one.round_count, one.status) == ([], 3, "settling")
+    state = bucket.get("g").episode
+    assert state is not None
+    assert state.took == (one.updated_at - since,)
+
+
+def test_a_view_that_the_monitor_passes_over_says_nothing_of_what_is_waited_for() -> None:
+    log, bucket = Log(), Bucket()
+    behind = {"c1": {"has": [0], "revokes": [1], "at": 2}}
+    now = viewed(log, 3, "Reconciling", **behind)
+    fed(bucket, [log.topics(t=2), now])
+    assert told(fed(bucket, [viewed(log, 2, "Stable", c1={"has": [0]})])) == []
+    polled = viewed(log, 3, "Stable", c1={"has": [0]})
+    assert isinstance(polled.data, GroupObserved)
+    said = Evidence(source="polling", reason="")
+    polled = structs.replace(polled, data=structs.replace(polled.data, evidence=[said]))
+    assert told(fed(bucket, [polled])) == []
+
+
+def test_a_static_member_that_comes_back_in_a_generation_that_changes_more() -> None:
+    log, bucket = Log(), Bucket()
+    first = log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}}, instances={"c1": "i"})
+    fed(bucket, [log.topics(t=2), first])
+    log.count += 10
+    (_, one) = told(fed(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})]))
+    assert (one.members.before, one.members.after, one.members.gone) == (2, 1, ["c2"])

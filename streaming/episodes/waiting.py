@@ -1,0 +1,191 @@
+"""What a group in the middle of a rebalance waits for, as a view of it shows, and how long its waits usually take.
+
+============  ==========================================================================================
+group         what is waited for
+============  ==========================================================================================
+epochs        (KIP-848, KIP-1071) the coordinator's target; members that have not given up what they are to;
+              members that have not taken what is free for them; members behind the epoch; members whose
+              part others still have
+cooperative   members that are to give something up, and to join again for the round that gives it out
+Connect       workers that are to give something up and to join again; its scheduled delay is told by the round
+============  ==========================================================================================
+
+Who can act stands before who can't. A view by polling has neither what is to be given up nor epochs, so it names
+only those that lack something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from msgspec import structs
+
+from assignors.diff import as_lists
+from assignors.model import Share
+from assignors.shares import held, minus, taken
+from streaming.episodes.seen import Awaited
+from streaming.episodes.state import EpisodeState
+from streaming.episodes.tracks import Person, person
+from streaming.wire.episodes import Waiting
+from streaming.wire.events import MAX_INT32, GroupObserved, ObservedMember
+
+#: Members that are named one by one; that there are others is said in one more entry.
+MOST_WAITS: Final = 16
+#: Rebalances of a group whose waits are remembered.
+MOST_TOOK: Final = 32
+
+#: Under these a member gives everything up before it joins, so no round follows from another.
+_EAGER: Final = frozenset({"range", "roundrobin", "sticky", "default"})
+#: States in which a group with epochs has arrived.
+_ARRIVED: Final = frozenset({None, "Stable", "Empty", "Dead"})
+#: Others in which nothing of its epoch is decided.
+_UNDECIDED: Final = {
+    "Assigning": "the coordinator has not decided who is to own what",
+    "NotReady": "topics that the application reads are missing",
+}
+#: The epoch of a static member that left for a while.
+_AWAY: Final = -2
+
+GIVE_UP: Final = "to give up {what}"
+GIVE_UP_AND_JOIN: Final = "to give up {what} and join again"
+TAKE: Final = "to take {what}"
+GET: Final = "to get {what}"
+CATCH_UP: Final = "to reach the group's epoch"
+HELD_BACK: Final = "to get {what} that others have not given up"
+COME_BACK: Final = "to come back"
+MORE: Final = "other members are waited for as well"
+
+
+def awaited(note_id: str, data: GroupObserved) -> Awaited:
+    """The note of a view of a group: what it shows to be waited for, which may be nothing."""
+    waits = _of_epoch(data) if data.counts_epochs else _of_generation(data)
+    found = list(islice(waits, MOST_WAITS + 1))
+    if len(found) > MOST_WAITS:
+        found[-1] = Waiting(since=data.timestamp, reason=MORE)
+    wanted = {one.member_id for one in found}
+    names = {
+        member.member_id: Person(member.client_id, member.client_host, member.group_instance_id)
+        for member in (data.members if found else ())
+        if member.member_id in wanted
+    }
+    return Awaited(note_id, data.timestamp, tuple(found), names)
+
+
+def news(state: EpisodeState | None, note: Awaited) -> bool:
+    """Whether a view changes what the open episode waits for. Of a group that is at rest it says nothing new."""
+    return state is not None and state.open and _since(state, note) != state.awaited
+
+
+def wait(state: EpisodeState, note: Awaited) -> None:
+    """The episode goes on with what a view shows. ``state`` is changed."""
+    state.awaited = _since(state, note)
+    state.called = {one: person(named) for one, named in note.names.items()}
+    state.stuck = False
+    state.last_at = max(state.last_at, note.timestamp)
+    state.mark = note.id
+    measure(state, note.timestamp)
+
+
+def _since(state: EpisodeState, note: Awaited) -> tuple[Waiting, ...]:
+    """What a view shows to be waited for, each since it was seen the first time."""
+    if not note.waits:
+        return ()
+    known = {(one.member_id, one.reason): one.since for one in state.awaited}
+    return tuple(
+        structs.replace(one, since=known.get((one.member_id, one.reason), one.since)) for one in note.waits
+    )
+
+
+def measure(state: EpisodeState, timestamp: int) -> None:
+    """Take note of when the group began to wait, and of how long it took once it does not any more.
+
+    Connect's scheduled delay is as long as it is set to be, so a wait that has it says nothing of others.
+    """
+    if state.waiting or state.awaited:
+        if any(one.until is not None for one in state.waiting):
+            state.began = -1
+        elif not state.began:
+            state.began = timestamp
+        return
+    if 0 < state.began < timestamp:
+        took = min(timestamp - state.began, MAX_INT32)
+        state.took = (*state.took[1 - MOST_TOOK :], took)
+    state.began = 0
+
+
+def told(state: EpisodeState) -> list[Waiting]:
+    """All that an episode waits for, and how long that usually takes its group.
+
+    Of the partitions without an owner those are left out that somebody is to give up or to take.
+    """
+    if not state.waiting and not state.awaited:
+        return []
+    covered = held([one.partitions for one in state.awaited])
+    rest = [structs.replace(one, partitions=minus(one.partitions, covered)) for one in state.waiting]
+    found = [*state.awaited, *(one for one in rest if one.partitions)]
+    if not state.took:
+        return found
+    usual = sorted(state.took)[len(state.took) // 2]
+    return [
+        one if one.until is not None else structs.replace(one, usual_ms=usual, usual_of=len(state.took))
+        for one in found
+    ]
+
+
+def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
+    """Of a group with epochs."""
+    if data.state in _ARRIVED:
+        return
+    for member in data.members:
+        if member.pending_revocation:
+            yield _for(member, GIVE_UP, member.pending_revocation, data)
+    if data.state in _UNDECIDED:
+        yield Waiting(since=data.timestamp, reason=_UNDECIDED[data.state])
+    else:  # what members are to own is that of this epoch
+        yield from _lacking(data)
+
+
+def _lacking(data: GroupObserved) -> Iterator[Waiting]:
+    """Members that do not have what they are to own, or have not reached the epoch."""
+    lacking = [(one, minus(one.target or {}, one.assigned)) for one in data.members]
+    kept: dict[str, set[int]] = {}
+    if any(lack for _, lack in lacking):
+        shares = (share for one in data.members for share in (one.assigned, one.pending_revocation))
+        kept = taken({str(number): share for number, share in enumerate(shares)})
+    for member, lack in lacking:
+        free = {topic: [p for p in lack[topic] if p not in kept.get(topic, ())] for topic in lack}
+        if any(free.values()):
+            yield _for(member, GET if data.polled else TAKE, free, data)
+    for member, lack in lacking:
+        if not lack and not member.pending_revocation and _behind(member, data):
+            yield _for(member, COME_BACK if member.member_epoch == _AWAY else CATCH_UP, {}, data)
+    for member, lack in lacking:
+        others = {topic: [p for p in lack[topic] if p in kept.get(topic, ())] for topic in lack}
+        if any(others.values()):
+            yield _for(member, HELD_BACK, others, data)
+
+
+def _behind(member: ObservedMember, data: GroupObserved) -> bool:
+    """Whether a member has not reached the group's epoch, which polling does not tell."""
+    return not data.polled and (member.member_epoch or 0) < (data.group_epoch or 0)
+
+
+def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
+    """Of a classic group: all have joined a generation that is there, so the round after it is waited for."""
+    if data.protocol in _EAGER:
+        return
+    for member in data.members:
+        lost = member.pending_revocation if data.holds_tasks else minus(member.owned, member.assigned)
+        if lost:
+            yield _for(member, GIVE_UP_AND_JOIN, lost, data)
+
+
+def _for(member: ObservedMember, reason: str, share: Share, data: GroupObserved) -> Waiting:
+    return Waiting(
+        since=data.timestamp,
+        reason=reason.format(what="tasks" if data.holds_tasks else "partitions"),
+        member_id=member.member_id,
+        partitions=as_lists({topic: numbers for topic, numbers in share.items() if numbers}),
+    )

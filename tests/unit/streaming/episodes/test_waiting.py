@@ -1,0 +1,242 @@
+"""What a group in the middle of a rebalance waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET, structs
+
+from streaming.episodes import waiting
+from streaming.episodes.reading import episodes, updates
+from streaming.episodes.seen import Awaited, Bounced, Quiet
+from streaming.episodes.state import EpisodeState
+from streaming.episodes.waiting import MOST_TOOK, MOST_WAITS, awaited, measure
+from streaming.wire.episodes import Waiting
+from streaming.wire.events import Evidence, GroupObserved, Holding, ObservedMember
+from tests.support.told import Teller
+
+Said = list[tuple[str | None, str, Holding]]
+
+
+def member(name: str, assigned: list[int], **fields: Any) -> ObservedMember:
+    for share in ("target", "pending_revocation", "owned"):
+        if share in fields:
+            fields[share] = {"t": fields[share]} if fields[share] else {}
+    return ObservedMember(
+        member_id=name, topics=["t"], assigned={"t": assigned} if assigned else {}, client_id=name, **fields
+    )
+
+
+def view(*members: ObservedMember, **fields: Any) -> GroupObserved:
+    given: dict[str, Any] = {"group_protocol": "consumer", "group_epoch": 7, "state": "Reconciling"}
+    return GroupObserved(group_id="g", timestamp=5_000, members=list(members), **{**given, **fields})
+
+
+def said(data: GroupObserved) -> Said:
+    return [(one.member_id, one.reason, one.partitions) for one in awaited("e", data).waits]
+
+
+def test_who_is_to_give_up_stands_before_who_is_to_get_it() -> None:
+    data = view(
+        member("a", [0], target=[0], pending_revocation=[1], member_epoch=6),
+        member("b", [2], target=[2, 3], member_epoch=7),
+        member("c", [], target=[1], member_epoch=7),
+        member("d", [4], target=[4], member_epoch=6),
+        member("e", [5], target=[5], member_epoch=7),
+    )
+    assert said(data) == [
+        ("a", "to give up partitions", {"t": [1]}),
+        ("b", "to take partitions", {"t": [3]}),
+        ("d", "to reach the group's epoch", {}),
+        ("c", "to get partitions that others have not given up", {"t": [1]}),
+    ]
+
+
+def test_a_target_that_others_still_own_is_held_back_though_they_do_not_know_yet() -> None:
+    data = view(member("a", [0, 1], target=[0], member_epoch=6), member("b", [], target=[1], member_epoch=7))
+    assert said(data) == [
+        ("a", "to reach the group's epoch", {}),
+        ("b", "to get partitions that others have not given up", {"t": [1]}),
+    ]
+
+
+def test_a_new_member_and_a_static_one_that_is_away_are_behind() -> None:
+    assert said(view(member("a", []), member("b", [0], target=[0], member_epoch=-2))) == [
+        ("a", "to reach the group's epoch", {}),
+        ("b", "to come back", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("Assigning", "the coordinator has not decided who is to own what"),
+        ("NotReady", "topics that the application reads are missing"),
+    ],
+)
+def test_before_the_target_is_there_only_what_the_last_one_takes_away_is_waited_for(
+    state: str, reason: str
+) -> None:
+    data = view(
+        member("a", [0], target=[0], pending_revocation=[1], member_epoch=6),
+        member("b", [], target=[1], member_epoch=6),
+        state=state,
+    )
+    assert said(data) == [("a", "to give up partitions", {"t": [1]}), (None, reason, {})]
+
+
+@pytest.mark.parametrize("state", ["Stable", "Empty", None])
+def test_a_group_that_has_arrived_waits_for_nothing(state: str | None) -> None:
+    assert said(view(member("a", [0], target=[0, 1], member_epoch=3), state=state)) == []
+
+
+def test_streams_groups_wait_for_tasks() -> None:
+    data = view(
+        member("a", [0], target=[0], pending_revocation=[1], member_epoch=6),
+        group_protocol="streams",
+        kind="streams",
+    )
+    assert said(data) == [("a", "to give up tasks", {"t": [1]})]
+
+
+def test_polling_shows_who_lacks_something_and_neither_epochs_nor_who_has_it() -> None:
+    polled = Evidence(source="polling", reason="")
+    data = view(
+        member("a", [0], target=[0]),
+        member("b", [], target=[1]),
+        state="Assigning or Reconciling",
+        evidence=[polled],
+    )
+    assert said(data) == [("b", "to get partitions", {"t": [1]})]
+
+
+def classic(*members: ObservedMember, **fields: Any) -> GroupObserved:
+    given: dict[str, Any] = {"group_protocol": "classic", "group_epoch": None, "generation": 3}
+    return view(*members, **{**given, "state": "Stable", **fields})
+
+
+def test_cooperative_members_that_lost_something_join_again() -> None:
+    data = classic(member("a", [0], owned=[0, 1]), member("b", []), protocol="cooperative-sticky")
+    assert said(data) == [("a", "to give up partitions and join again", {"t": [1]})]
+    assert said(structs.replace(data, protocol="range")) == []
+
+
+def test_workers_that_are_to_give_up_tasks_join_again() -> None:
+    data = classic(
+        member("w", [0], pending_revocation=[1]),
+        kind="connect",
+        protocol="sessioned",
+        protocol_type="connect",
+    )
+    assert said(data) == [("w", "to give up tasks and join again", {"t": [1]})]
+    assert said(structs.replace(data, kind=UNSET)) == []
+
+
+def test_of_thousands_some_are_named() -> None:
+    waits = awaited("e", view(*(member(f"m{n:04}", [], member_epoch=1) for n in range(2000)))).waits
+    assert len(waits) == MOST_WAITS + 1
+    assert (waits[-1].member_id, waits[-1].reason) == (None, "other members are waited for as well")
+
+
+def note(teller: Teller, *waits: Waiting, after: float = 1.0) -> Awaited:
+    teller.now += round(after * 1000)
+    waits = tuple(structs.replace(one, since=teller.now) for one in waits)
+    who = {"a@10.0.3.17#1": ObservedMember(member_id="", topics=[], assigned={}, client_id="pay")}
+    return Awaited(f"w{teller.now}", teller.now, waits, who if waits else {})
+
+
+A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", partitions={"t": [1]})
+
+
+def test_a_view_without_a_diff_says_what_is_waited_for_and_when_it_is_over() -> None:
+    teller = Teller(2).join("a@10.0.3.17#1")
+    told: list[Any] = [teller.told[0], first := note(teller, A), note(teller, A, after=4)]
+    one = episodes("g", told)[-1]
+    assert one.waiting_for == [structs.replace(A, since=first.timestamp)]
+    assert one.updated_at == first.timestamp
+    assert "Settling: waiting for pay to give up t 1 since 22:13:22." in one.story
+    told.append(done := note(teller, after=3))
+    over = episodes("g", told)[-1]
+    assert (over.waiting_for, over.updated_at, over.status) == ([], done.timestamp, "settling")
+    assert episodes("g", [*told, Quiet(done.id)])[-1].status == "settled"
+
+
+def test_quiet_while_a_member_is_waited_for_is_stuck_until_it_is_over() -> None:
+    teller = Teller(2).join("a@10.0.3.17#1")
+    waits = note(teller, A)
+    told: list[Any] = [teller.told[0], waits, Quiet(waits.id)]
+    assert episodes("g", told)[-1].status == "stuck"
+    told.append(done := note(teller, after=900))
+    (one,) = episodes("g", told)
+    assert (one.status, one.waiting_for) == ("settling", [])
+    assert episodes("g", [*told, Quiet(done.id)])[-1].closed_at == done.timestamp
+
+
+def test_a_view_of_a_group_at_rest_says_nothing_new() -> None:
+    teller = Teller(2).join("a#1")
+    assert list(updates("g", [teller.told[0], Quiet("d1"), note(teller, A)]))[-1].waiting_for == []
+    assert len(list(updates("g", [teller.told[0], note(teller)]))) == 1
+    assert list(updates("g", [note(teller, A)])) == []
+
+
+def test_partitions_that_somebody_is_to_give_up_are_told_once() -> None:
+    teller = Teller(3).join("a@10.0.3.17#1")
+    teller.round("group.observed", shares={"a@10.0.3.17#1": {"t": [0]}}, unassigned={"t": [1, 2]})
+    found = episodes("g", [*teller.told, note(teller, A)])[-1].waiting_for
+    assert [(one.member_id, one.partitions) for one in found] == [
+        ("a@10.0.3.17#1", {"t": [1]}),
+        (None, {"t": [2]}),
+    ]
+
+
+def test_what_it_usually_takes_is_of_the_groups_own_waits_across_episodes() -> None:
+    teller, told = Teller(2).join("a@10.0.3.17#1"), list[Any]()
+    told.append(teller.told[0])
+    for took in (2.1, 1.5, 60):
+        told += [note(teller, A), done := note(teller, after=took), Quiet(done.id)]
+        teller.round("group.observed", after=1000)
+        told.append(teller.told[-1])
+    told.append(note(teller, A))
+    one = episodes("g", told)[-1]
+    assert [(wait.usual_ms, wait.usual_of) for wait in one.waiting_for] == [(2_100, 3)]
+    assert one.story.endswith("; it usually takes 2.1 s (3 rebalances).")
+
+
+def test_waits_are_remembered_within_bounds() -> None:
+    state = EpisodeState(1, open=True)
+    for number in range(MOST_TOOK + 5):
+        state.awaited = (A,)
+        measure(state, 1000 * number + 1)
+        measure(state, 1000 * number + 500)  # it goes on
+        state.awaited = ()
+        measure(state, 1000 * number + 1 + number)
+    assert state.took == tuple(range(5, MOST_TOOK + 5))
+
+
+def test_connects_delay_says_nothing_of_how_long_waits_take() -> None:
+    state = EpisodeState(1, open=True, waiting=(Waiting(since=1, reason="", until=300_000),))
+    measure(state, 1)
+    state.waiting, state.awaited = (), (A,)
+    measure(state, 300_000)
+    state.awaited = ()
+    measure(state, 301_000)
+    assert (state.took, state.began) == ((), 0)
+    delayed = EpisodeState(
+        1, waiting=(Waiting(since=1, reason="", partitions={"t": [0]}, until=9),), took=(5,)
+    )
+    assert waiting.told(delayed)[0].usual_ms is None
+
+
+def test_a_group_that_is_gone_waits_for_nobody() -> None:
+    teller = Teller(2).join("a@10.0.3.17#1")
+    told: list[Any] = [teller.told[0], note(teller, A)]
+    teller.round("group.deleted", gone=("a@10.0.3.17#1",))
+    assert episodes("g", [*told, teller.told[-1]])[-1].waiting_for == []
+
+
+def test_a_static_member_that_came_back_changes_no_wait() -> None:
+    teller = Teller(2).join("a@10.0.3.17#1")
+    waits = note(teller, A)
+    back = Bounced("b", teller.now, {"x": "y"}, {}, 1, "consumer", "uniform", "consumer")
+    assert len(episodes("g", [teller.told[0], waits, back])[-1].waiting_for) == 1
