@@ -26,9 +26,13 @@ class GroupReader:
     """What one group's diffs tell, one after the other: :meth:`read` gives the note of each.
 
     Who is in the group is remembered between two.
+
+    Args:
+        derived: nobody observes the group, which no diff says: its ``member.left`` is the word that a member left.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, derived: bool = False) -> None:
+        self._derived = derived
         self._there: dict[str, MemberDiff] | None = None
         self._free: LastOwners = {}
 
@@ -80,6 +84,7 @@ class GroupReader:
                 diff.unassigned,
             ),
             midway=first and midway(diff.cause, {one: member.owned for one, member in diff.members.items()}),
+            derived=self._derived,
         )
 
     def bounced(self, note: Bounced) -> Bounced:
@@ -132,7 +137,11 @@ def _left(free: LastOwners, diff: Diff) -> LastOwners:
 
 
 def episodes(
-    group_id: str, told: Iterable[tuple[str, Diff] | Bounced | Awaited | Quiet], quiet_ms: int = QUIET_MS
+    group_id: str,
+    told: Iterable[tuple[str, Diff] | Bounced | Awaited | Quiet],
+    quiet_ms: int = QUIET_MS,
+    *,
+    derived: bool = False,
 ) -> list[Episode]:
     """All episodes of one group, oldest first; the last one may be open.
 
@@ -141,18 +150,23 @@ def episodes(
         told: its diffs with their ``ce_id``, in order, and between them what else is known: that it was quiet,
             static members that came back, and what views showed to be waited for.
         quiet_ms: how long a group is quiet before its episode is over.
+        derived: see :class:`GroupReader`.
     """
     found: dict[int, Episode] = {}
-    for one in updates(group_id, told, quiet_ms):
+    for one in updates(group_id, told, quiet_ms, derived=derived):
         found[one.episode] = one
     return list(found.values())
 
 
 def updates(
-    group_id: str, told: Iterable[tuple[str, Diff] | Bounced | Awaited | Quiet], quiet_ms: int = QUIET_MS
+    group_id: str,
+    told: Iterable[tuple[str, Diff] | Bounced | Awaited | Quiet],
+    quiet_ms: int = QUIET_MS,
+    *,
+    derived: bool = False,
 ) -> Iterator[Episode]:
     """Every state of every episode of one group, as :func:`episodes` reads them."""
-    reader, state = GroupReader(), None
+    reader, state = GroupReader(derived=derived), None
     for one in told:
         note: Note
         if isinstance(one, Quiet | Awaited):

@@ -33,6 +33,7 @@ class RoundSeen(Struct, frozen=True, gc=False):
         unassigned: what nobody has after it.
         remade: whether connectors or tasks are new, or are no more.
         midway: of the first round that is known of a group: it was there before.
+        derived: nobody observes the group, so its cause is the event itself, and no conclusion of a collector.
     """
 
     id: str
@@ -52,6 +53,7 @@ class RoundSeen(Struct, frozen=True, gc=False):
     unassigned: Holding
     remade: bool = False
     midway: bool = False
+    derived: bool = False
 
 
 class Bounced(NamedTuple):

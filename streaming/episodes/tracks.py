@@ -126,10 +126,11 @@ def overran(reason: str) -> bool:
     return any(words in reason for words in _OVERRAN)
 
 
-def manner(cause: Cause, member_id: str) -> How:
+def manner(cause: Cause, member_id: str, *, derived: bool = False) -> How:
     """How a member went, as far as the cause of the round says.
 
-    That it left counts with a reason: of a member that is gone a collector says so where nothing says otherwise.
+    That it left counts with a reason: of a member that is gone a collector says so where nothing says otherwise. In
+    a ``derived`` group, which no collector sees, it is the word of the event.
     """
     told: set[str | None] = set()
     for item in cause.evidence:
@@ -143,6 +144,8 @@ def manner(cause: Cause, member_id: str) -> How:
         return "left"
     if _FENCED in told:
         return "lost"
+    if derived and cause.kind == _LEFT and member_id in cause.member_ids:
+        return "left"
     fenced = cause.kind == _FENCED and member_id in cause.member_ids and _UNKNOWN not in told
     return "lost" if fenced else "gone"
 
@@ -186,7 +189,8 @@ def _gone(track: Track | None, member_id: str, seen: RoundSeen) -> Track:
     if track is None:
         track = _founder(member_id, seen.names)
     times = (*track.times[1 - _TIMES :], seen.timestamp)
-    return structs.replace(track, how=manner(seen.cause, member_id), turns=track.turns + 1, times=times)
+    how = manner(seen.cause, member_id, derived=seen.derived)
+    return structs.replace(track, how=how, turns=track.turns + 1, times=times)
 
 
 def _turn(track: Track, timestamp: int) -> Track:

@@ -134,7 +134,8 @@ def notes(
             found.append(_bounced(event, len(past), after, renamed))
     for output in outputs:
         if isinstance(output, DiffOutput):
-            found.append(_seen(output, past, free, first=first))
+            derived = after is not None and not after.observed
+            found.append(_seen(output, past, free, first=first, derived=derived))
             past, free, first = output.decided.members, output.changes.last_owners, False
     if (
         not first
@@ -191,7 +192,9 @@ def _bounced(event: Event, there: int, after: GroupState, renamed: Mapping[str, 
     )
 
 
-def _seen(output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool) -> RoundSeen:
+def _seen(
+    output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool, derived: bool
+) -> RoundSeen:
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause
     there = len(past)
@@ -226,6 +229,7 @@ def _seen(output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, 
         unassigned=changes.unassigned,
         remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
         midway=first and midway(cause, before),
+        derived=derived,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from streaming.episodes.fold import advance
 from streaming.episodes.reading import GroupReader, episodes
 from streaming.episodes.record import MOST_LISTED, record
@@ -57,3 +59,15 @@ def test_what_counts_as_a_storm_is_what_it_is_said_to_be() -> None:
         state = advance(state, reader.read(*one)).state
     assert state is not None
     assert [record("g", state, storm_turns=turns).kind for turns in (4, 5)] == ["storm", "crash"]
+
+
+def test_a_member_that_comes_back_under_its_id_without_a_name_has_none() -> None:
+    teller = started().leave("a@h1#1").join("a@h1#1")
+    diff_id, diff = teller.told[-1]
+    nameless = structs.replace(
+        diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None
+    )
+    back = structs.replace(diff, members=diff.members | {"a@h1#1": nameless})
+    one = episodes("g", [*teller.told[:-1], (diff_id, back)])[-1]
+    assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("a@h1#1", "a@h1#1")]
+    assert one.members.names == {}

@@ -304,3 +304,19 @@ def test_a_static_member_that_comes_back_in_a_generation_that_changes_more() -> 
     log.count += 10
     (_, one) = told(fed(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})]))
     assert (one.members.before, one.members.after, one.members.gone) == (2, 1, ["c2"])
+
+
+@pytest.mark.parametrize("reason", ["closed", None])
+def test_of_a_group_that_nobody_observes_the_word_that_a_member_left_is_proof(reason: str | None) -> None:
+    group = Deployed({})
+    group.happened.append(group.leave("pay-3-0", reason=reason))
+    (one,) = group.told()
+    assert (one.kind, one.sure, one.members.left) == ("scale-in", True, ["pay-3-0"])
+
+
+def test_of_an_observed_group_a_member_that_is_gone_without_a_reason_proves_nothing() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
+    log.count += 10
+    (_, one) = told(fed(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
+    assert (one.kind, one.sure, one.members.gone) == ("unknown", False, ["c1"])
