@@ -62,7 +62,6 @@ def serve(
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.durations import duration_ms
     from streaming.kafka.hearing import Hearing
-    from streaming.kafka.recent import RecentEpisodes
     from streaming.process.plain import say
     from streaming.serve.history import Retention
     from streaming.serve.server import FeedServer, ServeOptions
@@ -75,6 +74,7 @@ def serve(
     options = ServeOptions(
         history=database or settings.default_history(source.cluster_id),
         diffs_topic=settings.topics.diffs,
+        stories=source.stories,
         host=host,
         port=port,
         token_file=token_file,
@@ -84,12 +84,9 @@ def serve(
         max_clients=max_clients,
     )
     hearing = Hearing(settings)
-    recent = RecentEpisodes(settings)
-    server = FeedServer(
-        source, options, cluster_id=source.cluster_id, freshness=hearing.freshness, episodes=recent.of
-    )
+    server = FeedServer(source, options, cluster_id=source.cluster_id, freshness=hearing.freshness)
     say(f"serving {server.address}")
-    with hearing, recent:  # what keeps the server from starting is told alone
+    with hearing:  # what keeps the server from starting is told alone
         server.run()
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streaming.freshness.sign import MalformedSign, decoded
 from streaming.freshness.verdict import Freshness, LastSign, Limits, judge, unreachable
-from streaming.kafka.access import NotAllowed
+from streaming.kafka import listening
+from streaming.kafka.listening import Listening
 from streaming.kafka.topic_reader import TopicReader
-from streaming.process.plain import printable
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -38,21 +37,16 @@ class _View(NamedTuple):
     deaf: bool = False
 
 
-_POLL_SECONDS: Final = 0.5
 _BATCH: Final = 1000
-#: Until it is tried again after the topic could not be read.
-_AGAIN_SECONDS: Final = 10.0
 #: The longest that nothing can be said, at a start and while reading fails.
 _OPEN_SECONDS: Final = 15.0
-#: For the thread to end; it is no reason to stay.
-_END_SECONDS: Final = 5.0
 #: What arrives so soon after the cluster answers may be older than that.
 _SETTLE_SECONDS: Final = 3.0
 #: Parts that are told apart: others' records can't fill the memory.
 MOST_PARTS: Final = 1000
 
 
-class Hearing:
+class Hearing(Listening):
     """Hears the signs while its ``with`` block lasts.
 
     Args:
@@ -60,26 +54,16 @@ class Hearing:
     """
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(
+            settings.topics.signs, "signs of life", without=", nobody can tell whether all parts live"
+        )
         self._settings = settings
-        self._topic = settings.topics.signs
         given = settings.signs
         self._limits = Limits(
             given.silent_after_ms / 1000, given.behind_after_ms / 1000, given.forget_after_ms / 1000
         )
         self._view = _View()
         self._began = time.monotonic()
-        self._said: str | None = None
-        self._odd = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="signs", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join(_END_SECONDS)
 
     def freshness(self, now: float) -> Freshness:
         """What the signs tell at ``now``, in seconds of the monotonic clock; may be called from any thread."""
@@ -91,27 +75,23 @@ class Hearing:
         found = judge(view.heard.values(), now, now if view.contact is None else view.contact, self._limits)
         return found if view.silent_since is None else unreachable(found, int(view.silent_since * 1000))
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._listen()
-            except Exception as error:  # noqa: BLE001 - a thread that ended unseen would leave parts that seem alive
-                self._view = _View(deaf=True)
-                self._say(str(error) if isinstance(error, NotAllowed) else f"{type(error).__name__}: {error}")
-                self._stopping.wait(_AGAIN_SECONDS)
+    def deaf(self) -> None:
+        """Claim nothing."""
+        self._view = _View(deaf=True)
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Hear what comes."""
         with TopicReader(
             self._settings.kafka,
-            [self._topic],
+            [self.topic],
             wait=True,
             follow=True,
             properties={"fetch.wait.max.ms": 500},
         ) as reader:
             ids = reader.ids
-            while not self._stopping.is_set():
+            while not self.stopping.is_set():
                 behind = not reader.at_end
-                messages = reader.poll(_POLL_SECONDS, _BATCH)
+                messages = reader.poll(listening.POLL_SECONDS, _BATCH)
                 if reader.ids != ids:  # made again: the parts leave new signs
                     ids = reader.ids
                     self._view = self._view._replace(heard={})
@@ -130,9 +110,9 @@ class Hearing:
         if contact is None and reader.at_end:
             contact = time.monotonic()
             if not self._view.heard:
-                _log.info("topic %s: no sign of life yet, of no part", self._topic)
+                _log.info("topic %s: no sign of life yet, of no part", self.topic)
         self._view = self._view._replace(contact=contact, silent_since=None, deaf=False)
-        self._say(None)
+        self.say(None)
 
     def _take(self, messages: list[Message], *, behind: bool) -> None:
         now, ms = time.monotonic(), time.time_ns() // 1_000_000
@@ -147,27 +127,12 @@ class Hearing:
             try:
                 sign = decoded(key, value)
             except MalformedSign as problem:
-                self._say_odd(f"partition {message.partition()} offset {message.offset()}: {problem}")
+                self.say_odd(f"partition {message.partition()} offset {message.offset()}: {problem}")
                 continue
             if sign.key not in heard and len(heard) >= MOST_PARTS:
-                self._say_odd(f"more than {MOST_PARTS} parts; the others are not heard")
+                self.say_odd(f"more than {MOST_PARTS} parts; the others are not heard")
                 continue
             age = max(0, ms - message.timestamp()[1]) if old else 0
             heard[sign.key] = LastSign(sign, now - age / 1000, ms - age)
         if messages:
             self._view = self._view._replace(heard=heard)
-
-    def _say(self, trouble: str | None) -> None:
-        if trouble == self._said:
-            return
-        if trouble is None:
-            _log.info("topic %s: signs of life are heard", self._topic)
-        else:
-            _log.warning("signs of life are not heard, nobody can tell whether all parts live: %s", trouble)
-        self._said = trouble
-
-    def _say_odd(self, text: str) -> None:
-        """Tell the first of them: there may be many."""
-        if not self._odd:
-            self._odd = True
-            _log.warning("topic %s: %s", self._topic, printable(text))

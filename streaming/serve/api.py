@@ -13,21 +13,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streaming.kafka.recent import MOST_EPISODES, GroupEpisodes
 from streaming.serve import openapi, params
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Page, Window
 from streaming.serve.board import Filter
 from streaming.serve.callers import Access
-from streaming.serve.feed import Feed, FeedResponse
+from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.problems import Problem
 from streaming.serve.rounds import GroupSummary
+from streaming.serve.stories import Sort
 from streaming.wire.codec import encode
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _SELECTION: Final = ("cause", "min_moved")
-_RANGE: Final = ("from", "to", "cursor", "limit", *_SELECTION)
+_PAGE: Final = ("from", "to", "cursor", "limit")
+_RANGE: Final = (*_PAGE, *_SELECTION)
 _DEFAULT_LIMIT: Final = 100
 
 
@@ -41,9 +42,9 @@ def _joined(members: dict[bytes, bytes]) -> JsonBytes:
     return JsonBytes(b"{%b}" % b",".join(b'"%b":%b' % item for item in members.items()))
 
 
-def _listed(page: Page) -> dict[bytes, bytes]:
+def _listed(page: Page, name: bytes = b"rounds") -> dict[bytes, bytes]:
     return {
-        b"rounds": b"[%b]" % b",".join(page.items),
+        name: b"[%b]" % b",".join(page.items),
         b"next": b"null" if page.next is None else b'"%d"' % page.next,
     }
 
@@ -51,10 +52,7 @@ def _listed(page: Page) -> dict[bytes, bytes]:
 class Api:
     """The handlers; their answers come from the board and the archive."""
 
-    def __init__(
-        self, feed: Feed, *, access: Access, max_clients: int, episodes: Callable[[str], GroupEpisodes]
-    ) -> None:
-        self._episodes = episodes
+    def __init__(self, feed: Feed, *, access: Access, max_clients: int) -> None:
         self._feed = feed
         self._access = access
         self._board = feed.board
@@ -69,9 +67,11 @@ class Api:
             Route("/api/groups/{group:path}/rounds", self.rounds, name="rounds"),
             Route("/api/groups/{group:path}/rounds/{seq}", self.round, name="round"),
             Route("/api/groups/{group:path}/episodes", self.episodes, name="episodes"),
+            Route("/api/groups/{group:path}/incidents", self.incidents, name="incidents"),
             Route("/api/groups/{group:path}/timeline", self.timeline, name="timeline"),
             Route("/api/groups/{group:path}", self.group, name="group"),
             Route("/api/rounds", self.all_rounds, name="all-rounds"),
+            Route("/api/incidents", self.all_incidents, name="all-incidents"),
             Route("/api/openapi.json", self.description, name="openapi"),
         ]
 
@@ -108,15 +108,21 @@ class Api:
     async def groups(self, request: Request) -> Response:
         """Every group as it stands."""
         params.only(request, ())
-        return JsonBytes(encode(self._board.told() | {"groups": list(self._board.groups.values())}))
+        return JsonBytes(encode(self._board.stands() | {"groups": list(self._board.groups.values())}))
 
     async def group(self, request: Request) -> Response:
         """One group, who owns what in it, and whether that is true now."""
         params.only(request, ())
         group = self._known(request)
         assignment = await self._read(self._archive.assignment, group.group_id)
-        standing = encode(self._board.told())
-        return _joined({b"group": encode(group), b"assignment": assignment or b"null", b"standing": standing})
+        return _joined(
+            {
+                b"group": encode(group),
+                b"assignment": assignment or b"null",
+                b"names": await self._read(self._archive.names, assignment),
+                b"standing": encode(self._board.stands()),
+            }
+        )
 
     async def rounds(self, request: Request) -> Response:
         """A group's rounds, newest first."""
@@ -145,34 +151,34 @@ class Api:
 
     async def timeline(self, request: Request) -> Response:
         """Ownership over time: who owned what before the oldest round of the page, then the changes."""
-        params.only(request, ("from", "to", "cursor", "limit"))
+        params.only(request, _PAGE)
         window = self._window(request, self._known(request).group_id, MAX_PAGE)
         found = await self._read(self._archive.timeline, window)
         return _joined({b"base": found.base, b"names": found.names, **_listed(found.page)})
 
     async def episodes(self, request: Request) -> Response:
         """A group's episodes, newest first, as they stand in their topic, and whether these are all."""
-        params.only(request, ("from", "to", "cursor", "limit"))
-        window = self._window(request, self._known(request).group_id, MOST_EPISODES)
-        known = self._episodes(window.group or "")
-        told = known.told
-        if window.before is not None:  # behind that one; a group that was forgotten counts from 1 again
-            places = [place for place, one in enumerate(told, 1) if one.episode == window.before]
-            told = told[places[0] :] if places else ()
-        found = [
-            one
-            for one in told
-            if (window.since is None or one.opened_at >= window.since)
-            and (window.until is None or one.opened_at < window.until)
-        ]
-        shown = found[: window.limit]
-        return _joined(
-            {
-                b"episodes": b"[%b]" % b",".join(one.value for one in shown),
-                b"next": b'"%d"' % shown[-1].episode if len(found) > len(shown) else b"null",
-                b"caughtUp": b"true" if known.caught_up else b"false",
-            }
-        )
+        params.only(request, _PAGE)
+        return await self._stories(request, "episode", self._known(request).group_id)
+
+    async def incidents(self, request: Request) -> Response:
+        """A group's incidents, newest first, as they stand in their topic, and whether these are all."""
+        params.only(request, (*_PAGE, "open"))
+        return await self._stories(request, "incident", self._known(request).group_id)
+
+    async def all_incidents(self, request: Request) -> Response:
+        """All groups' incidents, or one group's, which need not be known."""
+        params.only(request, (*_PAGE, "open", "group"))
+        return await self._stories(request, "incident", params.text(request, "group"))
+
+    async def _stories(self, request: Request, sort: Sort, group: str | None) -> Response:
+        window = self._window(request, group, MAX_DIFFS)
+        opened = None
+        if params.text(request, "open") is not None:
+            opened = params.one_of(request, "open", ("true", "false"), "") == "true"
+        page = await self._read(self._archive.stories, sort, window, opened=opened)
+        whole = sort in self._board.standing.whole
+        return _joined({**_listed(page, b"%bs" % sort.encode()), b"caughtUp": b"true" if whole else b"false"})
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""
@@ -181,7 +187,7 @@ class Api:
 
     async def stream(self, request: Request) -> FeedResponse:
         """Server-sent events."""
-        params.only(request, ("group", "last_event_id", *_SELECTION))
+        params.only(request, ("group", "stories", "last_event_id", *_SELECTION))
         if self._board.listeners >= self._max_clients:
             raise Problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -193,14 +199,17 @@ class Api:
             params.text(request, "group"),
             params.text(request, "cause"),
             params.whole(request, "min_moved", 0) or 0,
+            params.one_of(request, "stories", ("true", "false"), "false") == "true",
         )
         return FeedResponse(self._feed, wanted, self._place(request), self._access.admission(request))
 
-    def _place(self, request: Request) -> int | None:
-        """The number of the last event that the client saw; −1, which is in no history, if that was another one."""
+    def _place(self, request: Request) -> Place | None:
+        """Where the client was; −1, which is in no history, if that was in another one."""
         given = request.headers.get("last-event-id") or params.text(request, "last_event_id")
         if not given:
             return None
-        epoch, _, seq = given.partition(".")
-        number = params.digits(seq)
-        return number if number is not None and epoch == self._board.extent.epoch else -1
+        epoch, _, numbers = given.partition(".")
+        found = [params.digits(number) for number in numbers.split(".", 1)]
+        if epoch != self._board.extent.epoch or found[0] is None:
+            return Place(-1)
+        return Place(found[0], found[1] if found[1:] else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
@@ -19,7 +18,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.kafka.recent import GroupEpisodes
 from streaming.serve.accesslog import AccessLog
 from streaming.serve.api import Api, JsonBytes
 from streaming.serve.callers import Access
@@ -105,24 +103,20 @@ def build(
     loopback_only: bool,
     max_clients: int,
     access_log: bool = False,
-    episodes: Callable[[str], GroupEpisodes] = lambda _: GroupEpisodes(),
 ) -> ASGIApp:
-    """The application that serves a feed; a follower keeps the feed up to date.
-
-    ``episodes`` tells the last ones of a group.
-    """
+    """The application that serves a feed; a follower keeps the feed up to date."""
     board = feed.board
     page, metrics = _Page(), Metrics(board)
-    api = Api(feed, access=access, max_clients=max_clients, episodes=episodes)
+    api = Api(feed, access=access, max_clients=max_clients)
 
     async def health(_: Request) -> Response:
         return JsonBytes(b'{"status":"up"}')
 
     async def ready(_: Request) -> Response:
-        told = board.told()
-        is_ready = told.pop("caughtUp")
+        standing = board.stands()
+        is_ready = standing.pop("caughtUp")
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return JsonBytes(encode({"ready": is_ready, **told}), status)
+        return JsonBytes(encode({"ready": is_ready, **standing}), status)
 
     async def exposition(_: Request) -> Response:
         return Response(metrics.text(), headers={"content-type": CONTENT_TYPE})

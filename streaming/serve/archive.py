@@ -15,8 +15,9 @@ import msgspec
 from streaming.serve import rounds, schema
 from streaming.serve.history import Extent, StoredRound
 from streaming.serve.rounds import RoundSummary
+from streaming.serve.stories import Sort, StoredStory
 from streaming.wire.codec import encode
-from streaming.wire.events import Diff
+from streaming.wire.events import Diff, LatestAssignment
 from streaming.wire.names import called
 
 #: One page holds no more than this, whatever was asked for.
@@ -28,8 +29,14 @@ _AFTER: Final = """
 SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
 """
+_STORIES: Final = "SELECT id, body FROM stories WHERE"
+_TOLD_AFTER: Final = """
+SELECT seq, sort, ce_id, (SELECT name FROM groups WHERE id = group_id), body
+FROM stories WHERE seq > ? ORDER BY seq LIMIT ?
+"""
 _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
+_assignments = msgspec.json.Decoder(LatestAssignment)
 
 
 class Window(NamedTuple):
@@ -130,6 +137,40 @@ class Archive:
                         break
             return found
 
+    def told_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
+        """Stories that were stored after ``seq``, in that order."""
+        found: list[StoredStory] = []
+        size = 0
+        with self._reading() as connection, closing(connection.execute(_TOLD_AFTER, (seq, limit))) as rows:
+            for row_seq, sort, ce_id, group, body in rows:
+                found.append(StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body)))
+                size += len(found[-1].body)
+                if size > max_bytes:
+                    break
+        return found
+
+    def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> Page:
+        """Stories as they stand in their topic, newest first; ``opened``: only what is open, or what is over."""
+        clauses = ["sort = ?"]
+        values: list[Any] = [sort]
+        for clause, value in (
+            ("group_id = (SELECT id FROM groups WHERE name = ?)", window.group),
+            ("began >= ?", window.since),
+            ("began < ?", window.until),
+            ("open = ?", opened),
+            ("(began, id) < (SELECT began, id FROM stories WHERE id = ?)", window.before),
+        ):
+            if value is not None:
+                clauses.append(clause)
+                values.append(value)
+        with self._reading() as connection:
+            rows = connection.execute(  # clauses are literals of this module, values are bound
+                f"{_STORIES} {' AND '.join(clauses)} ORDER BY began DESC, id DESC LIMIT ?",
+                [*values, window.limit + 1],
+            ).fetchall()
+            items = [zlib.decompress(body) for _, body in rows[: window.limit]]
+        return Page(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
+
     def page(self, window: Window, *, with_diff: bool) -> Page:
         """Rounds newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""
         with self._reading() as connection:
@@ -176,6 +217,11 @@ class Archive:
         with self._reading() as connection:
             row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
         return None if row is None else row[0]
+
+    def names(self, assignment: bytes | None) -> bytes:
+        """JSON bytes: what people call the members of a latest assignment."""
+        with schema.reading(self._path):
+            return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
 
 
 def _diff(connection: sqlite3.Connection, seq: int) -> Diff:

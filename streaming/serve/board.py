@@ -17,6 +17,7 @@ from msgspec import Struct
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.standing import Standing
+from streaming.serve.stories import StoredStory, Told
 from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
@@ -26,7 +27,8 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 class Frame(Struct, frozen=True):
     """One server-sent event: the bytes, what filters look at, and its round's number (0 if it is no round).
 
-    An event without a group is for every listener.
+    An event without a group is for every listener. ``data`` has no id; ``place`` has it, as a line, where the event
+    has one: followers of stories have ids of their own. ``told``: the number of a story, which only they are sent.
     """
 
     seq: int
@@ -34,30 +36,27 @@ class Frame(Struct, frozen=True):
     cause: str
     moved: int
     data: bytes
+    place: bytes = b""
+    told: int = 0
 
 
 class Filter(Struct, frozen=True):
-    """Which events a listener wants; an empty filter takes all."""
+    """Which events a listener wants: of all rounds, and of stories when they are asked for."""
 
     group: str | None = None
     cause: str | None = None
     min_moved: int = 0
-
-    @property
-    def everything(self) -> bool:
-        """Whether nothing is filtered out."""
-        return self == _EVERYTHING
+    stories: bool = False
 
     def takes(self, frame: Frame) -> bool:
-        """Whether the listener wants this event; a group's standing passes filters on rounds."""
+        """Whether the listener wants this event; a group's standing and its stories pass filters on rounds."""
+        if frame.told and not self.stories:
+            return False
         if self.group is not None and frame.group not in (None, self.group):
             return False
         if frame.seq == 0:
             return True
         return (self.cause is None or frame.cause == self.cause) and frame.moved >= self.min_moved
-
-
-_EVERYTHING: Final = Filter()
 
 
 def one_line(json: bytes) -> bytes:
@@ -68,8 +67,9 @@ def one_line(json: bytes) -> bytes:
 class Board:
     """Groups, the newest events, and the listeners to wake."""
 
-    def __init__(self, extent: Extent, groups: dict[str, GroupSummary]) -> None:
+    def __init__(self, extent: Extent, groups: dict[str, GroupSummary], told: Told | None = None) -> None:
         self.groups = dict(groups)
+        self.told = told or Told()
         self.standing = Standing()
         self.closing = False
         self.refused = 0
@@ -98,21 +98,30 @@ class Board:
         """How many clients follow the feed."""
         return len(self._listeners)
 
-    def event_id(self, seq: int) -> bytes:
-        """A place in the feed, as clients give it back in `Last-Event-ID`."""
-        return b"%b.%d" % (self._extent.epoch.encode(), seq)
+    def event_id(self, seq: int, told: int | None = None) -> bytes:
+        """A place in the feed, as clients give it back in `Last-Event-ID`; with ``told`` in that of stories too."""
+        place = b"%b.%d" % (self._extent.epoch.encode(), seq)
+        return place if told is None else b"%b.%d" % (place, told)
 
     def round_frame(self, stored: StoredRound) -> Frame:
         """A round as an event: ``{"seq", "summary", "group", "diff"}``, the group as it stands now."""
         summary = stored.summary
-        data = b'id: %b\nevent: round\ndata: {"seq":%d,"summary":%b,"group":%b,"diff":%b}\n\n' % (
-            self.event_id(stored.seq),
+        data = b'event: round\ndata: {"seq":%d,"summary":%b,"group":%b,"diff":%b}\n\n' % (
             stored.seq,
             encode(summary),
             encode(self.groups[summary.group_id]),
             one_line(stored.body),
         )
-        return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data)
+        place = b"id: %b\n" % self.event_id(stored.seq)
+        return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data, place)
+
+    def story_frame(self, stored: StoredStory) -> Frame:
+        """A story as an event: ``{"seq", "id"}``, and ``episode`` or ``incident`` as it stands in its topic."""
+        sort = stored.sort.encode()
+        data = b'event: %b\ndata: {"seq":%d,"id":%b,"%b":%b}\n\n' % (
+            *(sort, stored.seq, encode(stored.id), sort, one_line(stored.body)),
+        )
+        return Frame(0, stored.group_id, "", 0, data, told=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:
         """Take over what was committed, and wake all listeners."""
@@ -123,9 +132,13 @@ class Board:
             self._push(self.round_frame(stored))
         for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
             self._push(Frame(0, name, "", 0, b"event: group\ndata: %b\n\n" % encode(batch.groups[name])))
+        if batch.told is not None:
+            self.told = batch.told
+        for story in batch.stories:
+            self._push(self.story_frame(story))
         self.refused += batch.refused
         self.repeated += batch.repeated
-        if batch.groups:
+        if batch.groups or batch.told:
             self._snapshot = None
             self.wake()
 
@@ -145,7 +158,7 @@ class Board:
             self._push(Frame(0, None, "", 0, self.progress_event()))
             self.wake()
 
-    def told(self) -> dict[str, object]:
+    def stands(self) -> dict[str, object]:
         """The standing as JSON answers carry it.
 
         ``stale`` is left out while everything is up to date, ``parts`` where no part has left a sign of life.
@@ -157,7 +170,16 @@ class Board:
 
     def progress_event(self) -> bytes:
         """The event that tells how far the server has read."""
-        return b"event: progress\ndata: %b\n\n" % encode(self.told())
+        return b"event: progress\ndata: %b\n\n" % encode(self.stands())
+
+    def stories(self, wanted: Filter, seq: int) -> bytes:
+        """The newest episode of every group (or one), and its open incidents, as an event with a place."""
+        mine = [one for one in self.told.newest.values() if wanted.group in (None, one.group_id)]
+        opened = [one for one in self.told.open.values() if wanted.group in (None, one.group_id)]
+        return b"id: %b\nevent: stories\ndata: %b\n\n" % (
+            self.event_id(seq, self.told.last),
+            encode({"seq": self.told.last, "episodes": mine, "incidents": opened}),
+        )
 
     def snapshot(self, group: str | None) -> bytes:
         """Where every group (or one) stands, as an event whose id is the place of the changes after it."""
@@ -171,7 +193,7 @@ class Board:
     def _snapshot_event(self, groups: list[GroupSummary]) -> bytes:
         return b"id: %b\nevent: snapshot\ndata: %b\n\n" % (
             self.event_id(self._extent.last),
-            encode(self.told() | {"groups": groups}),
+            encode(self.stands() | {"groups": groups}),
         )
 
     def after(self, cursor: int) -> list[Frame] | None:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
@@ -58,24 +58,45 @@ class Feed:
             None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
         )
 
+    async def told(self, position: int) -> list[Frame]:
+        """Stories that changed after a place, as they stand now, up to the newest on the board."""
+        last = self.board.told.last
+        rows = await to_thread.run_sync(
+            self.archive.told_after, position, _PAGE_ROUNDS, WRITE_BYTES * 4, limiter=self.readers
+        )
+        return [self.board.story_frame(row) for row in rows if row.seq <= last]
+
+
+class Place(NamedTuple):
+    """Where a client was: the number of the last round that it is past, and of the last story.
+
+    ``told`` is None where it followed no stories.
+    """
+
+    seq: int
+    told: int | None = None
+
 
 class Subscriber:
     """One client's progress through the feed.
 
-    ``position`` is the number of the last round it is past. While it has a ``cursor`` it reads the board's
-    shared events; without one, because it came back or fell behind, it reads the history up to the board.
-    ``admitted`` tells whether it may still listen: tokens are replaced while feeds are open.
+    ``position`` is the number of the last round it is past, ``told`` that of the last story. While it has a
+    ``cursor`` it reads the board's shared events; without one, because it came back or fell behind, it reads the
+    history up to the board. ``admitted`` tells whether it may still listen: tokens are replaced while feeds are
+    open.
     """
 
     def __init__(
         self,
         feed: Feed,
         wanted: Filter,
-        last: int | None,
+        last: Place | None,
         woken: asyncio.Event,
         admitted: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._feed, self._wanted, self._position = feed, wanted, last
+        self._feed, self._wanted = feed, wanted
+        self._position = None if last is None else last.seq
+        self._told = None if last is None else last.told
         self._woken, self._admitted = woken, admitted
         self._cursor: int | None = None
         self.gone = False
@@ -91,20 +112,35 @@ class Subscriber:
         board = self._feed.board
         position = self._position
         if position is None:
-            return [self._from_snapshot()]
-        if position == board.extent.last:
-            self._cursor = board.end
-            return [board.progress_event()]
-        lost = not board.extent.trimmed <= position <= board.extent.last
-        frames = None if lost else await self._feed.stored(position)
-        if frames is None:
-            return [_RESET, self._from_snapshot()]
-        return self._pack(frames, position)
+            return self._from_snapshot()
+        if position != board.extent.last:
+            lost = not board.extent.trimmed <= position <= board.extent.last
+            frames = None if lost else await self._feed.stored(position)
+            return [_RESET, *self._from_snapshot()] if frames is None else self._pack(frames, position)
+        if self._wanted.stories:
+            if self._told is None or self._told > board.told.last:
+                self._told = board.told.last
+                return [board.stories(self._wanted, position)]
+            if self._told != board.told.last:
+                return await self._retell(self._told)
+        self._cursor = board.end
+        return [board.progress_event()]
 
-    def _from_snapshot(self) -> bytes:
+    async def _retell(self, told: int) -> list[bytes]:
+        """Stories that changed since; where those that are behind the last one are gone, that is all."""
+        last = self._feed.board.told.last
+        frames = await self._feed.told(told)
+        if not frames:
+            self._told = last
+        return self._pack(frames, self._position or 0)
+
+    def _from_snapshot(self) -> list[bytes]:
         board = self._feed.board
         self._position, self._cursor = board.extent.last, board.end
-        return board.snapshot(self._wanted.group)
+        if not self._wanted.stories:
+            return [board.snapshot(self._wanted.group)]
+        self._told = board.told.last
+        return [board.snapshot(self._wanted.group) + board.stories(self._wanted, self._position)]
 
     async def _live(self, cursor: int) -> list[bytes]:
         board = self._feed.board
@@ -122,7 +158,7 @@ class Subscriber:
                 await self._woken.wait()
         except TimeoutError:
             # With its place, so that a subscriber whose filter takes little does not come back from far away.
-            return [b"id: %b\n%b" % (board.event_id(position), board.progress_event())]
+            return [b"id: %b\n%b" % (board.event_id(position, self._told), board.progress_event())]
         self._woken.clear()
         # Let what arrives together leave together: one write, not one an event.
         await asyncio.sleep(self._feed.times.gather)
@@ -130,26 +166,34 @@ class Subscriber:
 
     def _pack(self, frames: list[Frame], position: int) -> list[bytes]:
         """The writes for these events, each of about ``WRITE_BYTES``; the subscriber is past them then."""
-        self._position = next((frame.seq for frame in reversed(frames) if frame.seq), position)
-        everything = self._wanted.everything
         found: list[bytes] = []
         parts: list[bytes] = []
         size = 0
         for frame in frames:
-            if everything or self._wanted.takes(frame):
-                parts.append(frame.data)
+            position = frame.seq or position
+            if self._told is not None:
+                self._told = frame.told or self._told
+            if self._wanted.takes(frame):
+                parts += (self._place(frame, position), frame.data)
                 size += len(frame.data)
             if size >= WRITE_BYTES:
                 found.append(b"".join(parts))
                 parts, size = [], 0
+        self._position = position
         return [*found, b"".join(parts)] if parts else found
+
+    def _place(self, frame: Frame, position: int) -> bytes:
+        """The line with the event's id; it holds both numbers for who follows stories."""
+        if self._told is None or not (frame.seq or frame.told):
+            return frame.place
+        return b"id: %b\n" % self._feed.board.event_id(position, self._told)
 
 
 class FeedResponse:
     """The ASGI response of one subscriber."""
 
     def __init__(
-        self, feed: Feed, wanted: Filter, last: int | None, admitted: Callable[[], bool] = lambda: True
+        self, feed: Feed, wanted: Filter, last: Place | None, admitted: Callable[[], bool] = lambda: True
     ) -> None:
         self._feed = feed
         self._wanted = wanted

@@ -130,10 +130,11 @@ class Follower:
         fresh = self._freshness(time.monotonic())
         stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
         standing = (
-            Standing(self._source.caught_up and fresh.known, self._source.lag, parts=fresh.parts)
+            Standing(self._source.caught_up and fresh.known, self._source.lag)
             if stale is None
-            else Standing(lag=None, stale=stale, parts=fresh.parts)
+            else Standing(lag=None, stale=stale)
         )
+        standing = structs.replace(standing, parts=fresh.parts, whole=self._source.whole)
         if batch is None and standing == self._board.standing:
             return
         self._on_loop(lambda: self._publish(batch, standing))

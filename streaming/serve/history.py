@@ -23,6 +23,7 @@ from streaming.serve import records, rounds, schema
 from streaming.serve.historyfile import HistoryFile
 from streaming.serve.records import DecodedAssignment, DecodedRound, TopicRecord, UnusableRecord
 from streaming.serve.rounds import GroupSummary, RoundSummary
+from streaming.serve.stories import DecodedStory, Sort, StoredStory, Stories, Told
 from streaming.wire.codec import encode
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,13 @@ log = logging.getLogger(__name__)
 _DELETE_BATCH: Final = 500
 
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
+
+
+#: Topics of stories, without a prefix.
+STORIES: Final[Mapping[str, Sort]] = {
+    "rebalance.episodes": "episode",
+    "rebalance.incidents": "incident",
+}
 
 
 class StoredRound(Struct, frozen=True):
@@ -41,10 +49,15 @@ class StoredRound(Struct, frozen=True):
 
 
 class HistoryUpdate(Struct):
-    """What one transaction stored: new rounds, groups that changed, and what was dropped."""
+    """What one transaction stored: new rounds and stories, groups that changed, and what was dropped.
+
+    ``told``: what is told now, if that changed.
+    """
 
     rounds: list[StoredRound]
     groups: dict[str, GroupSummary]
+    stories: list[StoredStory] = []
+    told: Told | None = None
     repeated: int = 0
     refused: int = 0
 
@@ -65,9 +78,12 @@ class Extent(Struct, frozen=True):
 
 
 class History:
-    """Writes the history; only one thread may use it at a time."""
+    """Writes the history; only one thread may use it at a time. ``stories``: which sort of them a topic holds."""
 
-    def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str) -> None:
+    def __init__(
+        self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES
+    ) -> None:
+        self._sorts = stories
         self._file = HistoryFile(path, cluster_id)
         self.path = self._file.path
         self._diffs_topic = diffs_topic
@@ -95,6 +111,8 @@ class History:
 
     def _load(self) -> None:
         with schema.reading(self.path):
+            schema.extend(self._connection)
+            self._stories = Stories(self._connection)
             meta = dict(self._connection.execute("SELECT key, value FROM meta"))
             self.epoch: str = meta["epoch"]
             for group_id, name, summary in self._connection.execute("SELECT id, name, summary FROM groups"):
@@ -126,6 +144,11 @@ class History:
             ).fetchone()
             return Extent(self.epoch, int(trimmed), last[0] if last else 0)
 
+    @property
+    def told(self) -> Told:
+        """What is told now of all groups."""
+        return self._stories.told
+
     def positions(self) -> dict[tuple[str, int], int]:
         """``{(topic, partition): next offset to read}``."""
         with self._plainly():
@@ -146,6 +169,8 @@ class History:
             for topic, topic_id in topic_ids.items():
                 if known.get(topic, topic_id) != topic_id:
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
+                    if topic in self._sorts:
+                        self._stories.forget(self._sorts[topic])
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
     def append(self, found: Iterable[TopicRecord]) -> HistoryUpdate:
@@ -153,6 +178,7 @@ class History:
         batch = HistoryUpdate([], {})
         positions: dict[tuple[str, int], int] = {}
         before = self.groups, self._group_ids
+        told = self._stories.begin()
         self.groups, self._group_ids = dict(self.groups), dict(self._group_ids)
         try:
             with self._transaction() as connection:
@@ -169,7 +195,12 @@ class History:
                 )
         except BaseException:
             self.groups, self._group_ids = before
+            self._stories.told = told
             raise
+        if batch.stories or batch.told:
+            batch.told = self._stories.told
+        else:
+            self._stories.told = told
         return batch
 
     def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: HistoryUpdate) -> None:
@@ -177,6 +208,8 @@ class History:
         try:
             if record.topic == self._diffs_topic:
                 self._store_round(connection, records.round_of(record), batch)
+            elif record.topic in self._sorts:
+                self._store_story(connection, records.story_of(record, self._sorts[record.topic]), batch)
             else:
                 self._store_assignment(connection, records.assignment_of(record), batch)
         except UnusableRecord as error:
@@ -225,6 +258,15 @@ class History:
         if group != known:
             self.groups[name] = batch.groups[name] = group
 
+    def _store_story(self, connection: sqlite3.Connection, found: DecodedStory, batch: HistoryUpdate) -> None:
+        stored = self._stories.store(self._group(connection, found.group_id), found)
+        if stored is not None:
+            batch.stories.append(stored)
+        elif found.body is None:
+            batch.told = self._stories.told
+        else:
+            batch.repeated += 1
+
     def _group(self, connection: sqlite3.Connection, name: str) -> int:
         known = self._group_ids.get(name)
         if known is None:
@@ -239,6 +281,8 @@ class History:
         with self._plainly():
             while batch := self._trim_batch(limits, now_ms):
                 dropped += batch
+            with self._transaction():
+                self._stories.trim(now_ms - limits.max_age_ms)
             if dropped:
                 self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         return dropped
@@ -251,6 +295,8 @@ class History:
             return 0
         if self.used_bytes() > limits.max_bytes:
             through = oldest[-1][0]
+            with self._transaction():
+                self._stories.trim(oldest[-1][1])
         else:
             # Only a run from the start may go: a feed id stands for everything up to it.
             due = itertools.takewhile(lambda row: row[1] < now_ms - limits.max_age_ms, oldest)

@@ -7,6 +7,7 @@ restart of a consumer. What people call a member is one, of one series a group a
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -94,6 +95,22 @@ class GroupMetrics(_BoardCollector):
         return members, state, unowned, rebalances, moved, unavailable, duration, last, info, named
 
 
+class IncidentMetrics(_BoardCollector):
+    """The incidents that are open now; none of a group in order."""
+
+    def collect(self) -> Iterable[Metric]:
+        """One sample a group and kind: how many."""
+        found = GaugeMetricFamily(
+            "kafka_consumergroup_incident_open",
+            "Open incidents of the group, by kind.",
+            labels=["consumergroup", "kind"],
+        )
+        counts = Counter((one.group_id, one.kind) for one in self._board.told.open.values())
+        for which, count in counts.items():
+            found.add_metric(which, count)
+        return (found,)
+
+
 class FeedMetrics(_BoardCollector):
     """How the feed itself is doing."""
 
@@ -167,6 +184,7 @@ class Metrics:
     def __init__(self, board: Board) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(GroupMetrics(board))
+        self._registry.register(IncidentMetrics(board))
         self._registry.register(FeedMetrics(board))
         self._registry.register(PartMetrics(board))
 

@@ -11,10 +11,14 @@ from assignors import __version__
 from streaming.freshness.verdict import Part
 from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.serve.standing import Stale
-from streaming.wire.episodes import Episode
+from streaming.serve.stories import EpisodeSummary, IncidentSummary
+from streaming.wire.episodes import Episode, Incident
 from streaming.wire.events import Diff, LatestAssignment
 
-_TYPES: Final = (Diff, Episode, LatestAssignment, GroupSummary, RoundSummary, Stale, Part)
+_TYPES: Final = (
+    *(Diff, Episode, Incident, LatestAssignment, Stale, Part),
+    *(GroupSummary, RoundSummary, EpisodeSummary, IncidentSummary),
+)
 _INTEGER: Final = {"type": "integer", "minimum": 0}
 _STRING: Final = {"type": "string"}
 
@@ -85,70 +89,100 @@ def _get(
     return {"get": {"summary": summary, "parameters": parameters, "responses": responses}}
 
 
-def _paths() -> dict[str, Any]:
-    page = _object(rounds=_list(_ref("Round")), next={"type": ["string", "null"]})
-    episodes = _object(
-        episodes=_list(_ref("Episode")), next={"type": ["string", "null"]}, caughtUp={"type": "boolean"}
+_FLAG: Final = {"type": "boolean"}
+_NEXT: Final = {"type": ["string", "null"]}
+_ROUNDS = _object(rounds=_list(_ref("Round")), next=_NEXT)
+_CHANGE: Final = {
+    "description": "[owner or null, topic, partitions]",
+    "type": "array",
+    "minItems": 3,
+    "maxItems": 3,
+}
+_TIMELINE = _object(
+    base=_list(_CHANGE),
+    names=_NAMES,
+    rounds=_list(_object(seq=_INTEGER, summary=_ref("RoundSummary"), changes=_list(_CHANGE))),
+    next=_NEXT,
+)
+_OPEN = _parameter(
+    "open", {"enum": ["true", "false"]}, "`true`: only those that are open; `false`: the others."
+)
+_WHOLE: Final = (
+    "`caughtUp` is false while there may be others, or newer ones: at a start, or where their topic is missing or "
+    "can't be read. `from` and `to` are of their beginnings."
+)
+
+
+def _standing(**more: Any) -> dict[str, Any]:
+    """How far the topics are read, and what comes with it."""
+    found = _object(caughtUp=_FLAG, lag={"type": ["integer", "null"]}, seq=_INTEGER, **more)
+    found["properties"] |= {"stale": _ref("Stale"), "parts": _list(_ref("Part"))}
+    return found
+
+
+def _stories(sort: str) -> dict[str, Any]:
+    return _object(**{f"{sort}s": _list(_ref(sort.capitalize()))}, next=_NEXT, caughtUp=_FLAG)
+
+
+def _stream() -> dict[str, Any]:
+    return _get(
+        "Rounds as they happen. Events: `snapshot` (all groups; its id is the place of what follows), "
+        "`round` (as in the pages of rounds, and its `group` as it stands), `group` (a group's standing "
+        "changed without a round), `progress` (how far the server is, and whether that is `stale`), "
+        "`reset` (the place of Last-Event-ID is gone). With `stories=true` also `stories` (the newest episode of "
+        "every group, and the incidents that are open, as summaries), `episode` and `incident` (one that changed).",
+        _STRING,
+        [
+            _parameter("group", _STRING, "Only this group."),
+            *_SELECTION,
+            _parameter("stories", {"enum": ["true", "false"]}, "Episodes and incidents too."),
+            _parameter("Last-Event-ID", _STRING, "Go on after this event.", where="header"),
+            _parameter("last_event_id", _STRING, "The same, for clients that can't set headers."),
+        ],
+        media_type="text/event-stream",
     )
-    change = {
-        "description": "[owner or null, topic, partitions]",
-        "type": "array",
-        "minItems": 3,
-        "maxItems": 3,
-    }
-    timeline = _object(
-        base=_list(change),
-        names=_NAMES,
-        rounds=_list(_object(seq=_INTEGER, summary=_ref("RoundSummary"), changes=_list(change))),
-        next={"type": ["string", "null"]},
-    )
-    standing = {
-        "caughtUp": {"type": "boolean"},
-        "lag": {"type": ["integer", "null"]},
-        "seq": _INTEGER,
-    }
-    told = {"stale": _ref("Stale"), "parts": _list(_ref("Part"))}
-    groups = _object(**standing, groups=_list(_ref("GroupSummary")))
-    groups["properties"] |= told
-    now = _object(**standing)
-    now["properties"] |= told
+
+
+def _group_paths() -> dict[str, Any]:
     nullable = {"oneOf": [_ref("LatestAssignment"), {"type": "null"}]}
-    group = _object(group=_ref("GroupSummary"), assignment=nullable, standing=now)
+    group = _object(group=_ref("GroupSummary"), assignment=nullable, names=_NAMES, standing=_standing())
     seq = _parameter("seq", _INTEGER, "Number of the round.", where="path")
-    last = _parameter("Last-Event-ID", _STRING, "Go on after this event.", where="header")
-    by_query = _parameter("last_event_id", _STRING, "The same, for clients that can't set headers.")
-    stream = [_parameter("group", _STRING, "Only this group."), *_SELECTION, last, by_query]
-    return {
-        "/api/stream": _get(
-            "Rounds as they happen. Events: `snapshot` (all groups; its id is the place of what follows), "
-            "`round` (as in the pages of rounds, and its `group` as it stands), `group` (a group's standing "
-            "changed without a round), `progress` (how far the server is, and whether that is `stale`), "
-            "`reset` (the place of Last-Event-ID is gone).",
-            _STRING,
-            stream,
-            media_type="text/event-stream",
+    below = {
+        "": ("One group, and who owns what.", group, []),
+        "/rounds": ("A group's rounds, newest first.", _ROUNDS, [*_RANGE, *_SELECTION, _VIEW]),
+        "/rounds/{seq}": ("One round.", _ref("Round"), [seq]),
+        "/episodes": (
+            f"A group's last episodes, newest first: rounds that belong together, as stories. {_WHOLE}",
+            _stories("episode"),
+            _RANGE,
         ),
-        "/api/groups": _get("Every group as it stands.", groups, []),
-        "/api/groups/{group}": _get("One group, and who owns what.", group, [_GROUP], missing=True),
-        "/api/groups/{group}/rounds": _get(
-            "A group's rounds, newest first.", page, [_GROUP, *_RANGE, *_SELECTION, _VIEW], missing=True
+        "/incidents": (
+            f"A group's last incidents, newest first: what somebody should look at. {_WHOLE}",
+            _stories("incident"),
+            [*_RANGE, _OPEN],
         ),
-        "/api/groups/{group}/rounds/{seq}": _get("One round.", _ref("Round"), [_GROUP, seq], missing=True),
-        "/api/groups/{group}/episodes": _get(
-            "A group's last episodes, newest first: rounds that belong together, as stories. `caughtUp` is false "
-            "while there may be others, or newer ones: at a start, or where their topic is missing or can't be "
-            "read. `from` and `to` are of their beginnings.",
-            episodes,
-            [_GROUP, *_RANGE],
-            missing=True,
-        ),
-        "/api/groups/{group}/timeline": _get(
+        "/timeline": (
             "Ownership over time: owners before the oldest round, then what changed hands in each.",
-            timeline,
-            [_GROUP, *_RANGE],
-            missing=True,
+            _TIMELINE,
+            _RANGE,
         ),
-        "/api/rounds": _get("All groups' rounds, newest first.", page, [*_RANGE, *_SELECTION, _VIEW]),
+    }
+    return {
+        f"/api/groups/{{group}}{path}": _get(summary, schema, [_GROUP, *parameters], missing=True)
+        for path, (summary, schema, parameters) in below.items()
+    }
+
+
+def _paths() -> dict[str, Any]:
+    of_group = _parameter("group", _STRING, "Only this group's.")
+    return {
+        "/api/stream": _stream(),
+        "/api/groups": _get("Every group as it stands.", _standing(groups=_list(_ref("GroupSummary"))), []),
+        **_group_paths(),
+        "/api/rounds": _get("All groups' rounds, newest first.", _ROUNDS, [*_RANGE, *_SELECTION, _VIEW]),
+        "/api/incidents": _get(
+            f"All groups' incidents, newest first. {_WHOLE}", _stories("incident"), [of_group, *_RANGE, _OPEN]
+        ),
     }
 
 

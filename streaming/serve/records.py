@@ -1,4 +1,4 @@
-"""What a record of the diff or assignment topic says: decoded completely, or refused, before anything is stored."""
+"""What a record of the topics says: decoded completely, or refused, before anything is stored."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from msgspec import Struct
 from assignors.errors import BadInput
 from streaming.serve import rounds
 from streaming.serve.rounds import OwnerChange, RoundSummary
+from streaming.serve.stories import DecodedStory, Sort
 from streaming.wire.codec import UNREADABLE, decode
+from streaming.wire.episodes import Episode, Incident, MalformedEpisode, of_key
 from streaming.wire.events import Diff, LatestAssignment
 
 _T = TypeVar("_T")
 
 _diffs = msgspec.json.Decoder(Diff)
 _assignments = msgspec.json.Decoder(LatestAssignment)
+_episodes = msgspec.json.Decoder(Episode)
+_incidents = msgspec.json.Decoder(Incident)
 
 
 class UnusableRecord(BadInput):
-    """The record is no diff, or no assignment."""
+    """The record is not what its topic holds."""
 
 
 class TopicRecord(Struct, frozen=True):
-    """One record of the diff or assignment topic; ``id`` is its ``ce_id``."""
+    """One record of the topics; ``id`` is its ``ce_id``."""
 
     topic: str
     partition: int
@@ -80,6 +84,33 @@ def assignment_of(record: TopicRecord) -> DecodedAssignment:
     if latest.group_id != name:
         raise UnusableRecord(f"key: {name!r} is not the groupId {latest.group_id!r} of the value")
     return DecodedAssignment(name, latest, record.value)
+
+
+def story_of(record: TopicRecord, sort: Sort) -> DecodedStory:
+    """The episode or incident of a record.
+
+    Raises:
+        UnusableRecord: it is none, is not the one that the key names, or its header ``ce_id`` is missing.
+    """
+    try:
+        name, number = of_key(record.key or b"")
+    except MalformedEpisode as error:
+        raise UnusableRecord(str(error)) from error
+    if record.value is not None:
+        if not record.id:
+            raise UnusableRecord("header ce_id: missing")
+        found = _named(sort, record.value)
+        if found != (name, number):
+            raise UnusableRecord(f"key: {record.key!r} is not that of the value")
+    return DecodedStory(sort, name, number, record.id or "", record.value)
+
+
+def _named(sort: Sort, value: bytes) -> tuple[str, int]:
+    if sort == "episode":
+        episode = _decoded(_episodes, value)
+        return episode.group_id, episode.episode
+    incident = _decoded(_incidents, value)
+    return incident.group_id, incident.incident
 
 
 def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:

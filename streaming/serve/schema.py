@@ -47,6 +47,22 @@ CREATE TABLE rounds (
 CREATE INDEX rounds_by_group ON rounds (group_id, seq);
 CREATE INDEX rounds_by_time ON rounds (timestamp);
 """
+#: Added to files of every version, as releases that do not know it pass it over.
+_STORIES: Final = """
+CREATE TABLE stories (
+    id INTEGER PRIMARY KEY,
+    sort TEXT NOT NULL,
+    group_id INTEGER NOT NULL REFERENCES groups (id),
+    number INTEGER NOT NULL,
+    ce_id TEXT NOT NULL,
+    seq INTEGER NOT NULL UNIQUE,
+    began INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
+    open INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (sort, group_id, number));
+CREATE INDEX stories_by_group ON stories (sort, group_id, began);
+"""
 
 
 class WrongHistory(BadInput):
@@ -181,3 +197,9 @@ def create(connection: sqlite3.Connection, cluster_id: str) -> None:
         [("cluster_id", cluster_id), ("epoch", secrets.token_hex(4)), ("trimmed", "0")],
     )
     connection.execute("COMMIT")
+
+
+def extend(connection: sqlite3.Connection) -> None:
+    """Add what releases before had not yet."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stories'").fetchone() is None:
+        connection.executescript(f"BEGIN IMMEDIATE; {_STORIES} COMMIT;")

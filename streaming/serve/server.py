@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,6 @@ from anyio import CapacityLimiter, to_thread
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness.verdict import Freshness
-from streaming.kafka.recent import GroupEpisodes
 from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
@@ -28,9 +27,10 @@ from streaming.serve.callers import Access, Proxies, TokenFile
 from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
-from streaming.serve.history import History, Retention
+from streaming.serve.history import STORIES, History, Retention
 from streaming.serve.security import is_loopback
 from streaming.serve.source import Source
+from streaming.serve.stories import Sort
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ class ServeOptions:
 
     history: Path
     diffs_topic: str
+    stories: Mapping[str, Sort] = field(default_factory=lambda: STORIES)
     host: str = "127.0.0.1"
     port: int = 8686
     token_file: Path | None = None
@@ -121,7 +122,6 @@ class FeedServer:
         options: how it is served.
         cluster_id: of the cluster that is read.
         freshness: what the parts that feed the topics say of themselves, at a time of the monotonic clock.
-        episodes: the last episodes of a group.
     """
 
     def __init__(
@@ -131,10 +131,8 @@ class FeedServer:
         *,
         cluster_id: str,
         freshness: Callable[[float], Freshness] = lambda _: Freshness(),
-        episodes: Callable[[str], GroupEpisodes] = lambda _: GroupEpisodes(),
     ) -> None:
         self._options = options
-        self._episodes = episodes
         self._freshness = freshness
         tokens = TokenFile(options.token_file) if options.token_file else None
         self._access = Access(tokens, options.proxies)
@@ -144,7 +142,12 @@ class FeedServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: _Server | None = None
         with ExitStack() as undo:
-            self._history = History(options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic)
+            self._history = History(
+                options.history,
+                cluster_id=cluster_id,
+                diffs_topic=options.diffs_topic,
+                stories=options.stories,
+            )
             undo.callback(self._history.close)
             self.socket = listen(options.host, options.port)
             undo.pop_all()
@@ -172,7 +175,7 @@ class FeedServer:
 
     async def _serve(self) -> None:
         options, loop = self._options, asyncio.get_running_loop()
-        board = Board(self._history.extent, self._history.groups)
+        board = Board(self._history.extent, self._history.groups, self._history.told)
         archive = Archive(self._history.path)
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(
@@ -181,7 +184,6 @@ class FeedServer:
             loopback_only=is_loopback(options.host),
             max_clients=options.max_clients,
             access_log=options.access_log,
-            episodes=self._episodes,
         )
         server = _Server(_uvicorn_config(app, connections.allow(options.max_clients)), board.close)
         self._loop, self._server = loop, server

@@ -1,17 +1,19 @@
-"""The diff and assignment topics, read from where the history stands."""
+"""The diff and assignment topics, read from where the history stands, and those of stories beside them."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from streaming.kafka.access import require
+from streaming.kafka.aside import Aside
 from streaming.kafka.clients import same_cluster
 from streaming.kafka.topic_reader import TopicReader
 from streaming.serve.records import TopicRecord
 from streaming.serve.standing import Stale
+from streaming.serve.stories import Sort
 from streaming.wire import codec
 
 if TYPE_CHECKING:
@@ -54,14 +56,27 @@ class Source(Protocol):
     def stale(self) -> Stale | None:
         """Why there may be more in the topics than is known here; None while that is ruled out."""
 
+    @property
+    def whole(self) -> frozenset[Sort]:
+        """The sorts of stories of which all that their topic has was read."""
+
     def close(self) -> None:
         """Close the connections to the cluster."""
 
 
 class KafkaSource:
-    """Both topics through one reader, without a consumer group: positions are the history's."""
+    """Both topics through one reader, without a consumer group: positions are the history's.
+
+    Each topic of stories has a reader of its own: where one is missing, or may not be read, the feed goes on.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        self.stories: dict[str, Sort] = {
+            settings.topics.episodes: "episode",
+            settings.topics.incidents: "incident",
+        }
+        self._aside: list[Aside] = []
+        self._aside_ids: dict[str, str] = {}
         self._settings = settings
         self.topics = (settings.topics.diffs, settings.topics.assignments)
         self.cluster_id = require(settings, "serve")
@@ -88,6 +103,11 @@ class KafkaSource:
             properties={"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 16 * 1024},
         )
         self._note(self._reader)
+        for topic, sort in self.stories.items():
+            aside = Aside(
+                *(self._settings.kafka, topic, f"{sort}s"), positions=positions, topic_id=ids.get(topic)
+            )
+            self._aside.append(aside.__enter__())
 
     def _opened(self) -> TopicReader:
         if self._reader is None:
@@ -104,7 +124,20 @@ class KafkaSource:
         reader = self._opened()
         messages = reader.poll(timeout, BATCH)
         self._note(reader)
-        return [self._record(message) for message in messages]
+        return [*(self._record(message) for message in messages), *self._stories()]
+
+    def _stories(self) -> Iterator[TopicRecord]:
+        """What the readers of stories have; of a topic that was made again nothing comes before its id is told."""
+        for aside in self._aside:
+            batch = aside.take()
+            if batch is None:
+                continue
+            self._aside_ids[aside.topic] = batch.topic_id
+            wanted = f"rebalance.{self.stories[aside.topic]}"
+            for message in batch.messages:
+                ce = codec.ce_attributes(message.headers())
+                if ce.get("type", wanted) == wanted:
+                    yield _record(message, ce.get("id"))
 
     def _note(self, reader: TopicReader) -> None:
         """Take note of what the last poll found out about the cluster and its topics."""
@@ -130,13 +163,12 @@ class KafkaSource:
             # Gaps are normal under compaction and transactions; in the diff topic they mean lost rounds.
             log.warning("%s partition %d: offsets %d to %d are gone", *place, expected, offset - 1)
         self._expected[place] = offset + 1
-        ce = codec.ce_attributes(message.headers())
-        return TopicRecord(*place, offset, message.key(), message.value(), ce.get("id"))
+        return _record(message, codec.ce_attributes(message.headers()).get("id"))
 
     @property
     def ids(self) -> dict[str, str]:
         """Of the topics that exist."""
-        return self._ids
+        return self._ids | self._aside_ids
 
     @property
     def caught_up(self) -> bool:
@@ -160,8 +192,26 @@ class KafkaSource:
             return Stale("partition-offline", f"Topic {topic} partition {number} has no leader", noticed)
         return None
 
+    @property
+    def whole(self) -> frozenset[Sort]:
+        """As their readers say."""
+        return frozenset(self.stories[aside.topic] for aside in self._aside if aside.whole)
+
     def close(self) -> None:
-        """Close the reader."""
+        """Close the readers."""
+        for aside in self._aside:
+            aside.__exit__()
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+def _record(message: Message, ce_id: str | None) -> TopicRecord:
+    return TopicRecord(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.key(),
+        message.value(),
+        ce_id,
+    )

@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from streaming.freshness.verdict import LateKind, Part
+from streaming.serve.stories import Sort
 
 #: What keeps the feed from being up to date.
 StaleKind = Literal["topic-missing", "partition-offline", "history-blocked", "follower-stalled", LateKind]
@@ -24,10 +25,12 @@ class Stale(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """How far the topics are read. ``lag`` counts records not read yet: None while the ends can't be known.
 
-    ``parts``: what collectors and the stream say of themselves.
+    ``parts``: what collectors and the stream say of themselves. ``whole``: the sorts of
+    stories of which all are known.
     """
 
     caught_up: bool = False
     lag: int | None = 0
     stale: Stale | None = None
     parts: tuple[Part, ...] = ()
+    whole: frozenset[Sort] = frozenset()

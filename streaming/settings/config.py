@@ -89,6 +89,11 @@ class TopicSettings(Section):
         return f"{self.prefix}rebalance.episodes"
 
     @property
+    def incidents(self) -> str:
+        """What somebody should look at, compacted."""
+        return f"{self.prefix}rebalance.incidents"
+
+    @property
     def signs(self) -> str:
         """The newest sign of life of each part, compacted."""
         return f"{self.prefix}rebalance.signs"

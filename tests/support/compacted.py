@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from streaming.episodes.reading import updates
 from streaming.episodes.seen import Quiet
-from streaming.kafka.recent import GroupEpisodes, Recent
 from streaming.wire.codec import encode
 from streaming.wire.episodes import Episode, EpisodeRecord, key
 from streaming.wire.events import LatestAssignment, MemberNames
@@ -64,23 +62,14 @@ def records(teller: Teller, *, over: bool = True) -> Iterator[Record]:
         yield Record(EPISODES, key(group, one.episode), encode(one))
 
 
-def checkout() -> Teller:
+def checkout(group_id: str = "team/checkout") -> Teller:
     """A first start of three members, of which two share a client id, and ten minutes later a rolling restart."""
-    teller = Teller(6, group_id="team/checkout")
+    teller = Teller(6, group_id=group_id)
     teller.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
     for host in ("h1", "h2"):
         teller.leave(f"pay@{host}#1", after=600 if host == "h1" else 5)
         teller.join(f"pay@{host}#2", after=5)
     return teller
-
-
-def checkouts() -> GroupEpisodes:
-    """Its episodes as they are served."""
-    found = [
-        Recent(one.episode.opened_at, one.episode.episode, zlib.compress(one.value))
-        for one in told(checkout())
-    ]
-    return GroupEpisodes(True, tuple(sorted(found, reverse=True)))
 
 
 #: When its first start was, when its rolling restart began, and when that ended.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,16 @@ from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
-from streaming.serve.standing import Stale
+from streaming.serve.standing import Stale, Standing
+from streaming.serve.stories import Sort
 from streaming.wire.codec import encode, headers
+from streaming.wire.episodes import Episode, Incident, key
 from streaming.wire.events import Diff
+from tests.support.compacted import updated
+from tests.support.told import Teller
 
+EPISODES = "rebalance.episodes"
+INCIDENTS = "rebalance.incidents"
 DIFFS = "rebalance.diffs"
 ASSIGNMENTS = "rebalance.assignments"
 
@@ -45,6 +52,19 @@ def message(diff: Diff) -> dict[str, object]:
         "value": encode(diff),
         "headers": headers("rebalance.diff", "/test", diff_id(diff), diff.timestamp),
     }
+
+
+def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
+    """An episode or incident as it stands in its topic; its id is a function of what it says."""
+    number, topic = (value.episode, EPISODES) if isinstance(value, Episode) else (value.incident, INCIDENTS)
+    body = encode(value)
+    made = f"{value.group_id}:{zlib.crc32(body)}"
+    return TopicRecord(topic, 0, offset, key(value.group_id, number), body, made)
+
+
+def stories(teller: Teller, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
+    """Every update of every episode of a group, in their topic."""
+    return [story(one, offset=offset) for offset, one in enumerate(updated(teller, over=over), start)]
 
 
 @dataclass
@@ -89,6 +109,10 @@ class MemorySource:
         return self.read >= len(self.log)
 
     @property
+    def whole(self) -> frozenset[Sort]:
+        return frozenset({"episode", "incident"} if self.caught_up else ())
+
+    @property
     def lag(self) -> int:
         return len(self.log) - self.read
 
@@ -98,7 +122,8 @@ class MemorySource:
 
 def service(history: History, **options: Any) -> ASGIApp:
     """The application over what a history holds now; nothing moves it."""
-    board = Board(history.extent, history.groups)
+    board = Board(history.extent, history.groups, history.told)
+    board.progress(Standing(whole=frozenset(options.pop("whole", ()))))
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     if (token := options.pop("token", None)) is not None:
         options["access"] = Access(lambda: [token])

@@ -27,8 +27,10 @@ from streaming.serve.security import POLICY
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode
 from tests.fuzz.case import Case, Target
-from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records, service
+from tests.support.compacted import checkout
+from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records, service, stories, story
 from tests.support.histories import Group
+from tests.support.incidents import incident
 
 _TOKEN = "0123456789abcdef"  # noqa: S105 - of this harness
 _PATHS = (
@@ -37,7 +39,10 @@ _PATHS = (
     *("/api/groups/orders/rounds/1", "/api/groups/orders/rounds?view=summary&limit=2&cursor=3"),
     "/api/rounds?from=2020-01-01T00:00:00Z&to=4102444800000&cause=member.joined&min_moved=1",
     "/api/groups/orders/timeline?from=1&to=1900000000000&limit=5",
+    *("/api/groups/team%2Fcheckout/episodes?limit=1&cursor=2", "/api/groups/orders/incidents?open=false"),
+    "/api/incidents?group=orders&open=true&from=1&to=1900000000000&limit=5&cursor=9",
     *("/api/stream", "/api/stream?group=orders&last_event_id=x.1&min_moved=2", "/nothing", "*"),
+    "/api/stream?stories=true&last_event_id=x.1.1",
 )
 _HEADERS = (
     *(b"host", b"last-event-id", b"authorization", b"if-none-match", b"accept-encoding", b"content-length"),
@@ -52,7 +57,8 @@ def _rounds() -> list[TopicRecord]:
         found += records(group.diffs(6), start=len(found))
         latest = encode(group.latest())
         found.append(TopicRecord(ASSIGNMENTS, 0, number, name.encode(), latest, None))
-    return found
+    found += records(Group("team/checkout", {"t0": 6}, 9).diffs(2), start=len(found))
+    return [*found, *stories(checkout()), story(incident("orders")), story(incident("é\n"), offset=1)]
 
 
 @cache
@@ -247,7 +253,22 @@ def _byte_seeds() -> Iterator[Case]:
 
 
 _WORDS = (
-    *(b"/api/groups/", b"/rounds", b"/timeline", b"?limit=", b"&from=", b"%2F", b"%00", b"%", b"//", b"/../"),
+    *(
+        b"/api/groups/",
+        b"/rounds",
+        b"/timeline",
+        b"/episodes",
+        b"/incidents",
+        b"open=",
+        b"stories=true",
+        b"?limit=",
+        b"&from=",
+        b"%2F",
+        b"%00",
+        b"%",
+        b"//",
+        b"/../",
+    ),
     *(
         b"\r\n",
         b"\r\n\r\n",

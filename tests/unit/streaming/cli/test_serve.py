@@ -8,7 +8,6 @@ import pytest
 
 from streaming.freshness.verdict import Freshness
 from streaming.kafka import hearing
-from streaming.kafka.recent import GroupEpisodes, RecentEpisodes
 from streaming.serve import server, source
 from streaming.serve.callers import Proxies
 from streaming.serve.history import Retention
@@ -48,15 +47,13 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
 
         def __init__(self, settings: Settings) -> None:
             self.servers = settings.kafka.bootstrap_servers
+            self.stories = {settings.topics.episodes: "episode"}
 
     class Server:
         address = "http://here"
 
-        def __init__(
-            self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any, episodes: Any
-        ) -> None:
+        def __init__(self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any) -> None:
             assert cluster_id == source.cluster_id
-            assert episodes("g") == GroupEpisodes(caught_up=False)
             assert freshness(time.monotonic()) == Freshness(known=False)
             started.append((source.servers, options))
 
@@ -64,7 +61,6 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
             """Served."""
 
     monkeypatch.setattr(hearing.Hearing, "_run", lambda _: None)
-    monkeypatch.setattr(RecentEpisodes, "_run", lambda _: None)
     monkeypatch.setattr(source, "KafkaSource", Source)
     monkeypatch.setattr(server, "FeedServer", Server)
     return started
@@ -75,7 +71,9 @@ def test_without_options_it_serves_a_month_to_this_machine(
 ) -> None:
     assert command("serve") == (0, "serving http://here\n", "")
     ((cluster, options),) = servers
-    usual = ServeOptions(Settings().default_history("c-1"), "rebalance.diffs")
+    usual = ServeOptions(
+        Settings().default_history("c-1"), "rebalance.diffs", {"rebalance.episodes": "episode"}
+    )
     assert (cluster, options) == ("127.0.0.1:9092", usual)
 
 
@@ -95,6 +93,7 @@ def test_each_option_is_handed_on(
             ServeOptions(
                 tmp_path / "h",
                 "p.rebalance.diffs",
+                {"p.rebalance.episodes": "episode"},
                 host="::1",
                 port=0,
                 token_file=Path("t"),

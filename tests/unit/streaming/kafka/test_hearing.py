@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 
 from streaming.freshness.sign import Sign, encoded
 from streaming.freshness.verdict import Freshness
-from streaming.kafka import clients, hearing, topic_reader
+from streaming.kafka import clients, hearing, listening, topic_reader
 from streaming.kafka.hearing import Hearing
 from streaming.settings.config import Settings, SignSettings
 from streaming.settings.connection import KafkaSettings
@@ -30,8 +30,8 @@ def now_ms() -> int:
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    monkeypatch.setattr(hearing, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(hearing, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(listening, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(listening, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
     made = MemoryKafka(monkeypatch)
     made.create(TOPIC)

@@ -25,7 +25,8 @@ def filled(history: History, count: int) -> tuple[Board, HistoryUpdate]:
 
 def test_a_round_is_one_event_with_its_place_summary_and_diff(history: History) -> None:
     board, batch = filled(history, 1)
-    lines = (board.after(0) or [])[0].data.decode().split("\n")
+    (frame,) = board.after(0) or []
+    lines = (frame.place + frame.data).decode().split("\n")
     assert lines[0] == f"id: {history.epoch}.1"
     assert lines[1] == "event: round"
     data = json.loads(lines[2].removeprefix("data: "))

@@ -15,7 +15,7 @@ from anyio import CapacityLimiter
 from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter
-from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Subscriber
+from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Place, Subscriber
 from streaming.serve.history import History, Retention
 from streaming.serve.standing import Stale, Standing
 from tests.support.feed import records
@@ -71,9 +71,12 @@ class Feeding:
             self.board.publish(batch)
 
     @contextlib.asynccontextmanager
-    async def listen(self, last: int | None = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
+    async def listen(
+        self, last: int | Place | None = None, wanted: Filter | None = None
+    ) -> AsyncIterator[Reader]:
         with self.board.listening() as woken:
-            subscriber = Subscriber(self.feed, wanted or Filter(), last, woken)
+            place = Place(last) if isinstance(last, int) else last
+            subscriber = Subscriber(self.feed, wanted or Filter(), place, woken)
             async with contextlib.aclosing(subscriber.chunks()) as chunks:
                 yield Reader(chunks)
 
@@ -201,7 +204,7 @@ def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: Feeding
     async def send(message: MutableMapping[str, object]) -> None:
         sent.append(dict(message))
 
-    asyncio.run(FeedResponse(feeding.feed, Filter(), 5)({"method": "GET", "state": {}}, receive, send))
+    asyncio.run(FeedResponse(feeding.feed, Filter(), Place(5))({"method": "GET", "state": {}}, receive, send))
     assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 

@@ -1,0 +1,199 @@
+"""Episodes and incidents in the history: the newest record of each, numbered in the order they were stored.
+
+An episode changes while it is open, and so does an incident: whoever comes back is told each that has changed
+since, as it stands now. A number is given once: a story that changes gets the next one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from streaming.wire.episodes import Downtime, EpisodeKind, EpisodeStatus, IncidentKind, Waiting
+
+#: What a story is.
+Sort = Literal["episode", "incident"]
+
+#: Stories of one sort that are kept of a group.
+MOST_STORIES: Final = 100
+
+
+class EpisodeSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An episode without its rounds, members and evidence: what a line about its group needs."""
+
+    group_id: str
+    episode: int
+    kind: EpisodeKind
+    status: EpisodeStatus
+    opened_at: int
+    closed_at: int | None
+    updated_at: int
+    sure: bool
+    moved: int
+    downtime: Downtime | None
+    waiting_for: list[Waiting]
+    story: str
+
+
+class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An incident without its members, partitions and evidence."""
+
+    group_id: str
+    incident: int
+    kind: IncidentKind
+    status: Literal["open", "closed"]
+    opened_at: int
+    updated_at: int
+    closed_at: int | None
+    times: int
+    sure: bool
+    story: str
+
+
+Summary = EpisodeSummary | IncidentSummary
+
+_decoders: Final[Mapping[Sort, msgspec.json.Decoder[Summary]]] = {
+    "episode": msgspec.json.Decoder(EpisodeSummary),
+    "incident": msgspec.json.Decoder(IncidentSummary),
+}
+
+
+class DecodedStory(NamedTuple):
+    """What a record of their topics says: whose story and which, and its bytes, None where it is gone."""
+
+    sort: Sort
+    group_id: str
+    number: int
+    ce_id: str
+    body: bytes | None
+
+
+class StoredStory(Struct, frozen=True):
+    """A story as the feed sends it: its number in the feed, and its bytes as they stand in the topic."""
+
+    seq: int
+    sort: Sort
+    id: str
+    group_id: str
+    body: bytes
+
+
+class Told(Struct):
+    """What is told now.
+
+    Attributes:
+        last: the number of the story that was stored last.
+        newest: each group's newest episode.
+        open: the incidents that are open, by group and number.
+    """
+
+    last: int = 0
+    newest: dict[str, EpisodeSummary] = {}
+    open: dict[tuple[str, int], IncidentSummary] = {}
+
+    def take(self, summary: Summary) -> None:
+        """Take note of a story as it stands now."""
+        if isinstance(summary, EpisodeSummary):
+            known = self.newest.get(summary.group_id)
+            if known is None or summary.opened_at >= known.opened_at:
+                self.newest[summary.group_id] = summary
+        elif summary.closed_at is None:
+            self.open[summary.group_id, summary.incident] = summary
+        else:
+            self.open.pop((summary.group_id, summary.incident), None)
+
+
+def summary_of(sort: Sort, body: bytes) -> Summary:
+    """The summary of a story."""
+    return _decoders[sort].decode(body)
+
+
+class Stories:
+    """The table of stories, inside the transactions of the history."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.told = self._load()
+
+    def _load(self) -> Told:
+        row = self._connection.execute("SELECT value FROM meta WHERE key = 'told'").fetchone()
+        told = Told(int(row[0]) if row else 0, {}, {})
+        episodes = self._connection.execute(
+            # SQLite: the other columns are those of the row with the maximum.
+            "SELECT body, MAX(began) FROM stories WHERE sort = 'episode' GROUP BY group_id"
+        )
+        for body, _ in episodes:
+            told.take(summary_of("episode", zlib.decompress(body)))
+        incidents = self._connection.execute("SELECT body FROM stories WHERE sort = 'incident' AND open")
+        for (body,) in incidents:
+            told.take(summary_of("incident", zlib.decompress(body)))
+        return told
+
+    def begin(self) -> Told:
+        """What is told before a transaction, which changes a copy: it is put back if that fails."""
+        before = self.told
+        self.told = Told(before.last, dict(before.newest), dict(before.open))
+        return before
+
+    def store(self, group: int, found: DecodedStory) -> StoredStory | None:
+        """Store a record, in the place of the one before; None if it stands there already."""
+        place = (found.sort, group, found.number)
+        known = self._connection.execute(
+            "SELECT ce_id FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place
+        ).fetchone()
+        if known is not None and known[0] == found.ce_id:
+            return None
+        if found.body is None:
+            self._connection.execute(
+                "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place
+            )
+            self.told = self._load()
+            return None
+        summary = summary_of(found.sort, found.body)
+        seq = self.told.last + 1
+        self._connection.execute(
+            "INSERT INTO stories (sort, group_id, number, ce_id, seq, began, updated, open, body) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sort, group_id, number) DO UPDATE SET "
+            "ce_id = excluded.ce_id, seq = excluded.seq, began = excluded.began, updated = excluded.updated, "
+            "open = excluded.open, body = excluded.body",
+            (
+                *place,
+                found.ce_id,
+                seq,
+                summary.opened_at,
+                summary.updated_at,
+                summary.closed_at is None,
+                zlib.compress(found.body, 1),
+            ),
+        )
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('told', ?)", (str(seq),))
+        if known is None:
+            self._drop_oldest(found.sort, group)
+        self.told.last = seq
+        self.told.take(summary)
+        return StoredStory(seq, found.sort, found.ce_id, found.group_id, found.body)
+
+    def _drop_oldest(self, sort: Sort, group: int) -> None:
+        self._connection.execute(
+            "DELETE FROM stories WHERE NOT open AND id IN (SELECT id FROM stories "
+            "WHERE sort = ? AND group_id = ? ORDER BY began DESC, id DESC LIMIT -1 OFFSET ?)",
+            (sort, group, MOST_STORIES),
+        )
+
+    def trim(self, before_ms: int) -> None:
+        """Drop what has been over since before this time, but for each group's newest episode."""
+        self._connection.execute(
+            "DELETE FROM stories WHERE NOT open AND updated < ? AND id NOT IN (SELECT id FROM "
+            "(SELECT id, MAX(began) FROM stories WHERE sort = 'episode' GROUP BY group_id))",
+            (before_ms,),
+        )
+
+    def forget(self, sort: Sort) -> None:
+        """Drop all of a sort: their topic was made again."""
+        self._connection.execute("DELETE FROM stories WHERE sort = ?", (sort,))
+        self.told = self._load()

@@ -1,0 +1,31 @@
+"""Incidents as their topic has them, made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaming.wire.episodes import Incident
+
+
+def incident(group_id: str, number: int = 1, *, closed_at: int | None = None, **fields: Any) -> Incident:
+    """An incident of a group; open where it is not said when it was over."""
+    opened_at = fields.pop("opened_at", 100)
+    given: dict[str, Any] = {
+        "kind": "storm",
+        "status": "open" if closed_at is None else "closed",
+        "updated_at": opened_at if closed_at is None else closed_at,
+        "times": 1,
+        "member_ids": [],
+        "partitions": {},
+        "episode": None,
+        "sure": True,
+        "evidence": [],
+        "story": f"{group_id} does not settle.",
+    }
+    return Incident(
+        group_id=group_id,
+        incident=number,
+        opened_at=opened_at,
+        closed_at=closed_at,
+        **{**given, **fields},
+    )

@@ -1,0 +1,126 @@
+"""A topic that is read beside others, over a cluster in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from streaming.kafka import aside, listening, topic_reader
+from streaming.kafka.aside import Aside
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.wait import eventually
+
+KAFKA = KafkaSettings(bootstrap_servers="memory:1")
+TOPIC = "rebalance.episodes"
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    monkeypatch.setattr(listening, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(listening, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    return MemoryKafka(monkeypatch)
+
+
+class Taken:
+    """What is taken of a topic, as one that follows it would."""
+
+    def __init__(self, *, position: int | None = None, topic_id: str | None = None) -> None:
+        positions = {} if position is None else {(TOPIC, 0): position}
+        self.aside = Aside(KAFKA, TOPIC, "episodes", positions=positions, topic_id=topic_id)
+        self.values: list[bytes | None] = []
+        self.ids: list[str] = []
+
+    def has(self, *values: bytes) -> bool:
+        while (batch := self.aside.take()) is not None:
+            self.ids += [batch.topic_id] if batch.topic_id not in self.ids else []
+            self.values += [one.value() for one in batch.messages]
+        return self.values == list(values)
+
+    @property
+    def whole(self) -> bool:
+        return self.aside.whole
+
+
+@pytest.fixture
+def taken() -> Iterator[Taken]:
+    """Not yet begun where a test makes its topic first."""
+    made = Taken()
+    yield made
+    made.aside.__exit__()
+
+
+def test_what_is_there_and_what_comes_is_taken_in_order(kafka: MemoryKafka, taken: Taken) -> None:
+    kafka.create(TOPIC, 1)
+    kafka.append(TOPIC, b"1")
+    with taken.aside:
+        eventually(lambda: taken.has(b"1") and taken.whole)
+        kafka.append(TOPIC, b"2")
+        eventually(lambda: taken.has(b"1", b"2"))
+
+
+def test_it_goes_on_where_it_is_told_and_from_the_beginning_of_another_topic(kafka: MemoryKafka) -> None:
+    kafka.create(TOPIC, 1)
+    for value in (b"1", b"2", b"3"):
+        kafka.append(TOPIC, value)
+    first = Taken()
+    with first.aside:
+        eventually(lambda: first.has(b"1", b"2", b"3"))
+    later = Taken(position=2, topic_id=first.ids[0])
+    with later.aside:
+        eventually(lambda: later.has(b"3"))
+    other = Taken(position=2, topic_id="another")
+    with other.aside:
+        eventually(lambda: other.has(b"1", b"2", b"3"))
+
+
+def test_a_topic_that_is_made_again_is_another_one(kafka: MemoryKafka, taken: Taken) -> None:
+    kafka.create(TOPIC, 1)
+    kafka.append(TOPIC, b"1")
+    with taken.aside:
+        eventually(lambda: taken.has(b"1"))
+        kafka.delete(TOPIC)
+        kafka.create(TOPIC, 1)
+        kafka.append(TOPIC, b"2")
+        eventually(lambda: taken.has(b"1", b"2"))
+    assert len(taken.ids) == 2
+
+
+def test_no_more_is_read_than_is_taken(
+    kafka: MemoryKafka, taken: Taken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside, "_BATCH", 1)
+    kafka.create(TOPIC, 1)
+    values = [b"%d" % number for number in range(20)]
+    for value in values:
+        kafka.append(TOPIC, value)
+    with taken.aside:
+        eventually(taken.aside._batches.full)
+        assert not taken.whole
+        eventually(lambda: taken.has(*values) and taken.whole)
+
+
+def test_without_the_topic_nothing_is_claimed_until_it_is_there(
+    kafka: MemoryKafka, taken: Taken, caplog: pytest.LogCaptureFixture
+) -> None:
+    with taken.aside:
+        eventually(lambda: "does not exist yet" in caplog.text)
+        assert not taken.whole
+        kafka.create(TOPIC, 1)
+        eventually(lambda: taken.has() and taken.whole)
+
+
+def test_without_the_right_it_is_said_once_and_tried_again(
+    kafka: MemoryKafka, taken: Taken, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.create(TOPIC, 1)
+    kafka.append(TOPIC, b"1")
+    kafka.deny(TOPIC, "DESCRIBE", "READ")
+    with taken.aside:
+        eventually(lambda: "may not read topic rebalance.episodes" in caplog.text)
+        assert not taken.whole
+        kafka.denied.clear()
+        eventually(lambda: taken.has(b"1") and taken.whole)
+    assert caplog.text.count("episodes are not read") == 1

@@ -1,0 +1,105 @@
+"""Episodes and incidents under /api/, asked without a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp
+
+from streaming.serve.history import History
+from tests.support.asgi import ask
+from tests.support.compacted import RESTARTED, checkout, told
+from tests.support.feed import records, service, stories, story
+from tests.support.histories import Group
+from tests.support.incidents import incident
+
+GROUP = "team%2Fcheckout"
+
+
+@pytest.fixture
+def stored(history: History) -> ASGIApp:
+    """Two episodes of a group, and three incidents of two, of which one is over."""
+    history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(2)))
+    history.append(stories(checkout()))
+    history.append(
+        [
+            story(incident("team/checkout", 1, closed_at=500), offset=0),
+            story(incident("team/checkout", 2, opened_at=600), offset=1),
+            story(incident("orders", 1, opened_at=300), offset=2),
+        ]
+    )
+    return service(history, whole={"episode"})
+
+
+def asked(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]], Any]:
+    """Of which groups and numbers the stories of an answer are, and its cursor."""
+    found = ask(app, target).json
+    (sort,) = found.keys() & {"episodes", "incidents"}
+    return [(one["groupId"], one[sort[:-1]]) for one in found[sort]], found["next"]
+
+
+def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
+    whole = ask(stored, f"/api/groups/{GROUP}/episodes")
+    assert (whole.json["next"], whole.json["caughtUp"]) == (None, True)
+    values = [one.value for one in reversed(told(checkout()))]
+    assert whole.body.startswith(b'{"episodes":[%b]' % b",".join(values))
+    first, cursor = asked(stored, f"/api/groups/{GROUP}/episodes?limit=1")
+    assert first == [("team/checkout", 2)]
+    assert asked(stored, f"/api/groups/{GROUP}/episodes?limit=1&cursor={cursor}") == (
+        [("team/checkout", 1)],
+        None,
+    )
+    assert asked(stored, f"/api/groups/{GROUP}/episodes?cursor=99") == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [(f"from={RESTARTED}", [2]), (f"to={RESTARTED}", [1]), (f"from={RESTARTED + 1}", [])],
+)
+def test_episodes_of_a_time_are_those_that_began_then(
+    stored: ASGIApp, query: str, numbers: list[int]
+) -> None:
+    assert [one for _, one in asked(stored, f"/api/groups/{GROUP}/episodes?{query}")[0]] == numbers
+
+
+def test_without_episodes_none_are_told_and_that_there_may_be_some(app: ASGIApp) -> None:
+    nothing = {"episodes": [], "next": None, "caughtUp": False}
+    assert ask(app, "/api/groups/team%2Fbilling/episodes").json == nothing
+    assert ask(app, "/api/groups/none/episodes").status == 404
+    assert ask(app, "/api/groups/orders/episodes?cause=x").status == 400
+    assert ask(app, "/api/groups/orders/episodes?open=true").status == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", [("team/checkout", 2), ("orders", 1), ("team/checkout", 1)]),
+        ("open=true", [("team/checkout", 2), ("orders", 1)]),
+        ("open=false", [("team/checkout", 1)]),
+        ("group=orders", [("orders", 1)]),
+        ("group=team/checkout&open=false", [("team/checkout", 1)]),
+        ("group=nobody", []),
+        ("from=300&to=600", [("orders", 1)]),
+    ],
+)
+def test_incidents_of_all_groups_or_one_open_or_over(
+    stored: ASGIApp, query: str, found: list[tuple[str, int]]
+) -> None:
+    assert asked(stored, f"/api/incidents?{query}") == (found, None)
+
+
+def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> None:
+    first, cursor = asked(stored, "/api/incidents?limit=2")
+    rest = asked(stored, f"/api/incidents?limit=2&cursor={cursor}")
+    assert (len(first), rest) == (2, ([("team/checkout", 1)], None))
+    assert asked(stored, f"/api/groups/{GROUP}/incidents")[0] == [("team/checkout", 2), ("team/checkout", 1)]
+    assert asked(stored, f"/api/groups/{GROUP}/incidents?open=true")[0] == [("team/checkout", 2)]
+    assert ask(stored, "/api/groups/none/incidents").status == 404
+    answer = ask(stored, "/api/incidents?open=yes")
+    assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is none of true, false")
+
+
+def test_whether_all_are_told_is_said_of_each_topic(stored: ASGIApp) -> None:
+    assert ask(stored, "/api/incidents").json["caughtUp"] is False
+    assert ask(stored, f"/api/groups/{GROUP}/episodes").json["caughtUp"] is True

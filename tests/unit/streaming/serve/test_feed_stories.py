@@ -1,0 +1,129 @@
+"""Stories in the feed: only for those who ask, in order, and each that changed once more after a gap."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from streaming.serve import board as board_module
+from streaming.serve.board import Filter
+from streaming.serve.feed import Place
+from streaming.serve.history import History
+from tests.support.compacted import checkout
+from tests.support.feed import stories, story
+from tests.support.incidents import incident
+from tests.unit.streaming.serve.test_feed import Event, Feeding, in_a_loop
+
+ALL = Filter(stories=True)
+
+
+@pytest.fixture
+def feeding(history: History) -> Feeding:
+    return Feeding(history)
+
+
+def tell(feeding: Feeding, *numbers: int, group: str = "g", **fields: Any) -> None:
+    """Incidents of these numbers are stored, each as it is now."""
+    found = [story(incident(group, number, **fields)) for number in numbers]
+    feeding.board.publish(feeding.history.append(found))
+
+
+def told(events: list[Event]) -> list[int]:
+    return [event.data["incident"]["incident"] for event in events if event.name == "incident"]  # type: ignore[index]
+
+
+@in_a_loop
+async def test_who_does_not_ask_is_told_rounds_alone_and_ids_stay_as_they_are(feeding: Feeding) -> None:
+    tell(feeding, 1)
+    async with feeding.listen() as reader:
+        await reader.until("snapshot")
+        tell(feeding, 2)
+        feeding.store(1)
+        events = await reader.until("progress")
+        assert [event.name for event in events] == ["round", "progress"]
+        assert [event.id for event in events] == [f"{feeding.history.epoch}.1"] * 2
+
+
+@in_a_loop
+async def test_what_is_told_now_comes_first_and_then_what_changes(feeding: Feeding) -> None:
+    feeding.board.publish(feeding.history.append(stories(checkout())))
+    tell(feeding, 1)
+    tell(feeding, 2, closed_at=9)
+    last = feeding.board.told.last
+    async with feeding.listen(wanted=ALL) as reader:
+        first = await reader.until("stories")
+        assert [event.name for event in first] == ["snapshot", "stories"]
+        assert first[1].id == f"{feeding.history.epoch}.0.{last}"
+        episodes, incidents = (first[1].data[name] for name in ("episodes", "incidents"))
+        assert [(one["groupId"], one["episode"]) for one in episodes] == [("team/checkout", 2)]  # type: ignore[attr-defined]
+        assert [one["incident"] for one in incidents] == [1]  # type: ignore[attr-defined]
+        feeding.store(1)
+        tell(feeding, 1, closed_at=700)
+        events = await reader.until("incident")
+        assert [(event.name, event.id) for event in events] == [
+            ("round", f"{feeding.history.epoch}.1.{last}"),
+            ("incident", f"{feeding.history.epoch}.1.{last + 1}"),
+        ]
+        assert events[1].data["incident"]["status"] == "closed"  # type: ignore[index]
+        assert set(events[1].data) == {"seq", "id", "incident"}
+        mark = (await reader.until("progress"))[-1]
+        assert mark.id == f"{feeding.history.epoch}.1.{last + 1}"
+
+
+@in_a_loop
+async def test_who_comes_back_is_told_each_that_changed_once_as_it_stands_now(feeding: Feeding) -> None:
+    tell(feeding, 1, 2, 3)
+    tell(feeding, 1, times=2)
+    feeding.store(3)
+    async with feeding.listen(Place(1, 2), ALL) as reader:
+        events = await reader.until("progress")
+        assert [event.seq for event in events if event.name == "round"] == [2, 3]
+        assert told(events) == [3, 1]
+        assert events[-2].id == f"{feeding.history.epoch}.3.4"
+        assert "stories" not in [event.name for event in events]
+
+
+@in_a_loop
+async def test_a_place_of_rounds_alone_gets_what_is_told_now(feeding: Feeding) -> None:
+    tell(feeding, 1)
+    feeding.store(2)
+    async with feeding.listen(Place(1), ALL) as reader:
+        names = [event.name for event in await reader.until("progress")]
+        assert names == ["round", "stories", "progress"]
+
+
+@in_a_loop
+async def test_a_slow_reader_misses_nothing(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
+    async with feeding.listen(Place(0, 0), ALL) as reader:
+        await reader.until("progress")
+        for number in range(1, 40):
+            tell(feeding, number)
+            feeding.store(1)
+        found: list[Event] = []
+        async with asyncio.timeout(60):
+            while set(told(found)) != set(range(1, 40)):
+                found += await reader.until("incident")
+        assert len(told(found)) == 39
+        assert [event.seq for event in found if event.name == "round"] == list(range(1, 40))
+
+
+@in_a_loop
+async def test_a_story_that_is_gone_meanwhile_holds_nobody_up(feeding: Feeding) -> None:
+    tell(feeding, 1, 2)
+    feeding.history._connection.execute("DELETE FROM stories WHERE number = 2")
+    async with feeding.listen(Place(0, 0), ALL) as reader:
+        assert told(await reader.until("progress")) == [1]
+
+
+@in_a_loop
+async def test_a_filter_on_a_group_is_one_on_its_stories(feeding: Feeding) -> None:
+    tell(feeding, 1, group="other")
+    async with feeding.listen(wanted=Filter(group="g", cause="member.left", stories=True)) as reader:
+        first = await reader.until("stories")
+        assert first[-1].data["incidents"] == []
+        tell(feeding, 2, group="other")
+        tell(feeding, 1)
+        assert told(await reader.until("incident")) == [1]

@@ -1,0 +1,179 @@
+"""Episodes and incidents in the history: numbered, replaced, dropped, and the same after a restart."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streaming.serve import stories as stories_module
+from streaming.serve.archive import Archive, Window
+from streaming.serve.board import Board
+from streaming.serve.history import History, Retention
+from streaming.serve.metrics import Metrics
+from streaming.serve.records import TopicRecord
+from streaming.serve.schema import HistoryFailure
+from tests.support.compacted import checkout, told, updated
+from tests.support.feed import EPISODES, stories, story
+from tests.support.incidents import incident
+
+GROUP = "team/checkout"
+
+
+def opened(folder: Path) -> closing[History]:
+    """A history that may be opened again once it is closed."""
+    return closing(History(folder / "again.sqlite", cluster_id="c-1", diffs_topic="rebalance.diffs"))
+
+
+def numbers(history: History, sort: stories_module.Sort, **wanted: bool) -> list[int]:
+    page = Archive(history.path).stories(sort, Window(limit=500), **wanted)
+    return [json.loads(item)[sort] for item in page.items]
+
+
+def test_each_update_takes_the_place_of_the_one_before_and_a_number_of_its_own(history: History) -> None:
+    made = stories(checkout())
+    batch = history.append(made)
+    assert [(one.seq, one.sort, one.id) for one in batch.stories] == [
+        (number, "episode", record.id) for number, record in enumerate(made, 1)
+    ]
+    assert history.told.last == len(made)
+    assert [one.body for one in Archive(history.path).told_after(0, 100, 2**20)] == [
+        one.value for one in told(checkout())
+    ]
+    assert batch.told == history.told
+    assert history.told.newest[GROUP].story == told(checkout())[-1].episode.story
+
+
+def test_what_is_stored_already_is_a_repeat(history: History) -> None:
+    newest = stories(checkout())[-1]
+    history.append([newest])
+    again = history.append([msgspec.structs.replace(newest, offset=9)])
+    assert (again.stories, again.told, again.repeated) == ([], None, 1)
+    assert history.told.last == 1
+    assert history.positions() == {(EPISODES, 0): 10}
+
+
+def test_open_incidents_are_known_until_they_are_over_also_after_a_restart(tmp_path: Path) -> None:
+    with opened(tmp_path) as history:
+        history.append([story(incident("g", 1)), story(incident("h", 1), offset=1)])
+        assert set(history.told.open) == {("g", 1), ("h", 1)}
+        before = history.told
+    with opened(tmp_path) as history:
+        assert history.told == before
+        history.append([story(incident("g", 1, closed_at=700), offset=2)])
+        assert set(history.told.open) == {("h", 1)}
+        assert history.told.last == 3
+        assert numbers(history, "incident", opened=False) == [1]
+
+
+def test_an_older_episode_that_ends_is_not_the_newest(tmp_path: Path) -> None:
+    first, second = (one.episode for one in told(checkout()))
+    with opened(tmp_path) as history:
+        history.append([story(second), story(first, offset=1)])
+        assert history.told.newest[GROUP].episode == 2
+    with opened(tmp_path) as history:
+        assert history.told.newest[GROUP].episode == 2
+
+
+def test_what_its_topic_no_longer_has_is_gone(history: History) -> None:
+    newest = story(told(checkout())[-1].episode)
+    history.append([newest])
+    batch = history.append([msgspec.structs.replace(newest, offset=1, value=None, id=None)])
+    assert (batch.told, batch.stories, numbers(history, "episode")) == (history.told, [], [])
+    assert history.told.newest == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "ce_id"),
+    [
+        (b"g", b"{}", "i"),
+        (b"g/1", b"{", "i"),
+        (b"g/1", None, None),
+        (b"team/checkout/7", told(checkout())[0].value, "i"),
+        (b"team/checkout/1", told(checkout())[0].value, None),
+        (b"team/checkout/1", told(checkout())[0].value[:-1] + b',"x":"\xff"}', "i"),
+    ],
+)
+def test_what_is_no_story_is_passed_over(
+    history: History, key: bytes, value: bytes | None, ce_id: str | None
+) -> None:
+    batch = history.append([TopicRecord(EPISODES, 0, 4, key, value, ce_id)])
+    assert (batch.stories, numbers(history, "episode")) == ([], [])
+    assert batch.refused == (value is not None)
+    assert history.positions() == {(EPISODES, 0): 5}
+
+
+def test_of_many_the_newest_of_a_group_are_kept(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stories_module, "MOST_STORIES", 2)
+    found = [incident("g", number, opened_at=number, closed_at=number) for number in range(1, 6)]
+    history.append([story(one, offset=offset) for offset, one in enumerate(found)])
+    history.append([story(incident("h", 1, opened_at=1), offset=9)])
+    assert sorted(numbers(history, "incident")) == [1, 4, 5]
+
+
+def test_what_was_over_long_ago_goes_but_for_the_newest_episode_and_what_is_open(history: History) -> None:
+    history.append(stories(checkout()))
+    history.append([story(incident("g", 1, closed_at=5)), story(incident("g", 2, opened_at=6), offset=1)])
+    history.trim(Retention(0, 2**40), 2**60)
+    assert (numbers(history, "episode"), numbers(history, "incident")) == ([2], [2])
+
+
+def test_a_topic_that_is_made_again_begins_anew(history: History) -> None:
+    history.renew({EPISODES: "t-1"})
+    history.append([*stories(checkout()), story(incident("g"))])
+    history.renew({EPISODES: "t-2"})
+    assert (numbers(history, "episode"), numbers(history, "incident")) == ([], [1])
+    assert history.told.newest == {}
+    assert (EPISODES, 0) not in history.positions()
+
+
+def test_a_transaction_that_fails_tells_nothing(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    history.append([story(incident("g", 1))])
+    before = history.told
+    monkeypatch.setattr(History, "_store_assignment", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        history.append(
+            [story(incident("g", 2), offset=1), TopicRecord("rebalance.assignments", 0, 0, b"g", None, None)]
+        )
+    assert history.told == before
+    assert numbers(history, "incident") == [1]
+
+
+def test_a_history_of_a_release_before_gets_the_table(tmp_path: Path) -> None:
+    with opened(tmp_path) as history:
+        history._connection.execute("DROP TABLE stories")
+    with opened(tmp_path) as history:
+        history.append([story(incident("g"))])
+        assert numbers(history, "incident") == [1]
+
+
+def test_damage_is_said(tmp_path: Path) -> None:
+    with opened(tmp_path) as history:
+        history.append([story(incident("g"))])
+        history._connection.execute("UPDATE stories SET body = x'00'")
+        with pytest.raises(HistoryFailure, match="is damaged"):
+            Archive(history.path).stories("incident", Window())
+    with pytest.raises(HistoryFailure, match="is damaged"):
+        opened(tmp_path)
+
+
+def test_open_incidents_are_counted_by_group_and_kind(history: History) -> None:
+    found = [
+        incident("g", 1),
+        incident("g", 2),
+        incident("g", 3, kind="stuck"),
+        incident("h", 1, closed_at=9),
+    ]
+    history.append([story(one, offset=offset) for offset, one in enumerate(found)])
+    text = Metrics(Board(history.extent, history.groups, history.told)).text().decode()
+    assert [line for line in text.splitlines() if line.startswith("kafka_consumergroup_incident_open")] == [
+        'kafka_consumergroup_incident_open{consumergroup="g",kind="storm"} 2.0',
+        'kafka_consumergroup_incident_open{consumergroup="g",kind="stuck"} 1.0',
+    ]
+
+
+def test_every_update_of_an_episode_has_an_id_of_its_own() -> None:
+    assert len({one.id for one in stories(checkout())}) == len(updated(checkout()))
