@@ -13,7 +13,7 @@ from streaming.answers.tables import shared
 from streaming.cli.render import clock, short_member
 from streaming.process.terminal import SafeText, console
 from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Episode, EpisodeMembers
+from streaming.wire.episodes import Downtime, Episode, EpisodeMembers
 from streaming.wire.events import Evidence
 from streaming.wire.names import called, who, worded
 
@@ -130,6 +130,8 @@ def _episode_lines(episode: Episode) -> Iterator[SafeText]:
     )
     yield from _member_lines(episode.members, names)
     yield SafeText().append("rounds", "bold").append(f"  {_rounds(episode)}")
+    if episode.downtime is not None:
+        yield SafeText().append("downtime", "bold").append(f"  {_downtime(episode.downtime)}")
 
 
 def _names(members: EpisodeMembers) -> dict[str, str]:
@@ -180,9 +182,17 @@ def _rounds(episode: Episode) -> str:
     said += f"; {_count(episode.moved, 'partition')} moved"
     if episode.moved_again:
         said += f", {episode.moved_again} of them more than once"
-    if episode.downtime is not None:
-        said += f"; stood still for {episode.downtime.lower_ms} to {episode.downtime.upper_ms} ms in all"
     return said
+
+
+def _downtime(downtime: Downtime) -> str:
+    """How long partitions stood still in all, and who says so."""
+    of = _count(downtime.partitions, "partition")
+    if downtime.upper_ms is None:
+        said = f"at least {downtime.lower_ms} ms in all of {of}, {downtime.unbounded} of them without upper bound"
+    else:
+        said = f"{downtime.lower_ms} to {downtime.upper_ms} ms in all of {of}"
+    return f"{said}; by {', '.join(downtime.evidence)}" if downtime.evidence else said
 
 
 def _kind(episode: Episode) -> str:

@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from streaming.episodes import tracks, waiting
+from streaming.episodes import downtime, tracks, waiting
 from streaming.episodes.seen import Awaited, Bounced, Note, Quiet, RoundSeen
 from streaming.episodes.state import EpisodeState, copied, over, rests_at
+from streaming.episodes.stops import Told
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
 
@@ -84,7 +85,16 @@ def take(
         _bounced(state, note)
     else:
         _played(state, note)
+    if note.turned is not None:
+        state.standstill = downtime.play(state.standstill, note.turned)
     return state, closed
+
+
+def learn(state: EpisodeState, told: Told) -> bool:
+    """Take what is told of partitions beside notes, in place; whether the episode's record says more with it."""
+    if state.standstill is None:
+        state.standstill = downtime.Standstill()
+    return downtime.learn(state.standstill, told) and state.open
 
 
 def _follows(note: RoundSeen | Bounced) -> bool:
@@ -110,6 +120,7 @@ def _opened(last: EpisodeState, note: RoundSeen | Bounced) -> EpisodeState:
         started_by=last.assignor if last.number else None,
         before=None if unseen else note.before,
         took=last.took,
+        standstill=last.standstill,
     )
 
 

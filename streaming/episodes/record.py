@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from streaming.episodes import kinds, waiting
+from streaming.episodes.downtime import downtime
 from streaming.episodes.kinds import STORM_TURNS, Judged
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
@@ -48,7 +49,7 @@ def record(
         members=_members(state),
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.again.values())),
-        downtime=None,
+        downtime=downtime(state.standstill),
         waiting_for=waiting.told(state),
         sure=judged.sure,
         evidence=evidence,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from streaming.episodes.stops import Turned
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Cause, Holding
 from streaming.wire.names import Named
@@ -34,6 +35,7 @@ class RoundSeen(Struct, frozen=True, gc=False):
         remade: whether connectors or tasks are new, or are no more.
         midway: of the first round that is known of a group: it was there before.
         derived: nobody observes the group, so its cause is the event itself, and no conclusion of a collector.
+        turned: which partitions it stops and starts; None where that is not known.
     """
 
     id: str
@@ -54,6 +56,7 @@ class RoundSeen(Struct, frozen=True, gc=False):
     remade: bool = False
     midway: bool = False
     derived: bool = False
+    turned: Turned | None = None
 
 
 class Bounced(NamedTuple):
@@ -68,6 +71,7 @@ class Bounced(NamedTuple):
         protocol: as of a round.
         assignor: as of a round.
         kind: of the group.
+        turned: as of a round.
     """
 
     id: str
@@ -78,6 +82,7 @@ class Bounced(NamedTuple):
     protocol: str
     assignor: str | None
     kind: str
+    turned: Turned | None = None
 
 
 class Quiet(NamedTuple):

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Episode, EpisodeMembers, Waiting
+from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Waiting
 from streaming.wire.events import Holding
 from streaming.wire.names import called, shortened
 
@@ -76,11 +76,20 @@ def _work(episode: Episode) -> str:
     else:
         parts.append("no partition moved from one member to another")
     said = ", ".join(parts)
-    if episode.downtime is not None and episode.downtime.worst is not None:
-        worst = episode.downtime.worst
-        bounds = f"{_seconds(worst.lower_ms)} to {_seconds(worst.upper_ms)}"
-        said += f"; the longest that a partition stood still was {bounds} ({worst.topic} {worst.partition})"
-    return said
+    return said + _stood_still(episode.downtime)
+
+
+def _stood_still(downtime: Downtime | None) -> str:
+    worst = None if downtime is None else downtime.worst
+    if downtime is None or worst is None:
+        return ""
+    place = f"({worst.topic} {worst.partition})"
+    if worst.upper_ms is not None and not downtime.unbounded:
+        bounds = f"between {_seconds(worst.lower_ms)} and {_seconds(worst.upper_ms)}"
+        return f"; the longest a partition stood still was {bounds} {place}"
+    if worst.lower_ms:
+        return f"; the longest a partition stood still was at least {_seconds(worst.lower_ms)} {place}"
+    return ""
 
 
 def _state(episode: Episode, names: _Names) -> str:

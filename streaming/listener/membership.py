@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
+from msgspec import UNSET
+
 from streaming.wire.events import (
     AssignmentAcknowledged,
     Event,
@@ -118,11 +120,12 @@ class Membership:
             known = self._standing
             if known is None:
                 return []
+            given_up = known.owned.intersection(partitions)
             held = known.owned.difference(partitions)
             if self._about.incremental and not self._leaving:
-                return self._stand(_Standing(known.member_id, generation, held), at)
+                return self._stand(_Standing(known.member_id, generation, held), at, given_up)
             self._standing = replace(known, owned=held, between=True)
-            return [self._acknowledged(at)]
+            return [self._acknowledged(at, given_up)]
 
     def lost(self, at: Moment) -> list[Event]:
         """The coordinator has taken it out of its group: what it held may be with another already."""
@@ -191,11 +194,11 @@ class Membership:
         joined = self._joined(at)
         return [joined] if known.between else [joined, *self._stand(known, at)]
 
-    def _stand(self, standing: _Standing, at: Moment) -> list[Event]:
+    def _stand(self, standing: _Standing, at: Moment, given_up: Iterable[Place] | None = None) -> list[Event]:
         known, self._standing = self._standing, standing
         self._since, self._repeated, self._beat_at = at.tick, 0, at.tick + self._pause
         new = known is None or known.member_id != standing.member_id
-        return [*([self._joined(at)] if new else []), self._acknowledged(at)]
+        return [*([self._joined(at)] if new else []), self._acknowledged(at, given_up)]
 
     def _joined(self, at: Moment) -> Event:
         about, self._renewed = self._about, at.tick
@@ -215,18 +218,17 @@ class Membership:
             )
         )
 
-    def _acknowledged(self, at: Moment) -> Event:
+    def _acknowledged(self, at: Moment, given_up: Iterable[Place] | None = None) -> Event:
+        """What it holds; ``given_up``: what it has just revoked, None where it tells of something else."""
         standing = self._standing
-        owned: Partitions = {}
-        for topic, partition in sorted(standing.owned) if standing is not None else ():
-            owned.setdefault(topic, []).append(partition)
         between = standing is None or standing.between
         return self._event(
             AssignmentAcknowledged(
                 **self._member(at),
                 generation=BETWEEN if between or standing is None else standing.generation,
-                owned=owned,
+                owned=_by_topic(() if standing is None else standing.owned),
                 held_ms=0 if between else at.tick - self._since,
+                revoked=UNSET if given_up is None else _by_topic(given_up),
             )
         )
 
@@ -237,3 +239,10 @@ class Membership:
     def _event(self, data: EventData) -> Event:
         self._count += 1
         return Event(self._source, str(self._count), data)
+
+
+def _by_topic(places: Iterable[Place]) -> Partitions:
+    found: Partitions = {}
+    for topic, partition in sorted(places):
+        found.setdefault(topic, []).append(partition)
+    return found

@@ -17,7 +17,7 @@ from streaming.monitor.rendering import AssignmentOutput
 from streaming.monitor.telling import EpisodeOutput, Happened
 from streaming.monitor.tracked import CorruptState
 from streaming.wire.codec import Record, read, read_heartbeat
-from streaming.wire.events import AssignmentAcknowledged, Event, GroupObserved, GroupQuiet, MemberHeartbeat
+from streaming.wire.events import AssignmentAcknowledged, Event, GroupQuiet, MemberHeartbeat
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -115,15 +115,16 @@ def _apply(bucket: Bucket, event: Event, now_ms: int, sinks: Sinks, last: _Last)
         return []
     before = tracked.state
     state, outputs = apply(before, event, tracked.heard)
-    if state is before:
-        return []
     # What can fail comes before the first change.
     writes = envelope.written(event, outputs, sinks)
-    if sinks.episodes is not None and (outputs or isinstance(data, GroupObserved)):
-        first = data.group_id not in last.happened and tracked.untold
-        notes = telling.notes(before, state, event, outputs, first=first)
-        if notes:
-            last.happened.setdefault(data.group_id, []).append(Happened(event, notes))
+    if sinks.episodes is not None:
+        first = tracked.untold and data.group_id not in last.happened
+        found = telling.happened(before, state, event, outputs, first=first)
+        if found is not None:
+            last.happened.setdefault(data.group_id, []).append(found)
+            bucket.put(data.group_id)
+    if state is before:
+        return []
     if outputs and isinstance(outputs[-1], AssignmentOutput):
         last.assignments[data.group_id] = outputs[-1]
     tracked.keep(state)

@@ -17,7 +17,8 @@ event                            derived group                            observ
 ``.assignment_acknowledged``     (reported group: see there)
 ``group.observed``               the group is observed from now on        a new generation is a round
 ``group.deleted``                diff for what was held, tombstone        the same
-``group.quiet``                  nothing: it is of the group's episode    nothing
+``group.quiet``,                 nothing: it is of the group's episode    nothing
+``partitions.stopped``
 ===============================  =======================================  ==================================
 
 A group with members that say themselves what they hold is :mod:`~streaming.monitor.reported`, until a collector
@@ -68,6 +69,7 @@ from streaming.wire.events import (
     MemberJoined,
     MemberLeft,
     PartitionsChanged,
+    PartitionsStopped,
     SubscriptionChanged,
 )
 
@@ -98,7 +100,7 @@ def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | N
         ContradictoryTopic: racks or topic ids don't fit, or there are too many partitions.
     """
     data = event.data
-    if isinstance(data, MemberHeartbeat | GroupQuiet):
+    if isinstance(data, MemberHeartbeat | GroupQuiet | PartitionsStopped):
         return state, ()
     if isinstance(data, AssignmentAcknowledged):
         # Not remembered as applied: there are many, and to hear one again changes nothing.

@@ -13,11 +13,13 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from streaming.episodes import waiting
-from streaming.episodes.fold import advance, take
+from streaming.episodes.fold import advance, learn, take
 from streaming.episodes.record import fitting
 from streaming.episodes.seen import Awaited, Bounced, Quiet, RoundSeen, midway, remade
 from streaming.episodes.state import EpisodeState, rests_at
+from streaming.episodes.stops import Told
 from streaming.episodes.tracks import Person
+from streaming.monitor import witnesses
 from streaming.monitor.liveness import SOURCE
 from streaming.monitor.observed import numbered
 from streaming.monitor.rendering import DiffOutput, Output, output_id
@@ -54,10 +56,11 @@ class EpisodeOutput(NamedTuple):
 
 
 class Happened(NamedTuple):
-    """An event, and what it is for the fold."""
+    """An event, and what it is for the fold: notes, and what it tells of partitions that stood still."""
 
     event: Event
     notes: Sequence[RoundSeen | Bounced | Awaited]
+    told: Told | None = None
 
 
 def tell(tracked: Tracked, happened: Iterable[Happened], now_ms: int, quiet_ms: int) -> list[EpisodeOutput]:
@@ -65,21 +68,24 @@ def tell(tracked: Tracked, happened: Iterable[Happened], now_ms: int, quiet_ms: 
 
     All of a batch at once is cheaper than one after the other between what the groups' rounds cost.
     """
-    state, told, last = tracked.episode, list[EpisodeOutput](), None
-    for event, found in happened:
+    state, told, last, noted = tracked.episode, list[EpisodeOutput](), None, False
+    for event, found, beside in happened:
         for note in found:
             if isinstance(note, Awaited):
                 if state is not None and waiting.news(state, note):
                     waiting.wait(state, note)
-                    last = event
+                    last, noted = event, True
                 continue
             state, closed = take(state, note, quiet_ms)
             if closed is not None:
                 told.append(EpisodeOutput(event, closed, closed=True))
+            last, noted = event, True
+        if beside is not None and state is not None and learn(state, beside):
             last = event
-    if state is not None and last is not None:
-        told.append(EpisodeOutput(last, state, closed=False))
-        tracked.tell(state, resting(state, now_ms, quiet_ms))
+    if state is not None:
+        if last is not None:
+            told.append(EpisodeOutput(last, state, closed=False))
+        tracked.tell(state, resting(state, now_ms, quiet_ms) if noted else tracked.quiet_at)
     return told
 
 
@@ -114,6 +120,25 @@ def due(group_id: str, tracked: Tracked, now_ms: int, quiet_ms: int) -> list[Eve
     timestamp = min(rests_at(state, quiet_ms), MAX_TIMESTAMP)
     data = GroupQuiet(group_id=group_id, timestamp=timestamp, after=state.mark)
     return [Event(SOURCE, f"{group_id}/quiet/{state.mark}", data)]
+
+
+def happened(
+    before: GroupState | None,
+    after: GroupState | None,
+    event: Event,
+    outputs: Sequence[Output],
+    *,
+    first: bool,
+) -> Happened | None:
+    """What an event is for a group's episode; None: nothing. ``first``: the group has had none."""
+    observed = isinstance(event.data, GroupObserved)
+    if observed and after is before:  # said again
+        return None
+    found = notes(before, after, event, outputs, first=first) if outputs or observed else ()
+    # Of what was before its first episode nothing is asked.
+    played = any(isinstance(output, DiffOutput) for output in outputs)
+    told = None if first else witnesses.told(event, after, played=played)
+    return Happened(event, found, told) if found or told is not None else None
 
 
 def notes(
@@ -189,6 +214,7 @@ def _bounced(event: Event, there: int, after: GroupState, renamed: Mapping[str, 
         protocol=after.protocol,
         assignor=after.assignor,
         kind=after.kind,
+        turned=witnesses.returned(event, after, renamed),
     )
 
 
@@ -230,6 +256,7 @@ def _seen(
         remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
         midway=first and midway(cause, before),
         derived=derived,
+        turned=witnesses.turned(output, past),
     )
 
 

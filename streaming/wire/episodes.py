@@ -9,10 +9,10 @@ Every field is a function of the membership log.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from assignors.errors import BadInput
 from streaming.wire.codec import UNREADABLE, decode
@@ -61,6 +61,10 @@ IncidentKind = Literal[
 ]
 
 
+#: Sums over many partitions outgrow Kafka's INT32 within days.
+Milliseconds = Annotated[int, Meta(ge=0)]
+
+
 class MalformedEpisode(BadInput):
     """The record is no episode or incident."""
 
@@ -99,21 +103,29 @@ class EpisodeMembers(_Wire, frozen=True):
 
 
 class PartitionDowntime(_Wire, frozen=True):
-    """How long nobody consumed one partition, ms, as bounds."""
+    """How long nobody consumed one partition, ms, as bounds; ``upperMs`` null: nothing bounds it."""
 
     topic: str
     partition: Task
-    lower_ms: Count
-    upper_ms: Count
+    lower_ms: Milliseconds
+    upper_ms: Milliseconds | None
 
 
 class Downtime(_Wire, frozen=True):
-    """How long partitions stood still in the episode, ms, as bounds: all together, and the one that did longest."""
+    """How long partitions stood still in the episode, ms, as bounds: all together, and the one that did longest.
 
-    lower_ms: Count
-    upper_ms: Count
+    ``upperMs`` null: nothing bounds one of them. ``evidence``: the witnesses that the bounds come from.
+    ``partitions``: how many stood still; ``unbounded``: those of them that nothing bounds from above.
+    ``boundedMs``: the upper bounds of all others together.
+    """
+
+    lower_ms: Milliseconds
+    upper_ms: Milliseconds | None
     worst: PartitionDowntime | None = None
     evidence: list[str] = field(default_factory=list)
+    partitions: Count = 0
+    unbounded: Count = 0
+    bounded_ms: Milliseconds = 0
 
 
 class Waiting(_Wire, frozen=True):

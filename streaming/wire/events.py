@@ -119,12 +119,14 @@ class SubscriptionChanged(_MemberEvent, frozen=True):
 class AssignmentAcknowledged(_MemberEvent, frozen=True):
     """A member reports what it holds after its rebalance callbacks.
 
-    ``generation`` −1: it is between two generations. ``heldMs``: for how long it has held just this.
+    ``generation`` −1: it is between two generations. ``heldMs``: for how long it has held just this. ``revoked``:
+    what it has just given up, where it has.
     """
 
     generation: Int32 = -1
     owned: Partitions = field(default_factory=dict)
     held_ms: Count | UnsetType = UNSET
+    revoked: Partitions | UnsetType = UNSET
 
 
 class TopicMetadata(_Wire, frozen=True):
@@ -243,6 +245,34 @@ class GroupQuiet(_Event, frozen=True):
     after: str
 
 
+class Stop(_Wire, frozen=True):
+    """Partitions that stood still, as far as one witness saw it: four moments, each left out where it saw nothing.
+
+    ``partitions`` left out: all that the group's members held who are still there. They were consumed until
+    ``stoppedAfter`` at least and not any more from ``stoppedBefore`` on; they were not consumed before
+    ``resumedAfter``, and were again by ``resumedBefore``.
+    """
+
+    partitions: Partitions | UnsetType = UNSET
+    stopped_after: Timestamp | UnsetType = UNSET
+    stopped_before: Timestamp | UnsetType = UNSET
+    resumed_after: Timestamp | UnsetType = UNSET
+    resumed_before: Timestamp | UnsetType = UNSET
+
+
+class PartitionsStopped(_Event, frozen=True):
+    """A witness saw that partitions of a group were not consumed around one of its rounds.
+
+    ``source``: the witness. ``generation`` (classic) or ``groupEpoch`` (all other protocols): of the round that
+    stopped them or, where that was an earlier one, gave them to somebody again. Times are by the brokers' clocks.
+    """
+
+    source: str
+    stops: list[Stop]
+    generation: Int32 | None = None
+    group_epoch: Int32 | None = None
+
+
 EventData = (
     MemberJoined
     | MemberHeartbeat
@@ -254,6 +284,7 @@ EventData = (
     | GroupObserved
     | GroupDeleted
     | GroupQuiet
+    | PartitionsStopped
 )
 
 #: ``ce_type`` → the struct of its value.
@@ -268,6 +299,7 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "group.observed": GroupObserved,
     "group.deleted": GroupDeleted,
     "group.quiet": GroupQuiet,
+    "partitions.stopped": PartitionsStopped,
 }
 
 #: The struct of a value → its ``ce_type``.

@@ -69,8 +69,16 @@ def test_members_of_every_sort_and_how_many_are_not_named(capsys: pytest.Capture
 
 
 def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    known = structs.replace(told(checkout())[0].episode, downtime=Downtime(lower_ms=5, upper_ms=90))
-    assert lines(known, capsys)[-1].endswith("; 0 partitions moved; stood still for 5 to 90 ms in all")
+    known = Downtime(lower_ms=5, upper_ms=90, partitions=2, evidence=["listener", "offset-commits"])
+    episode = structs.replace(told(checkout())[0].episode, downtime=known)
+    assert (
+        lines(episode, capsys)[-1]
+        == "downtime  5 to 90 ms in all of 2 partitions; by listener, offset-commits"
+    )
+    open_end = Downtime(lower_ms=5, upper_ms=None, partitions=3, unbounded=1)
+    assert lines(structs.replace(episode, downtime=open_end), capsys)[-1] == (
+        "downtime  at least 5 ms in all of 3 partitions, 1 of them without upper bound"
+    )
 
 
 def test_a_group_without_members_or_episodes_is_shown_all_the_same(

@@ -99,7 +99,15 @@ def test_downtime_is_told_as_bounds() -> None:
     one = structs.replace(
         over(started().join("d@h4#1")), downtime=Downtime(lower_ms=1, upper_ms=2, worst=worst)
     )
-    assert "; the longest that a partition stood still was 9.4 s to 2 min (orders 17). Settled." in story(one)
+    assert "; the longest a partition stood still was between 9.4 s and 2 min (orders 17). Settled." in story(
+        one
+    )
+    assert one.downtime is not None
+    open_end = structs.replace(one.downtime, upper_ms=None, unbounded=1)
+    said = story(structs.replace(one, downtime=open_end))
+    assert "; the longest a partition stood still was at least 9.4 s (orders 17). Settled." in said
+    unproved = structs.replace(open_end, worst=structs.replace(worst, lower_ms=0))
+    assert "stood still" not in story(structs.replace(one, downtime=unproved))
 
 
 def test_days_are_told_where_it_is_not_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, SAID_AGAIN_MS, About, Membership, Moment
 from streaming.monitor import reported
@@ -44,7 +44,13 @@ def joined(about: About = EAGER, timestamp: int = 1000) -> MemberJoined:
     )
 
 
-def ack(tick: int, generation: int, owned: Partitions, held_ms: int = 0) -> AssignmentAcknowledged:
+def ack(
+    tick: int,
+    generation: int,
+    owned: Partitions,
+    held_ms: int = 0,
+    revoked: Partitions | UnsetType = UNSET,
+) -> AssignmentAcknowledged:
     return AssignmentAcknowledged(
         group_id="g",
         timestamp=1000 + tick,
@@ -52,6 +58,7 @@ def ack(tick: int, generation: int, owned: Partitions, held_ms: int = 0) -> Assi
         generation=generation,
         owned=owned,
         held_ms=held_ms,
+        revoked=revoked,
     )
 
 
@@ -90,20 +97,20 @@ def test_no_two_consumers_have_one_source() -> None:
 
 def test_an_eager_consumer_gives_all_up_between_two_generations() -> None:
     made = holding()
-    assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {})]
+    assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
     assert data(made.assigned([("t", 1)], "m", 4, at(9))) == [ack(9, 4, {"t": [1]})]
 
 
 def test_a_cooperative_consumer_gives_up_within_a_generation() -> None:
     made = holding(COOPERATIVE)
-    assert data(made.revoked([("t", 0)], 4, at(5))) == [ack(5, 4, {"t": [1]})]
+    assert data(made.revoked([("t", 0)], 4, at(5))) == [ack(5, 4, {"t": [1]}, revoked={"t": [0]})]
     assert data(made.assigned([("u", 2)], "m", 5, at(9))) == [ack(9, 5, {"t": [1], "u": [2]})]
 
 
 def test_what_is_given_up_while_leaving_is_of_no_generation() -> None:
     made = holding(COOPERATIVE)
     made.leaves()
-    assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {})]
+    assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
     left = MemberLeft(group_id="g", timestamp=1006, member_id="m", reason="closed", acknowledges=True)
     assert data(made.left("closed", at(6))) == [left]
     assert made.due(at(60_000)) == made.renewed(at(60_000)) == made.left("closed", at(60_000)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import structs
 
 from streaming.wire.codec import encode
 from streaming.wire.episodes import (
@@ -106,3 +107,11 @@ def test_a_value_that_is_none_is_refused(wrong: bytes) -> None:
         decode_episode(wrong)
     with pytest.raises(MalformedEpisode, match=r"^value of rebalance\.incident: "):
         decode_incident(wrong)
+
+
+def test_an_upper_bound_may_be_unknown() -> None:
+    worst = PartitionDowntime(topic="t", partition=0, lower_ms=1, upper_ms=None)
+    known = structs.replace(EPISODE, downtime=Downtime(lower_ms=1, upper_ms=None, worst=worst, unbounded=1))
+    written = json.loads(encode(known))["downtime"]
+    assert (written["upperMs"], written["worst"]["upperMs"]) == (None, None)
+    assert decode_episode(encode(known)) == known

@@ -1,0 +1,222 @@
+"""How long partitions stood still: what each witness bounds, what several do together, and what nothing bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import msgpack
+
+from streaming.episodes import downtime
+from streaming.episodes.downtime import MOST_PARTITIONS, Standstill, learn, play
+from streaming.episodes.stops import Callback, Pending, Turned, Witness
+from streaming.wire.episodes import Downtime, PartitionDowntime
+from streaming.wire.events import Holding, Stop
+
+P: Holding = {"t": [0]}
+NONE: Holding = {}
+
+
+def turned(number: int, at: int | None, **parts: Holding) -> Turned:
+    told: dict[str, Any] = {"live": NONE, "gone": NONE, "started": NONE, "pending": NONE} | parts
+    return Turned(number=number, at=at, **told)
+
+
+def eager(number: int, at: int | None, of: Holding = P) -> Turned:
+    """A round that stops partitions of members that stay, and gives them out again."""
+    return turned(number, at, live=of, started=of)
+
+
+def committed(number: int, after: int, before: int, of: Holding = P) -> Witness:
+    return Witness(
+        "offset-commits", number, [Stop(partitions=of, stopped_after=after, resumed_before=before)]
+    )
+
+
+def logged(number: int, after: int, before: int) -> Witness:
+    return Witness("coordinator-log", number, [Stop(stopped_after=after, stopped_before=before)])
+
+
+def callback(at: int, number: int, revoked: Holding = NONE, owned: Holding = NONE, held: int = 0) -> Callback:
+    return Callback(at, number, revoked, owned, held)
+
+
+def bounds(known: Standstill | None) -> tuple[int, int | None]:
+    found = downtime.downtime(known)
+    assert found is not None
+    return found.lower_ms, found.upper_ms
+
+
+def after(*told: Turned | Witness | Pending | Callback) -> Standstill:
+    known = Standstill()
+    for one in told:
+        if isinstance(one, Turned):
+            known = play(known, one)
+        else:
+            learn(known, one)
+    return known
+
+
+class TestOneRound:
+    def test_without_a_round_nothing_is_said(self) -> None:
+        assert downtime.downtime(None) is None
+        assert downtime.downtime(Standstill()) is None
+
+    def test_the_record_alone_bounds_nothing(self) -> None:
+        assert bounds(after(eager(2, 1000))) == (0, None)
+
+    def test_commits_bound_it_from_above(self) -> None:
+        assert bounds(after(eager(2, 1000), committed(2, 400, 1700))) == (0, 1300)
+
+    def test_the_log_of_the_coordinator_narrows_it(self) -> None:
+        known = after(eager(2, 1000), logged(2, 600, 990), committed(2, 400, 1700))
+        assert bounds(known) == (10, 1100)
+
+    def test_the_log_says_nothing_of_when_a_member_that_is_gone_stopped(self) -> None:
+        lost = turned(2, 1000, gone=P, started=P)
+        known = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
+        assert bounds(known) == (10, 1300)
+
+    def test_commits_of_another_round_say_nothing_of_this_one(self) -> None:
+        assert bounds(after(eager(2, 1000), committed(1, 400, 1700))) == (0, None)
+
+    def test_a_partition_without_an_owner_was_not_consumed_again(self) -> None:
+        known = after(turned(2, 1000, gone=P), committed(2, 400, 1700))
+        assert bounds(known) == (0, None)
+
+    @pytest.mark.parametrize("early", [True, False])
+    def test_callbacks_bound_it_from_below_wherever_they_stand_in_the_log(self, early: bool) -> None:
+        said = [callback(91_000, -1, revoked=P), callback(91_250, 2, owned=P)]
+        told = [*said, eager(2, 1000)] if early else [eager(2, 1000), *said]
+        assert bounds(after(*told, committed(2, 400, 1700))) == (250, 1300)
+
+    def test_members_clocks_are_never_compared_with_brokers(self) -> None:
+        known = after(callback(10, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
+        assert bounds(known) == (0, 1300)
+
+    def test_what_is_said_again_later_changes_nothing(self) -> None:
+        known = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, owned=P))
+        assert not learn(known, callback(2300, 2, owned=P, held=2000))
+        assert bounds(known) == (200, None)
+
+    def test_callbacks_of_a_later_generation_are_none_of_this_round(self) -> None:
+        said = [callback(100, -1, revoked=P), callback(300, 2, owned=P)]
+        later = [callback(5000, -1, revoked=P), callback(9000, 3, owned=P)]
+        known = after(eager(1, 50), callback(60, 1, owned=P), *said, *later)
+        assert bounds(known) == (0, None)
+        assert bounds(play(known, eager(2, 1000))) == (0, None)
+        assert bounds(play(known, eager(3, 6000))) == (4000, None)
+
+    def test_witnesses_that_contradict_each_other_leave_nothing(self) -> None:
+        said = [callback(0, -1, revoked=P), callback(5000, 2, owned=P)]
+        assert bounds(after(*said, eager(2, 1000), committed(2, 900, 1100))) == (0, None)
+
+
+class TestIncremental:
+    def test_what_is_given_up_after_one_round_and_given_out_by_the_next_is_one_span(self) -> None:
+        known = after(turned(2, 1000, live=P, pending=P), turned(3, 1400, started=P), committed(3, 300, 1900))
+        assert bounds(known) == (0, 900)
+
+    def test_a_view_that_shows_it_given_up_bounds_it_from_below(self) -> None:
+        known = after(
+            turned(2, 1000, live=P, pending=P),
+            Pending(1050, P),
+            Pending(1100, NONE),
+            turned(2, 1400, started=P),
+            committed(2, 300, 1900),
+        )
+        assert bounds(known) == (300, 900)
+
+    def test_what_nobody_has_stands_still_until_the_last_round_that_shows_so(self) -> None:
+        known = after(turned(2, 1000, gone=P), turned(3, 5000), turned(4, 9000))
+        assert bounds(known) == (8000, None)
+
+    def test_callbacks_of_the_old_and_the_new_holder(self) -> None:
+        known = after(
+            turned(2, 1000, live=P, pending=P),
+            callback(70, 2, revoked=P),
+            callback(95, 3, owned=P),
+            turned(3, 1400, started=P),
+        )
+        assert bounds(known) == (25, None)
+
+
+class TestSeveralRounds:
+    def test_spans_that_are_proved_to_be_over_add_up(self) -> None:
+        known = after(
+            eager(2, 1000),
+            committed(2, 900, 1500),
+            eager(3, 9000),
+            logged(3, 8000, 8900),
+            committed(3, 7000, 9500),
+        )
+        assert bounds(known) == (100, 600 + 1500)
+
+    def test_what_nothing_proved_to_be_consumed_in_between_is_one_span(self) -> None:
+        known = after(
+            eager(2, 1000),
+            logged(2, 700, 950),
+            eager(3, 2000),
+            logged(3, 1800, 1900),
+            committed(3, 400, 2600),
+        )
+        assert bounds(known) == (50 + 100, 2600 - 700)
+
+    def test_one_span_that_nothing_bounds_leaves_the_sum_without_a_bound(self) -> None:
+        later = Witness("w", 2, [Stop(partitions=P, resumed_before=1500)])
+        known = after(eager(2, 1000), later, eager(3, 9000), committed(3, 8000, 9500))
+        assert bounds(known) == (0, None)
+
+
+class TestTheRecord:
+    def test_all_together_and_the_longest(self) -> None:
+        both: Holding = {"t": [0], "u": [3]}
+        known = after(
+            eager(2, 1000, both),
+            committed(2, 400, 1700),
+            committed(2, 900, 1800, {"u": [3]}),
+            logged(2, 0, 990),
+        )
+        assert downtime.downtime(known) == Downtime(
+            lower_ms=20,
+            upper_ms=2200,
+            worst=PartitionDowntime(topic="t", partition=0, lower_ms=10, upper_ms=1300),
+            evidence=["group-records", "offset-commits", "coordinator-log"],
+            partitions=2,
+            bounded_ms=2200,
+        )
+
+    def test_where_one_has_no_bound_the_longest_is_the_one_that_is_proved(self) -> None:
+        both: Holding = {"t": [0, 1]}
+        said = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, owned={"t": [1]})]
+        found = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *said))
+        assert found is not None
+        assert (found.upper_ms, found.unbounded, found.bounded_ms) == (None, 1, 1300)
+        assert found.worst == PartitionDowntime(topic="t", partition=1, lower_ms=30, upper_ms=None)
+
+    def test_partitions_beyond_the_limit_are_counted(self) -> None:
+        many: Holding = {"t": list(range(MOST_PARTITIONS + 5))}
+        found = downtime.downtime(after(eager(2, 1000, many), committed(2, 400, 1700, many)))
+        assert found is not None
+        assert (found.partitions, found.unbounded, found.upper_ms) == (MOST_PARTITIONS + 5, 5, None)
+        assert found.bounded_ms == 1300 * MOST_PARTITIONS
+
+    def test_it_is_the_same_when_it_was_written_and_read(self) -> None:
+        known = after(callback(100, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
+        assert msgpack.decode(msgpack.encode(known), type=Standstill) == known
+
+    def test_of_an_episode_that_is_over_what_was_said_of_the_next_round_is_kept(self) -> None:
+        known = after(eager(2, 1000), callback(300, 2, owned=P), callback(900, -1, revoked=P))
+        rest = downtime.over(known)
+        assert rest is not None
+        assert downtime.downtime(rest) is None
+        assert bounds(after_more(rest, eager(3, 9000), callback(980, 3, owned=P))) == (80, None)
+
+
+def after_more(known: Standstill, *told: Turned | Callback) -> Standstill:
+    for one in told:
+        if isinstance(one, Turned):
+            known = play(known, one)
+        else:
+            learn(known, one)
+    return known
