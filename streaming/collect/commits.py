@@ -28,8 +28,8 @@ reason says that this is an inference. Longer silence says nothing: an idle cons
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from streaming.collect.holdings import Holdings
 from streaming.wire.events import Evidence, GroupObserved, ObservedMember
 
 SOURCE = "offset-commits"
@@ -39,63 +39,6 @@ UNSURE = "group.observed"
 _IDLE_FACTOR = 2
 #: Heartbeats in a session timeout, at least: what Kafka asks of classic consumers.
 _HEARTBEATS = 3
-
-
-@dataclass(slots=True)
-class _Hold:
-    """A partition's holder, since when, and when it last committed there; times in ms."""
-
-    member_id: str
-    since: int
-    committed: int | None = None
-
-
-class Holdings:
-    """Who has held each partition of a group since when, and when they last committed it.
-
-    Commits of partitions that nobody holds are not remembered: whoever writes offsets without being a member says
-    nothing of members.
-    """
-
-    __slots__ = ("_held",)
-
-    def __init__(self) -> None:
-        self._held: dict[tuple[str, int], _Hold] = {}
-
-    def commit(self, topic: str, partition: int, timestamp: int | None) -> None:
-        """An offset was committed at ``timestamp`` (ms), or (None) removed."""
-        held = self._held.get((topic, partition))
-        if held is not None and (timestamp is None or timestamp >= held.since):
-            held.committed = timestamp
-
-    def observe(self, now: GroupObserved) -> None:
-        """A new view of the group. Of tasks nobody commits: there are no holders of them to remember."""
-        held: dict[tuple[str, int], _Hold] = {}
-        for member in () if now.holds_tasks else now.members:
-            for topic, partitions in member.assigned.items():
-                for partition in partitions:
-                    before = self._held.get((topic, partition))
-                    kept = before is not None and before.member_id == member.member_id
-                    held[topic, partition] = (
-                        before if kept and before else _Hold(member.member_id, now.timestamp)
-                    )
-        self._held = held
-
-    def last_commit(self, member: ObservedMember) -> int | None:
-        """When the member last committed anything that it holds, in ms; None if it has not since it holds it."""
-        holds = (
-            self._held.get((topic, partition))
-            for topic, partitions in member.assigned.items()
-            for partition in partitions
-        )
-        return max(
-            (
-                held.committed
-                for held in holds
-                if held is not None and held.member_id == member.member_id and held.committed is not None
-            ),
-            default=None,
-        )
 
 
 def infer(

@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from assignors.errors import MonitorError
-from streaming.collect.commits import Holdings, infer
+from streaming.collect.commits import SOURCE, infer
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
 from streaming.collect.coordinator.parts import TopicNames
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
+from streaming.collect.holdings import Holdings
 from streaming.collect.scheduled import due
-from streaming.wire.events import MAX_TIMESTAMP, Event, GroupDeleted, GroupObserved
+from streaming.wire.events import MAX_TIMESTAMP, Event, GroupDeleted, GroupObserved, PartitionsStopped
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -93,6 +94,7 @@ class Fold:
         self._known: dict[str, _Known] = {}
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
+        self._resumed: dict[str, Row] = {}
         self._out: list[Outcome] = []
         #: Offset of the first record whose outcome has not been handed out; None if there is none.
         self.open_offset: int | None = None
@@ -111,6 +113,9 @@ class Fold:
 
     def settle(self) -> list[Outcome]:
         """The outcome of the run so far: nothing more of it is in the log."""
+        for group_id, row in self._resumed.items():
+            self._witness(group_id, row)
+        self._resumed.clear()
         for group_id, row in self._touched.items():
             self._publish(group_id, row)
         outcome, self._out = self._out, []
@@ -134,8 +139,10 @@ class Fold:
         group_id = record.group_id
         known = self._known.get(group_id)
         if isinstance(record, OffsetCommit):
-            if known is not None:
-                known.holdings.commit(record.topic, record.partition, record.timestamp)
+            if known is not None and known.holdings.commit(
+                record.topic, record.partition, record.timestamp, record.offset
+            ):
+                self._resumed[group_id] = row
             return
         if not 0 <= row.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
@@ -146,6 +153,24 @@ class Fold:
             self._publish(group_id, self._touched.pop(group_id))
         known.group = after
         self._touched[group_id] = row
+
+    def _witness(self, group_id: str, row: Row) -> None:
+        """Tell that commits, the last one in this row, show partitions to be consumed again."""
+        known = self._known[group_id]
+        if known.seen is None or not 0 <= row.timestamp <= MAX_TIMESTAMP:
+            return
+        for number, stops in known.holdings.resumed().items():
+            epochs = known.seen.counts_epochs
+            data = PartitionsStopped(
+                group_id=group_id,
+                timestamp=row.timestamp,
+                source=SOURCE,
+                stops=stops,
+                generation=None if epochs else number,
+                group_epoch=number if epochs else None,
+            )
+            event = Event(self._source, f"{self._partition}:{row.offset}/stopped/{number}", data)
+            self._out.append(Found(row, event))
 
     def _publish(self, group_id: str, row: Row) -> None:
         known = self._known[group_id]

@@ -114,13 +114,13 @@ def commit_key(group_id: str, topic: str, partition: int) -> bytes:
     return pack(">h", 1) + string(group_id) + string(topic) + pack(">i", partition)
 
 
-def commit_value(timestamp: int, version: int = 3) -> bytes:
+def commit_value(timestamp: int, version: int = 3, offset: int = 42) -> bytes:
     """The value of an offset commit."""
     leader_epoch = pack(">i", 5) if version >= 3 else b""
     if version >= 4:
-        return pack(">hq", version, 42) + leader_epoch + compact("") + pack(">q", timestamp) + b"\x00"
+        return pack(">hq", version, offset) + leader_epoch + compact("") + pack(">q", timestamp) + b"\x00"
     expires = pack(">q", timestamp + 1) if version == 1 else b""
-    return pack(">hq", version, 42) + leader_epoch + string("") + pack(">q", timestamp) + expires
+    return pack(">hq", version, offset) + leader_epoch + string("") + pack(">q", timestamp) + expires
 
 
 def group_value(

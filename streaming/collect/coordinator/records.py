@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from struct import Struct
+from typing import Any, NamedTuple
 
 from streaming.collect.coordinator import classic, consumer, share, streams
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.consumer import ConsumerGroupPart
 from streaming.collect.coordinator.parts import GroupPart
-from streaming.collect.coordinator.schema import Field, Value, only, read_fields
+from streaming.collect.coordinator.schema import Field, Value, read_fields
 from streaming.collect.coordinator.share import ShareGroupPart
 from streaming.collect.coordinator.streams import StreamsGroupPart
 from streaming.collect.encoding import MalformedRecord, Reader
@@ -23,14 +24,14 @@ from streaming.collect.encoding import MalformedRecord, Reader
 _TYPE = Struct(">h")
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommit:
+class OffsetCommit(NamedTuple):
     """Types 0 and 1: a committed offset; ``timestamp`` (ms) None: it was removed."""
 
     group_id: str
     topic: str
     partition: int
     timestamp: int | None
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +57,22 @@ def _part(group: type[GroupPart], part: str, value: Value, *key: Field) -> _Type
     return _Type(partial(group, part=part), value, key)
 
 
+def _commit(value: tuple[int, int] | None, **where: Any) -> OffsetCommit:
+    timestamp, offset = (None, None) if value is None else value
+    return OffsetCommit(timestamp=timestamp, offset=offset, **where)
+
+
 _COMMIT = _Type(
-    lambda value, **where: OffsetCommit(timestamp=value, **where),
+    _commit,
     Value(
         "OffsetCommitValue",
         (
-            Field("offset", Reader.int64),
+            Field("offset", Reader.int64, "offset"),
             Field("leaderEpoch", Reader.int32, since=3),
             Field("metadata", Reader.nullable_string),
-            Field("commitTimestamp", Reader.int64, "value"),
+            Field("commitTimestamp", Reader.int64, "timestamp"),
         ),
-        make=only,
+        make=lambda timestamp, offset: (timestamp, offset),
         newest=4,
         flexible=4,
     ),

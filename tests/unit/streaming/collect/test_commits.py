@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
-from streaming.collect.commits import UNSURE, Holdings, infer, unexplained
+from streaming.collect.commits import UNSURE, infer, unexplained
+from streaming.collect.holdings import Holdings
 from streaming.wire.events import Evidence, GroupObserved, ObservedMember
 
 #: As the brokers' defaults have it: sessions of 45 s at least, heartbeats 15 s apart at most.
@@ -36,7 +37,7 @@ def ended(
     before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(gone_at, {"a": [0, 1]}, 2, **fields)
     holdings = Holdings()
     holdings.observe(before)
-    holdings.commit("t", 1, last_commit)
+    holdings.commit("t", 1, last_commit, 7)
     found = infer(before, now, holdings, surely_alive_ms)
     assert all(item.member_ids == ["b"] for item in found)
     return (found[0].kind, found[0].reason) if found else None
@@ -111,7 +112,7 @@ def test_the_latest_of_its_commits_counts() -> None:
     holdings = Holdings()
     holdings.observe(before)
     for partition, committed in ((0, 19_000), (1, 3000), (2, 12_000)):
-        holdings.commit("t", partition, committed)
+        holdings.commit("t", partition, committed, 7)
 
     assert holdings.last_commit(before.members[0]) == 19_000
     assert [item.kind for item in infer(before, now, holdings, None)] == ["member.left"]
@@ -119,13 +120,13 @@ def test_the_latest_of_its_commits_counts() -> None:
 
 def test_only_commits_by_the_holder_count() -> None:
     holdings = Holdings()
-    holdings.commit("t", 0, 500)  # nobody holds it
+    holdings.commit("t", 0, 500, 7)  # nobody holds it
     holdings.observe(view(1000, {"a": [0]}))
     [a] = view(1000, {"a": [0]}).members
     assert holdings.last_commit(a) is None
-    holdings.commit("t", 0, 999)  # by who held it before
+    holdings.commit("t", 0, 999, 7)  # by who held it before
     assert holdings.last_commit(a) is None
-    holdings.commit("t", 0, 1500)
+    holdings.commit("t", 0, 1500, 7)
     holdings.observe(view(2000, {"a": [0]}, 2))  # kept
     assert holdings.last_commit(a) == 1500
     holdings.observe(view(3000, {"b": [0]}, 3))  # moved
@@ -136,7 +137,7 @@ def test_only_commits_by_the_holder_count() -> None:
 def test_an_offset_that_was_removed_is_no_commit() -> None:
     holdings = Holdings()
     holdings.observe(view(1000, {"a": [0]}))
-    holdings.commit("t", 0, 1500)
+    holdings.commit("t", 0, 1500, 7)
     holdings.commit("t", 0, None)
 
     assert holdings.last_commit(view(1000, {"a": [0]}).members[0]) is None
@@ -145,7 +146,7 @@ def test_an_offset_that_was_removed_is_no_commit() -> None:
 def test_across_a_generation_that_was_not_read_nothing_is_said() -> None:
     before, holdings = view(1000, {"b": [0]}), Holdings()
     holdings.observe(before)
-    holdings.commit("t", 0, 2000)
+    holdings.commit("t", 0, 2000, 7)
 
     assert infer(before, view(2500, {}, 3), holdings, None) == []
     assert len(infer(before, view(2500, {}, 2), holdings, None)) == 1
@@ -155,7 +156,7 @@ def test_a_static_member_under_a_new_id_is_not_gone() -> None:
     before = view(1000, {"b-1": [0]}, group_instance_id="i")
     holdings = Holdings()
     holdings.observe(before)
-    holdings.commit("t", 0, 2000)
+    holdings.commit("t", 0, 2000, 7)
 
     assert infer(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), holdings, None) == []
 
@@ -177,6 +178,6 @@ def test_of_tasks_nothing_is_known_by_commits() -> None:
     )
     holdings = Holdings()
     holdings.observe(view)
-    holdings.commit("0", 0, 5)
+    holdings.commit("0", 0, 5, 7)
 
     assert holdings.last_commit(member) is None

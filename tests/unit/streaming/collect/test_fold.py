@@ -6,7 +6,16 @@ from itertools import pairwise
 import pytest
 
 from streaming.collect.fold import Fold, Found, Outcome, Row, Unusable
-from streaming.wire.events import MAX_TIMESTAMP, Event, Evidence, GroupDeleted, GroupObserved, ObservedMember
+from streaming.wire.events import (
+    MAX_TIMESTAMP,
+    Event,
+    Evidence,
+    GroupDeleted,
+    GroupObserved,
+    ObservedMember,
+    PartitionsStopped,
+    Stop,
+)
 from tests.support import offsets_topic as log
 
 NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
@@ -289,6 +298,46 @@ def test_commits_tell_what_became_of_a_member_that_is_gone() -> None:
             kind="member.left",
         )
     ]
+
+
+def test_commits_tell_when_partitions_were_consumed_again_in_the_order_of_the_log() -> None:
+    def commit(offset: int, at: int, partition: int, committed: int) -> Row:
+        value = log.commit_value(at, offset=committed)
+        return Row(4, offset, at, log.commit_key("g", "t", partition), value)
+
+    rows = [
+        generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
+        *(commit(2 + place, 2000, place, 10) for place in (0, 1)),
+        *(commit(4 + place, 3000, place, 20) for place in (0, 1)),
+        generation(6, 2, {"a": {"t": [0, 1]}}),
+        *(commit(7 + place, 7000, place, 30) for place in (0, 1)),
+        generation(9, 3, {"a": {"t": [0, 1]}}),
+        commit(10, 10_000, 0, 40),
+    ]
+    found = [event for event in events(fold(rows)) if isinstance(event.data, PartitionsStopped)]
+    assert [event.id for event in found] == ["4:8/stopped/2", "4:10/stopped/3"]
+    assert [event.data for event in found] == [
+        PartitionsStopped(
+            group_id="g",
+            timestamp=7000,
+            source="offset-commits",
+            stops=[Stop(partitions={"t": [0, 1]}, stopped_after=2000, resumed_before=7000)],
+            generation=2,
+        ),
+        PartitionsStopped(
+            group_id="g",
+            timestamp=10_000,
+            source="offset-commits",
+            stops=[Stop(partitions={"t": [0]}, stopped_after=3000, resumed_before=10_000)],
+            generation=3,
+        ),
+    ]
+    for stop in range(len(rows)):  # who goes on at the open offset tells the same
+        one, before = stopped(rows, stop)
+        place = one.open_offset
+        again = [item for item in fold(rows) if place is None or item.row.offset >= place]
+        if place is not None:
+            assert events([*before, *again]) == events(fold(rows))
 
 
 def test_a_share_group_from_its_first_member_to_its_end() -> None:

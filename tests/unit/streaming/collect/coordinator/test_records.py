@@ -89,7 +89,7 @@ def test_classic_groups_of_every_version(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_offset_commits_of_every_version(version: int) -> None:
-    assert decode(commit_key("g", "t", 3), commit_value(99, version)) == OffsetCommit("g", "t", 3, 99)
+    assert decode(commit_key("g", "t", 3), commit_value(99, version)) == OffsetCommit("g", "t", 3, 99, 42)
 
 
 def test_tombstones() -> None:

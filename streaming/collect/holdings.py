@@ -1,0 +1,159 @@
+"""Who has held each partition of a group since when, and what was committed there. No client, no clock.
+
+Commits stand in the same partition of the offsets topic as the group's own records, so their order is exact: a
+commit behind the record that gave somebody a partition is of its new holder. Of a round that stopped it they tell
+
+- that it was consumed after the last commit but one, as the last one is further;
+- that it was consumed again by the first commit further than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import UNSET
+
+from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
+
+#: The one classic assignor under which members keep consuming what they keep.
+_COOPERATIVE: Final = "cooperative-sticky"
+#: Partitions without a holder whose commits are remembered.
+_MOST_FREE: Final = 1000
+
+#: The number of a round, a moment after which partitions were still consumed before it (None: not known), and one
+#: by which they were again; in ms.
+_Resumed = tuple[int, int | None, int]
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A partition's holder, since when, and what was committed there; times in ms.
+
+    Attributes:
+        member_id: its holder; ``""``: nobody now.
+        committed: when this holder last committed.
+        at, offset: when anybody last did, and what.
+        consumed: after this moment it was consumed: a commit went further than the one of this moment.
+        stopped: a round stopped it, and no commit has shown since that it is consumed again.
+        number: of the round that gave it to its holder then.
+        stopped_after, base: ``consumed`` and ``offset`` as they were when it was stopped.
+    """
+
+    member_id: str
+    since: int
+    committed: int | None = None
+    at: int | None = None
+    offset: int | None = None
+    consumed: int | None = None
+    stopped: bool = False
+    number: int = 0
+    stopped_after: int | None = None
+    base: int | None = None
+
+
+class Holdings:
+    """Who has held each partition of a group since when, and what was committed there.
+
+    Commits of partitions that nobody has held are not remembered: whoever writes offsets without being a member
+    says nothing of members.
+    """
+
+    __slots__ = ("_held", "_number", "_resumed")
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, int], _Hold] = {}
+        self._number = 0
+        self._resumed: dict[_Resumed, dict[str, list[int]]] = {}
+
+    def commit(self, topic: str, partition: int, timestamp: int | None, offset: int | None = None) -> bool:
+        """An offset was committed at ``timestamp`` (ms), or (None) removed; whether that shows that a partition is
+        consumed again.
+        """
+        held = self._held.get((topic, partition))
+        if held is None:
+            return False
+        if timestamp is None or offset is None:
+            held.committed = timestamp
+            held.at = held.offset = held.consumed = held.base = None
+            return False
+        if held.member_id and timestamp >= held.since:
+            held.committed = timestamp
+        if held.offset is not None and offset > held.offset:
+            held.consumed = held.at
+        held.at, held.offset = timestamp, offset
+        return held.stopped and self._further(held, topic, partition, timestamp, offset)
+
+    def _further(self, held: _Hold, topic: str, partition: int, timestamp: int, offset: int) -> bool:
+        """Whether a commit after a round goes further than the last one before it."""
+        if held.base is None or offset < held.base:
+            held.base = offset
+        if not held.member_id or offset == held.base or not 0 <= timestamp <= MAX_TIMESTAMP:
+            return False
+        held.stopped = False
+        resumed = (held.number, held.stopped_after, timestamp)
+        self._resumed.setdefault(resumed, {}).setdefault(topic, []).append(partition)
+        return True
+
+    def resumed(self) -> dict[int, list[Stop]]:
+        """Partitions that commits have shown to be consumed again since the last call, by the round's number."""
+        found, self._resumed = self._resumed, {}
+        stops: dict[int, list[Stop]] = {}
+        for (number, after, before), partitions in found.items():
+            stop = Stop(
+                partitions={topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
+                stopped_after=UNSET if after is None else after,
+                resumed_before=before,
+            )
+            stops.setdefault(number, []).append(stop)
+        return stops
+
+    def observe(self, now: GroupObserved) -> None:
+        """A new view of the group. Of tasks nobody commits: there are no holders of them to remember."""
+        number = (now.group_epoch if now.counts_epochs else now.generation) or 0
+        eager = not now.counts_epochs and now.protocol != _COOPERATIVE and number != self._number
+        self._number = number
+        before, self._held = self._held, {}
+        for member in () if now.holds_tasks else now.members:
+            for topic, partitions in member.assigned.items():
+                for partition in partitions:
+                    place = topic, partition
+                    held = before.pop(place, None)
+                    if held is None:
+                        self._held[place] = _Hold(member.member_id, now.timestamp)
+                        continue
+                    if eager or held.member_id != member.member_id:
+                        _stop(held, number)
+                        _give(held, member.member_id, now.timestamp)
+                    self._held[place] = held
+        for place, held in list(before.items())[-_MOST_FREE:]:
+            held.member_id, held.committed = "", None
+            self._held[place] = held
+
+    def last_commit(self, member: ObservedMember) -> int | None:
+        """When the member last committed anything that it holds, in ms; None if it has not since it holds it."""
+        holds = (
+            self._held.get((topic, partition))
+            for topic, partitions in member.assigned.items()
+            for partition in partitions
+        )
+        return max(
+            (
+                held.committed
+                for held in holds
+                if held is not None and held.member_id == member.member_id and held.committed is not None
+            ),
+            default=None,
+        )
+
+
+def _stop(held: _Hold, number: int) -> None:
+    """A round stopped a partition; as long as no commit shows it resumed, an earlier one did as well."""
+    if not held.stopped:
+        held.stopped, held.stopped_after, held.base = True, held.consumed, held.offset
+    held.number = number
+
+
+def _give(held: _Hold, member_id: str, now: int) -> None:
+    if held.member_id != member_id:
+        held.member_id, held.since, held.committed = member_id, now, None

@@ -1,0 +1,126 @@
+"""What commits tell of partitions that a round stopped; whom they show alive is in test_commits."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from streaming.collect.holdings import Holdings
+from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
+
+
+def view(at: int, number: int, held: dict[str, list[int]], protocol: str | None = "range") -> GroupObserved:
+    epochs = protocol == "uniform"
+    kind: Literal["classic", "consumer"] = "consumer" if epochs else "classic"
+    return GroupObserved(
+        group_id="g",
+        timestamp=at,
+        members=[
+            ObservedMember(member_id=member, topics=["t"], assigned={"t": partitions} if partitions else {})
+            for member, partitions in held.items()
+        ],
+        group_protocol=kind,
+        protocol=protocol,
+        generation=None if epochs else number,
+        group_epoch=number if epochs else None,
+    )
+
+
+def stop(partitions: list[int], before: int, **after: Any) -> Stop:
+    return Stop(partitions={"t": partitions}, resumed_before=before, **after)
+
+
+def committed(known: Holdings, *commits: tuple[int, int, int]) -> list[bool]:
+    """Partition, moment and offset of each."""
+    return [known.commit("t", partition, at, offset) for partition, at, offset in commits]
+
+
+def holding(protocol: str | None = "range") -> Holdings:
+    """Two members with a partition each, which have committed twice, the last time with what came since."""
+    known = Holdings()
+    known.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
+    assert committed(known, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [False] * 4
+    return known
+
+
+@pytest.mark.parametrize("protocol", ["range", None, "my-own"])
+def test_an_eager_round_stops_what_everybody_had(protocol: str | None) -> None:
+    known = holding(protocol)
+    known.observe(view(4000, 2, {"a": [0], "b": [1]}, protocol))
+    assert committed(known, (0, 4500, 20)) == [False]
+    assert committed(known, (0, 5000, 25), (1, 5000, 25), (0, 6000, 30)) == [True, True, False]
+    assert known.resumed() == {
+        2: [stop([0], 5000, stopped_after=2000), stop([1], 5000, stopped_after=2100)],
+    }
+    assert known.resumed() == {}
+
+
+@pytest.mark.parametrize("protocol", ["cooperative-sticky", "uniform"])
+def test_of_others_what_another_member_got(protocol: str) -> None:
+    known = holding(protocol)
+    known.observe(view(4000, 2, {"a": [], "b": [1]}, protocol))
+    assert committed(known, (0, 4010, 22)) == [False]  # what its last holder did when it gave it up
+    known.observe(view(4100, 3, {"a": [], "b": [1, 0]}, protocol))
+    assert committed(known, (1, 5000, 90), (0, 5000, 25)) == [False, True]
+    assert known.resumed() == {3: [stop([0], 5000, stopped_after=3000)]}
+
+
+def test_a_later_round_that_leaves_it_where_it_is_changes_nothing() -> None:
+    known = holding("uniform")
+    known.observe(view(4000, 2, {"b": [0, 1]}, "uniform"))
+    known.observe(view(4100, 3, {"b": [0, 1], "c": []}, "uniform"))
+    assert committed(known, (0, 5000, 25)) == [True]
+    assert known.resumed() == {2: [stop([0], 5000, stopped_after=2000)]}
+
+
+def test_a_static_member_under_a_new_id_had_stopped() -> None:
+    known = holding()
+    known.observe(view(4000, 1, {"a-2": [0], "b": [1]}))
+    assert committed(known, (1, 5000, 25), (0, 5000, 25)) == [False, True]
+    assert known.resumed() == {1: [stop([0], 5000, stopped_after=2000)]}
+
+
+def test_rounds_without_a_commit_in_between_are_one_gap_to_commits() -> None:
+    known = holding()
+    known.observe(view(4000, 2, {"a": [0, 1]}))
+    known.observe(view(4100, 3, {"a": [0], "b": [1]}))
+    committed(known, (0, 5000, 25))
+    assert known.resumed() == {3: [stop([0], 5000, stopped_after=2000)]}
+
+
+def test_without_two_commits_before_only_the_end_is_known() -> None:
+    known = Holdings()
+    known.observe(view(1000, 1, {"a": [0, 1]}))
+    committed(known, (0, 2000, 10))
+    known.observe(view(3000, 2, {"a": [0, 1]}))
+    assert committed(known, (0, 4000, 11), (1, 4000, 5), (1, 5000, 6)) == [True, False, True]
+    assert known.resumed() == {2: [stop([0], 4000), stop([1], 5000)]}
+
+
+def test_a_commit_that_goes_back_is_where_the_next_is_counted_from() -> None:
+    known = holding()
+    known.observe(view(4000, 2, {"a": [0], "b": [1]}))
+    assert committed(known, (0, 5000, 3), (0, 6000, 3), (0, 7000, 4)) == [False, False, True]
+
+
+def test_a_commit_that_was_removed_is_forgotten() -> None:
+    known = holding()
+    assert not known.commit("t", 0, None)
+    known.observe(view(4000, 2, {"a": [0], "b": [1]}))
+    assert committed(known, (0, 5000, 3), (0, 6000, 4)) == [False, True]
+    assert known.resumed() == {2: [stop([0], 6000)]}
+
+
+@pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1])
+def test_a_time_that_no_event_can_carry_tells_nothing(timestamp: int) -> None:
+    known = holding()
+    known.observe(view(4000, 2, {"a": [0], "b": [1]}))
+    assert committed(known, (0, timestamp, 99)) == [False]
+
+
+def test_nobodys_commits_are_nobodys() -> None:
+    known = holding()
+    assert not known.commit("t", 7, 5000, 1)
+    known.observe(view(4000, 2, {}))
+    assert committed(known, (0, 5000, 99)) == [False]
