@@ -1,9 +1,9 @@
 """When the members of a classic group joined its generations, by its coordinator's lines. No file, no clock.
 
-``Preparing to rebalance``: from then on members are told to join again. ``Stabilized``: all have, and each had given
-up what it held before it did (eager). ``Assignment received``: they are told what they have now, and the generation
-is written. So its record has the time of this line, which places the others in time, whatever the time zone that the
-broker writes its log in.
+``Preparing to rebalance``: from then on members are told to join again. ``Stabilized``: all have, and each had
+given up what it held before it did (eager). ``Assignment received``: they are told what they have now, and the
+generation is written. So its record has the time of this line, which places the others in time, whatever the time
+zone that the broker writes its log in.
 """
 
 from __future__ import annotations
