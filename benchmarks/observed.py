@@ -115,34 +115,39 @@ def cost(members: int, protocol: str, count: int) -> Cost:
     return Cost(statistics.median(spent), event_bytes, diff_bytes)
 
 
-def job(members: int, protocol: str, megabytes: int, runs: int) -> tuple[list[Run], list[Run], int]:
-    """The passthrough and the job over so many bytes of rounds of 16 groups; and how many rounds they are."""
-    with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-observed-") as folder:
-        bench = Bench(broker.bootstrap_servers, Path(folder))
-        producer, topic = bench.producer(), bench.settings.topics.membership
-        groups = [rounds(f"group-{number}", members, protocol) for number in range(16)]
-        sent = count = 0
-        while sent < megabytes << 20:
-            for group in groups:
-                event = next(group)
-                sent += len(codec.encode(event.data))
-                count += 1
-                bench.send(producer, topic, event)
-        producer.flush()
-        found: tuple[list[Run], list[Run]] = ([], [])
-        with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
-            jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
-            for attempt in range(WARMING + runs):
-                for side, kept in enumerate(found):
-                    run = _run(bench, spark, jvm, ours=bool(side))
-                    if attempt >= WARMING:
-                        kept.append(run)
-    return *found, count
+class Side(NamedTuple):
+    """The runs of the passthrough and of the job over the same rounds, and how many rounds they are."""
+
+    passed: list[Run]
+    ours: list[Run]
+    count: int
 
 
-def _run(bench: Bench, spark: Any, jvm: int, *, ours: bool) -> Run:
+def job(bench: Bench, spark: Any, members: int, protocol: str, asked: argparse.Namespace) -> Side:
+    """Both over so many bytes of rounds of 16 groups."""
+    jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
+    producer, topic = bench.producer(), bench.topic(f"rounds-{uuid.uuid4().hex[:6]}")
+    groups = [rounds(f"group-{number}", members, protocol) for number in range(16)]
+    sent = count = 0
+    while sent < asked.megabytes << 20:
+        for group in groups:
+            event = next(group)
+            sent += len(codec.encode(event.data))
+            count += 1
+            bench.send(producer, topic, event)
+    producer.flush()
+    passed, told = [], []
+    for attempt in range(WARMING + asked.runs):
+        for side, kept in enumerate((passed, told)):
+            run = _run(bench, spark, jvm, topic, ours=bool(side))
+            if attempt >= WARMING:
+                kept.append(run)
+    return Side(passed, told, count)
+
+
+def _run(bench: Bench, spark: Any, jvm: int, topic: str, *, ours: bool) -> Run:
     out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
-    log = bench.source(spark, bench.settings.topics.membership)
+    log = bench.source(spark, topic)
     if ours:
         ticks = bench.source(spark, bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1))
         sinks = bench.sinks_to(out)._replace(episodes=out)
@@ -171,16 +176,24 @@ def main() -> None:
             )
     if asked.pure:
         return
-    for protocol in ("consumer", "classic"):
-        for members in (20, 200, 2000):
-            passed, ours, count = job(members, protocol, asked.megabytes, asked.runs)
-            base, told = (statistics.median(run.seconds for run in runs) for runs in (passed, ours))
-            thrift = statistics.median(run.cpu for run in passed) / statistics.median(run.cpu for run in ours)
-            print(
-                f"{protocol}, {members} members, {count} rounds, {asked.megabytes} MB: {told:.1f} s, "
-                f"{base / told:.2f} of the passthrough's bytes a second, {thrift:.2f} of its bytes per CPU second",
-                flush=True,
-            )
+    with (
+        EmbeddedBroker() as broker,
+        TemporaryDirectory(prefix="bench-observed-") as folder,
+        session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark,
+    ):
+        bench = Bench(broker.bootstrap_servers, Path(folder))
+        for protocol in ("consumer", "classic"):
+            for members in (20, 200, 1000):  # of 2000 an event is longer than topics usually take
+                side = job(bench, spark, members, protocol, asked)
+                print(f"{protocol}, {members} members, {side.count} rounds: {_beside(side)}", flush=True)
+
+
+def _beside(side: Side) -> str:
+    base, told = (Run(*map(statistics.median, zip(*runs, strict=True))) for runs in (side.passed, side.ours))
+    return (
+        f"{told.seconds:.1f} s, {base.seconds / told.seconds:.2f} of the passthrough's bytes a second, "
+        f"{base.cpu / told.cpu:.2f} of its bytes per CPU second"
+    )
 
 
 if __name__ == "__main__":

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from assignors.lazy import lazy
 
 if TYPE_CHECKING:
-    from streaming.kafka.episodes import read_episodes
+    from streaming.kafka.episodes import read_episodes, read_incidents
     from streaming.kafka.producer import EventProducer
     from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
     from streaming.settings.config import Settings, load
-    from streaming.wire.episodes import Episode
+    from streaming.wire.episodes import Episode, Incident
     from streaming.wire.events import (
         Diff,
         Event,
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 #: What other programs use; where each stands may change.
 _HOMES = {
-    "streaming.kafka.episodes": ("read_episodes",),
+    "streaming.kafka.episodes": ("read_episodes", "read_incidents"),
     "streaming.kafka.producer": ("EventProducer",),
     "streaming.kafka.reader": ("DiffReader", "DiffRecord", "read_diffs"),
     "streaming.settings.config": ("Settings", "load"),
-    "streaming.wire.episodes": ("Episode",),
+    "streaming.wire.episodes": ("Episode", "Incident"),
     "streaming.wire.events": (
         "Diff",
         "Event",
@@ -61,6 +61,7 @@ __all__ = [
     "Episode",
     "Event",
     "EventProducer",
+    "Incident",
     "MemberFenced",
     "MemberJoined",
     "MemberLeft",
@@ -71,6 +72,7 @@ __all__ = [
     "load",
     "read_diffs",
     "read_episodes",
+    "read_incidents",
 ]
 
 __getattr__, __dir__ = lazy(globals(), _HOMES)

@@ -13,7 +13,7 @@ from streaming.answers.tables import shared
 from streaming.cli.render import clock, short_member
 from streaming.process.terminal import SafeText, console
 from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Downtime, Episode, EpisodeMembers
+from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Incident
 from streaming.wire.events import Evidence
 from streaming.wire.names import called, who, worded
 
@@ -48,6 +48,23 @@ def group_table(found: Iterable[GroupStanding]) -> Table:
         table.add_row(
             SafeText(one.latest.group_id, "bold"), one.kind, _state(one.state), count, SafeText(story)
         )
+    return table
+
+
+def incident_table(incidents: Iterable[Incident]) -> Table:
+    """A row an incident."""
+    table = Table(
+        Column("group", overflow="fold"),
+        Column("incident", no_wrap=True),
+        Column("status", no_wrap=True),
+        Column("since", no_wrap=True),
+        Column("times", justify="right"),
+        Column("what", ratio=1),
+    )
+    for one in incidents:
+        status = SafeText(one.status, "bold red" if one.status == "open" else "dim")
+        since, times = _moment(one.opened_at), str(one.times)
+        table.add_row(SafeText(one.group_id, "bold"), one.kind, status, since, times, SafeText(one.story))
     return table
 
 

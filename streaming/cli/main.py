@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "groups": "All groups: kind, state, members, and what happened last.",
     "group": "One group: who owns what, and its last episodes.",
     "why": "Why a group rebalanced: an episode told with its evidence.",
+    "incidents": "What is wrong now: storms, stuck groups, partitions without an owner and more.",
     "replay": "Compute the diffs of the membership log again, and compare.",
     "assign": "What Kafka would assign: one group a line in, one assignment a line out.",
     "partition": "Which partition a producer sends each key to.",

@@ -59,7 +59,7 @@ def record(
         updated_at=state.last_at,
         protocol=state.protocol,
         assignor=state.assignor,
-        repeated=_repeated(storm),
+        repeated=None if storm is None else repeated(storm),
     )
     return structs.replace(told, story=story(told))
 
@@ -144,9 +144,8 @@ def _name(names: dict[str, MemberNames], member_id: str, who: Person) -> None:
         )
 
 
-def _repeated(worst: Track | None) -> Repeated | None:
-    if worst is None:
-        return None
+def repeated(worst: Track) -> Repeated:
+    """How often a member was the reason of a rebalance, and the usual time between two."""
     gaps = sorted(after - before for before, after in zip(worst.times, worst.times[1:], strict=False))
     period = max(0, gaps[len(gaps) // 2]) if gaps else None
     return Repeated(member_id=worst.now, times=worst.turns, period_ms=period)

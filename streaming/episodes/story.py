@@ -7,18 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
+from streaming.episodes.words import clock, count, lasting, moment, name, partitions, people
 from streaming.wire.codec import rfc3339
 from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Waiting
-from streaming.wire.events import Holding
-from streaming.wire.names import called, shortened
+from streaming.wire.names import called
 
-#: So many members are named one by one.
-_NAMED: Final = 3
-#: So many partitions are.
-_PARTITIONS: Final = 3
+#: So many waits are told one by one.
+_WAITS: Final = 3
 _MINUTE_MS: Final = 60_000
-#: Shorter times are said with tenths of a second.
-_TENTHS_MS: Final = 10_000
 #: What a reason says in place of the partitions that it is about.
 _PLACES: Final = re.compile(r"\b(?:partitions|tasks)\b")
 _DAY: Final = len("2023-11-14")
@@ -56,21 +52,17 @@ def _what(episode: Episode, names: _Names) -> str:
 def _when(episode: Episode) -> str:
     opened, last = rfc3339(episode.opened_at), rfc3339(episode.updated_at)
     if opened[:_DAY] != last[:_DAY]:
-        return f"{_moment(opened)} to {_moment(last)} UTC"
+        return f"{moment(episode.opened_at)} to {moment(episode.updated_at)} UTC"
     start, end = opened[11:16], last[11:16]
     return f"{opened[:_DAY]} {start} UTC" if start == end else f"{opened[:_DAY]} {start} to {end} UTC"
-
-
-def _moment(stamp: str) -> str:
-    return f"{stamp[:_DAY]} {stamp[11:16]}"
 
 
 def _work(episode: Episode) -> str:
     if not episode.round_count:
         return "no rebalance, nothing moved"
-    parts = [_count(episode.round_count, "round")]
+    parts = [count(episode.round_count, "round")]
     if episode.moved:
-        parts.append(f"{_count(episode.moved, 'partition')} moved")
+        parts.append(f"{count(episode.moved, 'partition')} moved")
         if episode.moved_again:
             parts.append(f"{episode.moved_again} of them more than once")
     else:
@@ -85,10 +77,10 @@ def _stood_still(downtime: Downtime | None) -> str:
         return ""
     place = f"({worst.topic} {worst.partition})"
     if worst.upper_ms is not None and not downtime.unbounded:
-        bounds = f"between {_seconds(worst.lower_ms)} and {_seconds(worst.upper_ms)}"
+        bounds = f"between {lasting(worst.lower_ms)} and {lasting(worst.upper_ms)}"
         return f"; the longest a partition stood still was {bounds} {place}"
     if worst.lower_ms:
-        return f"; the longest a partition stood still was at least {_seconds(worst.lower_ms)} {place}"
+        return f"; the longest a partition stood still was at least {lasting(worst.lower_ms)} {place}"
     return ""
 
 
@@ -106,52 +98,42 @@ def _state(episode: Episode, names: _Names) -> str:
 
 
 def _waits(waiting: Sequence[Waiting], names: _Names) -> str:
-    said = "; ".join(_wait(one, names) for one in waiting[:_NAMED])
-    if len(waiting) > _NAMED:
-        said += f"; and {len(waiting) - _NAMED} more"
+    said = "; ".join(_wait(one, names) for one in waiting[:_WAITS])
+    if len(waiting) > _WAITS:
+        said += f"; and {len(waiting) - _WAITS} more"
     usual = next((one for one in waiting if one.usual_ms is not None), None)
     if usual is None or usual.usual_ms is None:
         return said
-    return f"{said}; it usually takes {_seconds(usual.usual_ms)} ({_count(usual.usual_of, 'rebalance')})"
+    return f"{said}; it usually takes {lasting(usual.usual_ms)} ({count(usual.usual_of, 'rebalance')})"
 
 
 def _wait(one: Waiting, names: _Names) -> str:
     said = one.reason
-    places = f"({_partitions(one.partitions)})" if one.partitions else ""
+    places = f"({partitions(one.partitions)})" if one.partitions else ""
     if one.member_id is not None:
-        said = f"waiting for {_name(one.member_id, names)} {said}"
+        said = f"waiting for {name(one.member_id, names)} {said}"
         if places and _PLACES.search(said):
             said, places = _PLACES.sub(places[1:-1], said, 1), ""
-    until = f", until {_clock(one.until)}" if one.until else ""
-    return f"{said}{f' {places}' if places else ''} since {_clock(one.since)}{until}"
-
-
-def _clock(timestamp: int) -> str:
-    return rfc3339(timestamp)[11:19]
-
-
-def _partitions(holding: Holding) -> str:
-    places = [f"{topic} {number}" for topic, numbers in holding.items() for number in numbers]
-    more = len(places) - _PARTITIONS
-    return ", ".join(places[:_PARTITIONS]) + (f" and {more} more" if more > 0 else "")
+    until = f", until {clock(one.until)}" if one.until else ""
+    return f"{said}{f' {places}' if places else ''} since {clock(one.since)}{until}"
 
 
 def _first_start(episode: Episode, _: _Names) -> str:
-    return f"{episode.group_id} started with {_count(episode.members.after, 'member')}"
+    return f"{episode.group_id} started with {count(episode.members.after, 'member')}"
 
 
 def _scale_out(episode: Episode, names: _Names) -> str:
-    return f"{_people(episode.members.joined, names)} joined {episode.group_id}, {_sizes(episode)}"
+    return f"{people(episode.members.joined, names)} joined {episode.group_id}, {_sizes(episode)}"
 
 
 def _scale_in(episode: Episode, names: _Names) -> str:
-    return f"{_people(episode.members.left, names)} left {episode.group_id}, {_sizes(episode)}"
+    return f"{people(episode.members.left, names)} left {episode.group_id}, {_sizes(episode)}"
 
 
 def _rolling(episode: Episode, names: _Names) -> str:
     replaced = len(episode.members.replaced)
     of = "" if replaced == episode.members.before else f"{replaced} of "
-    return f"Rolling restart of {episode.group_id}, {of}{_count(episode.members.before, 'member')}" + _also(
+    return f"Rolling restart of {episode.group_id}, {of}{count(episode.members.before, 'member')}" + _also(
         episode, names
     )
 
@@ -160,12 +142,12 @@ def _restart(episode: Episode, names: _Names) -> str:
     back = [one.joined for one in episode.members.replaced]
     if len(back) == episode.members.before and len(back) > 1:
         return f"Restart of {episode.group_id}, all {len(back)} members at once" + _also(episode, names)
-    return f"{_people(back, names)} of {episode.group_id} went and came back" + _also(episode, names)
+    return f"{people(back, names)} of {episode.group_id} went and came back" + _also(episode, names)
 
 
 def _crash(episode: Episode, names: _Names) -> str:
     lost, back = episode.members.lost, [one.joined for one in episode.members.replaced]
-    who = _people([*lost, *back], names)
+    who = people([*lost, *back], names)
     said = f"{who} of {episode.group_id} went without leaving"
     if back:
         said += f" and {'came' if not lost else f'{len(back)} came'} back"
@@ -175,24 +157,24 @@ def _crash(episode: Episode, names: _Names) -> str:
 def _overran(episode: Episode, names: _Names) -> str:
     members = episode.members
     who = [*members.lost, *(one.joined for one in members.replaced)]
-    said = f"{_people(who, names)} of {episode.group_id} did not poll in time and had to go"
+    said = f"{people(who, names)} of {episode.group_id} did not poll in time and had to go"
     return f"{said}, and came back" if members.replaced and not members.lost else said
 
 
 def _bounced(episode: Episode, names: _Names) -> str:
     back = [one.joined for one in episode.members.replaced]
     place = "its place" if len(back) == 1 else "their places"
-    return f"{_people(back, names)} of {episode.group_id} restarted and kept {place}"
+    return f"{people(back, names)} of {episode.group_id} restarted and kept {place}"
 
 
 def _storm(episode: Episode, names: _Names) -> str:
     long = max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS))
-    said = f"{episode.group_id} has rebalanced {episode.rebalances} times in {_count(long, 'minute')}"
+    said = f"{episode.group_id} has rebalanced {episode.rebalances} times in {count(long, 'minute')}"
     if episode.repeated is None:
         return said
-    who, times = _name(episode.repeated.member_id, names), episode.repeated.times
+    who, times = name(episode.repeated.member_id, names), episode.repeated.times
     period = episode.repeated.period_ms
-    every = f", about every {_seconds(period)}" if period else ""
+    every = f", about every {lasting(period)}" if period else ""
     return f"{said} because of {who}, which was the reason {times} times{every}"
 
 
@@ -203,7 +185,7 @@ def _shutdown(episode: Episode, _: _Names) -> str:
 def _unknown(episode: Episode, names: _Names) -> str:
     members = episode.members
     parts = [
-        f"{_people(ids, names)} {verb}"
+        f"{people(ids, names)} {verb}"
         for ids, verb in (
             (members.joined, "joined"),
             (members.left, "left"),
@@ -249,36 +231,15 @@ def _also(episode: Episode, names: _Names) -> str:
     gone = [*members.left, *members.lost, *members.gone]
     parts = []
     if members.joined:
-        parts.append(f"{_people(members.joined, names)} came anew")
+        parts.append(f"{people(members.joined, names)} came anew")
     if gone:
-        parts.append(f"{_people(gone, names)} did not come back")
+        parts.append(f"{people(gone, names)} did not come back")
     return f", {' and '.join(parts)}" if parts else ""
 
 
 def _sizes(episode: Episode) -> str:
-    return f"which had {_count(episode.members.before, 'member')} and has {episode.members.after}"
+    return f"which had {count(episode.members.before, 'member')} and has {episode.members.after}"
 
 
 def _all(count: int) -> str:
     return "its only member" if count == 1 else f"all {count} members"
-
-
-def _people(ids: Sequence[str], names: _Names) -> str:
-    if len(ids) > _NAMED or not ids:
-        return _count(len(ids), "member")
-    said = [_name(one, names) for one in ids]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
-
-
-def _name(member_id: str, names: _Names) -> str:
-    return names.get(member_id) or shortened(member_id)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _seconds(ms: int) -> str:
-    if ms >= 2 * _MINUTE_MS:
-        return f"{ms / _MINUTE_MS:.0f} min"
-    return f"{ms / 1000:.1f} s" if ms < _TENTHS_MS else f"{ms / 1000:.0f} s"

@@ -39,20 +39,21 @@ class Permission(NamedTuple):
 
 
 def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
-    """What a component goes on without, with a warning: to leave signs of life, to read them, and episodes."""
-    signs, episodes = settings.topics.signs, settings.topics.episodes
+    """What a component goes on without, with a warning: signs of life, to leave or to read them, and stories."""
+    signs, told = settings.topics.signs, (settings.topics.episodes, settings.topics.incidents)
     wanted: dict[str, dict[str, str]] = {
         "collect": {signs: _WRITE},
         "stream": {signs: _WRITE},
-        **{one: {signs: _READ, episodes: _READ} for one in ("serve", "watch")},
+        "serve": dict.fromkeys((signs, *told), _READ),
+        "watch": {signs: _READ, settings.topics.episodes: _READ},
     }
     return tuple(Permission(operation, topic) for topic, operation in wanted.get(component, {}).items())
 
 
 def written(settings: Settings) -> tuple[str, ...]:
     """The topics that the stream writes to: timers' events to the first, what it makes of events to the others."""
-    names = settings.topics.names
-    return (*names, settings.topics.episodes) if settings.stream.episodes else names
+    topics = settings.topics
+    return (*topics.names, topics.episodes, topics.incidents) if settings.stream.episodes else topics.names
 
 
 def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
@@ -75,6 +76,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         "watch": {topics.diffs: (_READ,)},
         **dict.fromkeys(("groups", "group"), dict.fromkeys((topics.assignments, topics.episodes), (_READ,))),
         "why": {topics.episodes: (_READ,)},
+        "incidents": {topics.incidents: (_READ,)},
         "dlt": {topics.dead_letters: (_READ,), topics.membership: (_WRITE,)},
         "topics": dict.fromkeys(topics.made, ("Create", "Describe", _CONFIGS)),
     }
@@ -101,7 +103,7 @@ def missing(settings: Settings, component: str) -> Iterator[str]:
 def missed(settings: Settings, component: str) -> Iterator[str]:
     """The same for what the component goes on without."""
     for one in wishes(component, settings):
-        what = "episodes" if one.name == settings.topics.episodes else "signs of life"
+        what = "signs of life" if one.name == settings.topics.signs else one.name.rpartition(".")[2]
         yield from _lacking(settings, [one], f"which {component} needs for {what}, and goes on without")
 
 

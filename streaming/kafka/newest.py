@@ -16,7 +16,13 @@ from assignors.errors import BadInput
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
-from streaming.wire.episodes import EpisodeRecord, MalformedEpisode, decode_episode
+from streaming.wire.episodes import (
+    EpisodeRecord,
+    IncidentRecord,
+    MalformedEpisode,
+    decode_episode,
+    decode_incident,
+)
 from streaming.wire.events import LatestAssignment
 
 _AT_ONCE: Final = 1000
@@ -49,6 +55,27 @@ def read_episodes(
     """
     topic = settings.topics.episodes
     return _episodes(topic, _newest(settings, [topic], group, each)[topic], on_malformed)
+
+
+def read_incidents(
+    settings: Settings,
+    *,
+    group: str | None = None,
+    on_malformed: Callable[[MalformedLatest], None] | None = None,
+    each: Callable[[int], None] = lambda _: None,
+) -> list[IncidentRecord]:
+    """Every incident that is known, of all groups or of one; its newest record.
+
+    Arguments and errors are those of :func:`read_episodes`.
+    """
+    topic = settings.topics.incidents
+    told = []
+    for key, value in _newest(settings, [topic], group, each)[topic].items():
+        try:
+            told.append(IncidentRecord(decode_incident(value), value))
+        except MalformedEpisode as problem:
+            _refuse(topic, key, problem, on_malformed)
+    return told
 
 
 def read_groups(
@@ -85,7 +112,7 @@ def _newest(
             each(len(messages))
             for message in messages:
                 topic, key, value = message.topic() or "", message.key() or b"", message.value()
-                of_group = key.rpartition(b"/")[0] if topic == settings.topics.episodes else key
+                of_group = key if topic == settings.topics.assignments else key.rpartition(b"/")[0]
                 if wanted is not None and of_group != wanted:
                     continue
                 if value is None:

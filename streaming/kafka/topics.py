@@ -76,6 +76,7 @@ def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
         MonitorTopic(settings.assignments, "latest assignment of each group", "compact"),
         MonitorTopic(settings.dead_letters, "events that could not be used, with the reason", "delete"),
         MonitorTopic(settings.episodes, "rounds that belong together, as episodes", "compact"),
+        MonitorTopic(settings.incidents, "what somebody should look at", "compact"),
         MonitorTopic(settings.signs, "newest sign of life of each part", "compact"),
     ]
 

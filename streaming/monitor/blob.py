@@ -49,6 +49,7 @@ class _PackedGroup(Struct, array_like=True):
     #: Empty: none.
     episode: Raw = Raw(b"")
     quiet_at: int = 0
+    incidents: Raw = Raw(b"")
 
 
 class _Packed(Struct, array_like=True):
@@ -57,6 +58,8 @@ class _Packed(Struct, array_like=True):
     due: dict[str, int] = field(default_factory=dict)
 
 
+#: What stands in the place of an episode, or of incidents, that a group has not had.
+_NONE = (b"", msgspec.msgpack.encode(None))
 _packed = msgspec.msgpack.Decoder(_Packed)
 _group = msgspec.msgpack.Decoder(_PackedGroup)
 _encoder = msgspec.msgpack.Encoder()
@@ -94,8 +97,9 @@ class Bucket:
                     packed.state,
                     packed.heard,
                     packed.forget_at,
-                    packed.episode if len(packed.episode) else None,
-                    packed.quiet_at,
+                    episode=None if bytes(packed.episode) in _NONE else packed.episode,
+                    quiet_at=packed.quiet_at,
+                    incidents=None if bytes(packed.incidents) in _NONE else packed.incidents,
                 )
             self._open[group_id] = tracked
         return tracked

@@ -7,17 +7,18 @@ This is the whole job without Spark: the Spark operator, the benchmark's plain l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from streaming.monitor import envelope, liveness, telling
+from streaming.monitor import alarms, envelope, liveness, telling
+from streaming.monitor.alarms import Alarms, IncidentOutput
 from streaming.monitor.blob import Bucket
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput
+from streaming.monitor.state import GroupState
 from streaming.monitor.telling import EpisodeOutput, Happened
-from streaming.monitor.tracked import CorruptState
+from streaming.monitor.tracked import CorruptState, Tracked
 from streaming.wire.codec import Record, read, read_heartbeat
-from streaming.wire.events import AssignmentAcknowledged, Event, GroupQuiet, MemberHeartbeat
+from streaming.wire.events import AssignmentAcknowledged, Event, GroupDeleted, GroupQuiet, MemberHeartbeat
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -31,30 +32,32 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
 
     Returns:
         What to write, in order: each diff, of each group that changed the latest assignment, and of each episode
-        that changed the last record. A record that can't be used gives a dead letter and changes nothing.
+        and each incident that changed the last record. A record that can't be used gives a dead letter and changes
+        nothing.
 
     Raises:
         CorruptState: a group's state can't be read. No record is to blame, so none is refused for it.
     """
     writes: list[Write] = []
-    last = _Last({}, {}, {})
+    batch = _Batch(bucket, now_ms, sinks)
     for record in records:
         try:
             beat = read_heartbeat(record)
             if beat is not None:
-                _hear(bucket, beat, now_ms)
+                batch.hear(beat)
             else:
-                writes += _apply(bucket, read(record), now_ms, sinks, last)
+                writes += batch.apply(read(record))
         except CorruptState:
             raise
         except Exception as error:  # noqa: BLE001 - poison never stops the job: it is in the dead letter whole
             writes.append(envelope.dead_letter(record, error, sinks))
     # A compacted topic keeps the last record of a key: what a batch overwrites itself need not be written.
-    writes += [envelope.write(output.event, output, sinks) for output in last.assignments.values()]
+    writes += [envelope.write(output.event, output, sinks) for output in batch.assignments.values()]
+    batch.tell()
     if sinks.episodes is not None:
-        for group_id in list(last.happened):
-            _tell(bucket, group_id, now_ms, sinks, last)
-        writes += [envelope.write_episode(told, sinks.episodes, sinks) for told in last.episodes.values()]
+        writes += [envelope.write_episode(told, sinks.episodes, sinks) for told in batch.episodes.values()]
+    if sinks.incidents is not None:
+        writes += [envelope.write_incident(one, sinks.incidents, sinks) for one in batch.incidents.values()]
     return writes
 
 
@@ -65,6 +68,7 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
         tracked = bucket.get(group_id)
         if sinks.episodes is None:
             tracked.tell(None, 0)
+            tracked.report(None)
         events = telling.due(group_id, tracked, now_ms, sinks.quiet_ms)
         events += liveness.due(group_id, tracked, now_ms, sinks.forget_after_ms)
         writes += [envelope.write_event(event, sinks) for event in events]
@@ -72,65 +76,109 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
     return writes
 
 
-class _Last(NamedTuple):
-    """The last record of a batch for each key of the compacted topics: by group, and by group and episode.
+class _Batch:
+    """One batch of a bucket on its way, and the last record of each key of the compacted topics in it.
 
-    ``happened``: by group, what its episode has not been told yet.
+    Attributes:
+        assignments: by group.
+        episodes, incidents: by group and number.
     """
 
-    assignments: dict[str, AssignmentOutput]
-    episodes: dict[tuple[str, int], EpisodeOutput]
-    happened: dict[str, list[Happened]]
+    __slots__ = ("_bucket", "_happened", "_now_ms", "_sinks", "assignments", "episodes", "incidents")
 
-    def tell(self, group_id: str, told: Iterable[EpisodeOutput]) -> None:
-        """Take episodes that changed."""
-        self.episodes.update(((group_id, one.state.number), one) for one in told)
+    def __init__(self, bucket: Bucket, now_ms: int, sinks: Sinks) -> None:
+        self._bucket = bucket
+        self._now_ms = now_ms
+        self._sinks = sinks
+        #: By group, what its episode has not been told yet.
+        self._happened: dict[str, list[Happened]] = {}
+        self.assignments: dict[str, AssignmentOutput] = {}
+        self.episodes: dict[tuple[str, int], EpisodeOutput] = {}
+        self.incidents: dict[tuple[str, int], IncidentOutput] = {}
 
+    def hear(self, data: MemberHeartbeat | AssignmentAcknowledged) -> None:
+        """Take a sign of life of a member."""
+        if liveness.hear(self._bucket.get(data.group_id), data.member_id, data.timestamp, self._now_ms):
+            self._bucket.put(data.group_id)
 
-def _tell(bucket: Bucket, group_id: str, now_ms: int, sinks: Sinks, last: _Last) -> None:
-    """Tell a group's episode what has happened since it was told the last time."""
-    happened = last.happened.pop(group_id, None)
-    if happened is not None:
-        last.tell(group_id, telling.tell(bucket.get(group_id), happened, now_ms, sinks.quiet_ms))
+    def apply(self, event: Event) -> list[Write]:
+        """Apply an event; the diffs to write."""
+        data, sinks = event.data, self._sinks
+        if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
+            self.hear(data)
+        if isinstance(data, MemberHeartbeat):
+            return []
+        tracked = self._bucket.get(data.group_id)
+        if isinstance(data, GroupQuiet):
+            self._rest(event, data)
+            return []
+        before = tracked.state
+        state, outputs = apply(before, event, tracked.heard)
+        # What can fail comes before the first change.
+        writes = envelope.written(event, outputs, sinks)
+        if sinks.episodes is not None:
+            first = tracked.untold and data.group_id not in self._happened
+            found = telling.happened(before, state, event, outputs, first=first)
+            if found is not None:
+                self._happened.setdefault(data.group_id, []).append(found)
+                self._bucket.put(data.group_id)
+        if state is before:
+            return []
+        if outputs and isinstance(outputs[-1], AssignmentOutput):
+            self.assignments[data.group_id] = outputs[-1]
+        tracked.keep(state)
+        if alarms.concerned(tracked, event):
+            self._alarm(event, before)
+        liveness.follow(tracked, event, self._now_ms, sinks.forget_after_ms)
+        self._bucket.put(data.group_id)
+        return writes
 
+    def tell(self) -> None:
+        """Tell the episodes of all groups what has happened since they were told the last time."""
+        for group_id in list(self._happened):
+            self._tell(group_id)
 
-def _hear(bucket: Bucket, data: MemberHeartbeat | AssignmentAcknowledged, now_ms: int) -> None:
-    if liveness.hear(bucket.get(data.group_id), data.member_id, data.timestamp, now_ms):
-        bucket.put(data.group_id)
+    def _tell(self, group_id: str) -> None:
+        happened = self._happened.pop(group_id, None)
+        if happened is not None:
+            tracked = self._bucket.get(group_id)
+            found = self._alarms(tracked)
+            told = telling.tell(tracked, happened, self._now_ms, self._sinks.quiet_ms, found)
+            self._take(group_id, told, found)
 
-
-def _apply(bucket: Bucket, event: Event, now_ms: int, sinks: Sinks, last: _Last) -> list[Write]:
-    data = event.data
-    if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
-        _hear(bucket, data, now_ms)
-    if isinstance(data, MemberHeartbeat):
-        return []
-    tracked = bucket.get(data.group_id)
-    if isinstance(data, GroupQuiet):
-        _tell(bucket, data.group_id, now_ms, sinks, last)
-        told = telling.quiet(tracked, event, data) if sinks.episodes is not None else []
+    def _rest(self, event: Event, data: GroupQuiet) -> None:
+        """Apply the word that a group is quiet."""
+        self._tell(data.group_id)
+        tracked = self._bucket.get(data.group_id)
+        told = telling.quiet(tracked, event, data) if self._sinks.episodes is not None else []
         if told:
-            last.tell(data.group_id, told)
-            bucket.put(data.group_id)
-        return []
-    before = tracked.state
-    state, outputs = apply(before, event, tracked.heard)
-    # What can fail comes before the first change.
-    writes = envelope.written(event, outputs, sinks)
-    if sinks.episodes is not None:
-        first = tracked.untold and data.group_id not in last.happened
-        found = telling.happened(before, state, event, outputs, first=first)
+            found = self._alarms(tracked)
+            if found is not None and tracked.state is not None and tracked.episode is not None:
+                found.quiet(event, tracked.state, tracked.episode)
+            self._take(data.group_id, told, found)
+            self._bucket.put(data.group_id)
+
+    def _alarm(self, event: Event, before: GroupState | None) -> None:
+        """Look at the incidents of a group that is gone, or of whose topics one is or was."""
+        group_id = event.data.group_id
+        self._tell(group_id)
+        tracked = self._bucket.get(group_id)
+        found = self._alarms(tracked)
         if found is not None:
-            last.happened.setdefault(data.group_id, []).append(found)
-            bucket.put(data.group_id)
-    if state is before:
-        return []
-    if outputs and isinstance(outputs[-1], AssignmentOutput):
-        last.assignments[data.group_id] = outputs[-1]
-    tracked.keep(state)
-    if state is None:
-        _tell(bucket, data.group_id, now_ms, sinks, last)
-        tracked.tell(None, 0)
-    liveness.follow(tracked, event, now_ms, sinks.forget_after_ms)
-    bucket.put(data.group_id)
-    return writes
+            if isinstance(event.data, GroupDeleted):
+                found.deleted(event)
+            elif tracked.state is not None:
+                found.topics(event, before, tracked.state)
+            self._take(group_id, (), found)
+        if tracked.state is None:
+            tracked.tell(None, 0)
+
+    def _alarms(self, tracked: Tracked) -> Alarms | None:
+        sinks = self._sinks
+        return None if sinks.incidents is None else Alarms(tracked, sinks.thresholds, sinks.storm_turns)
+
+    def _take(self, group_id: str, told: Iterable[EpisodeOutput], found: Alarms | None) -> None:
+        """Take episodes and incidents that changed."""
+        self.episodes.update(((group_id, one.state.number), one) for one in told)
+        if found is not None:
+            self.incidents.update(((group_id, one.known.number), one) for one in found.outputs)

@@ -10,13 +10,15 @@ from typing import NamedTuple
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
 from streaming.episodes.kinds import STORM_TURNS
+from streaming.incidents.seen import DEFAULTS, Thresholds
 from streaming.monitor import liveness
+from streaming.monitor.alarms import IncidentOutput
 from streaming.monitor.rendering import DiffOutput, Output
 from streaming.monitor.telling import EpisodeOutput
 from streaming.wire import codec, episodes
 from streaming.wire.codec import Record, RecordHeaders
 from streaming.wire.dead_letters import dead_letter_headers, fit
-from streaming.wire.episodes import EPISODE_TYPE
+from streaming.wire.episodes import EPISODE_TYPE, INCIDENT_TYPE
 from streaming.wire.events import Event
 
 #: ``ce_source`` of everything the stream writes from events.
@@ -43,8 +45,9 @@ class Sinks(NamedTuple):
     """Where outputs go: topic names, their partition counts, and their longest records where not the usual.
 
     ``forget_after_ms``: how long an empty group is remembered; the event that ends it goes to ``membership``.
-    ``episodes``: None for none. ``quiet_ms``: how long a group is quiet before its episode is over.
+    ``episodes``, ``incidents``: None for none. ``quiet_ms``: how long a group is quiet before its episode is over.
     ``storm_turns``: how often one member is the reason of a rebalance in a storm.
+    ``thresholds``: when something is an incident.
     """
 
     membership: str
@@ -57,6 +60,8 @@ class Sinks(NamedTuple):
     episodes: str | None = None
     quiet_ms: int = QUIET_MS
     storm_turns: int = STORM_TURNS
+    incidents: str | None = None
+    thresholds: Thresholds = DEFAULTS
 
     def limit(self, topic: str) -> int:
         """The longest record of a topic, bytes."""
@@ -82,6 +87,17 @@ def write_episode(told: EpisodeOutput, topic: str, sinks: Sinks) -> Write:
     value = told.value(sinks.limit(topic) - len(key) - _HEADROOM, sinks.storm_turns)
     partition = _partition_for_key(data.group_id.encode(), sinks.partitions[topic])
     return Write(topic, key, value, headers, partition)
+
+
+def write_incident(one: IncidentOutput, topic: str, sinks: Sinks) -> Write:
+    """The record of an incident; see :func:`write_episode`."""
+    data = one.event.data
+    headers = codec.headers(INCIDENT_TYPE, SOURCE, one.id, data.timestamp)
+    key = episodes.key(data.group_id, one.known.number)
+    value = one.value(sinks.limit(topic) - len(key) - _HEADROOM)
+    return Write(
+        topic, key, value, headers, _partition_for_key(data.group_id.encode(), sinks.partitions[topic])
+    )
 
 
 def write_event(event: Event, sinks: Sinks) -> Write:

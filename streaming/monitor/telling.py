@@ -20,6 +20,7 @@ from streaming.episodes.state import EpisodeState, rests_at
 from streaming.episodes.stops import Told
 from streaming.episodes.tracks import Person
 from streaming.monitor import witnesses
+from streaming.monitor.alarms import Alarms
 from streaming.monitor.liveness import SOURCE
 from streaming.monitor.observed import numbered
 from streaming.monitor.rendering import DiffOutput, Output, output_id
@@ -63,7 +64,13 @@ class Happened(NamedTuple):
     told: Told | None = None
 
 
-def tell(tracked: Tracked, happened: Iterable[Happened], now_ms: int, quiet_ms: int) -> list[EpisodeOutput]:
+def tell(
+    tracked: Tracked,
+    happened: Iterable[Happened],
+    now_ms: int,
+    quiet_ms: int,
+    alarms: Alarms | None = None,
+) -> list[EpisodeOutput]:
     """Take what happened to a group into its episode; the records that changed, each as it is in the end.
 
     All of a batch at once is cheaper than one after the other between what the groups' rounds cost.
@@ -77,6 +84,8 @@ def tell(tracked: Tracked, happened: Iterable[Happened], now_ms: int, quiet_ms: 
                     last, noted = event, True
                 continue
             state, closed = take(state, note, quiet_ms)
+            if alarms is not None:
+                alarms.note(event, note, state, anew=closed is not None)
             if closed is not None:
                 told.append(EpisodeOutput(event, closed, closed=True))
             last, noted = event, True

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from assignors.errors import BadInput
 from streaming.episodes.state import EpisodeState
+from streaming.incidents.state import IncidentState
 from streaming.monitor.state import GroupState, written
 from streaming.wire.codec import UNREADABLE
 
@@ -16,6 +17,7 @@ _T = TypeVar("_T")
 
 _state = msgspec.msgpack.Decoder(GroupState | None)
 _episode = msgspec.msgpack.Decoder(EpisodeState)
+_incidents = msgspec.msgpack.Decoder(IncidentState)
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -61,15 +63,20 @@ class Tracked:
         quiet_at: when its episode is over if nothing comes, ms on the clock of the job; 0: none is open.
     """
 
-    __slots__ = ("_episode", "_raw", "_raw_episode", "_state", "forget_at", "heard", "quiet_at")
+    __slots__ = (
+        *("_episode", "_incidents", "_raw", "_raw_episode", "_raw_incidents", "_state"),
+        *("forget_at", "heard", "quiet_at"),
+    )
 
     def __init__(
         self,
         raw: Raw | None = None,
         heard: dict[str, Heard] | None = None,
         forget_at: int = 0,
+        *,
         episode: Raw | None = None,
         quiet_at: int = 0,
+        incidents: Raw | None = None,
     ) -> None:
         #: The state's bytes; None: it was changed since, or nothing is known.
         self._raw = raw
@@ -81,6 +88,9 @@ class Tracked:
         self._raw_episode = episode
         self._episode: EpisodeState | None = None
         self.quiet_at = quiet_at
+        #: The same of its incidents.
+        self._raw_incidents = incidents
+        self._incidents: IncidentState | None = None
 
     @property
     def state(self) -> GroupState | None:
@@ -109,6 +119,21 @@ class Tracked:
         return self._episode
 
     @property
+    def incidents(self) -> IncidentState | None:
+        """The group's incidents; None when it has had none.
+
+        Raises:
+            CorruptState: its bytes are no incidents'.
+        """
+        if self._incidents is None and self._raw_incidents is not None:
+            self._incidents = unpacked(_incidents, self._raw_incidents, "incidents of a group")
+        return self._incidents
+
+    def report(self, incidents: IncidentState | None) -> None:
+        """Take the group's incidents after a note."""
+        self._incidents, self._raw_incidents = incidents, None
+
+    @property
     def untold(self) -> bool:
         """Whether the group has had no episode."""
         return self._episode is None and self._raw_episode is None
@@ -131,7 +156,7 @@ class Tracked:
         return isinstance(other, Tracked) and self._whole() == other._whole()
 
     def _whole(self) -> tuple[object, ...]:
-        return self.state, self.heard, self.forget_at, self.episode, self.quiet_at
+        return self.state, self.heard, self.forget_at, self.episode, self.quiet_at, self.incidents
 
     __hash__ = None  # type: ignore[assignment] # it is changed in place
 
@@ -139,6 +164,10 @@ class Tracked:
         """The group's bytes."""
         state = written(self._state) if self._raw is None else self._raw
         episode = self._episode if self._raw_episode is None else self._raw_episode
+        incidents = self._incidents if self._raw_incidents is None else self._raw_incidents
+        if incidents is not None:
+            whole = state, self.heard, self.forget_at, episode, self.quiet_at, incidents
+            return Raw(_encoder.encode(whole))
         if episode is None:
             return Raw(_encoder.encode((state, self.heard, self.forget_at)))
         return Raw(_encoder.encode((state, self.heard, self.forget_at, episode, self.quiet_at)))

@@ -90,7 +90,7 @@ class TopicSettings(Section):
 
     @property
     def incidents(self) -> str:
-        """What somebody should look at, compacted."""
+        """What somebody should look at, one key an incident, compacted."""
         return f"{self.prefix}rebalance.incidents"
 
     @property
@@ -101,7 +101,7 @@ class TopicSettings(Section):
     @property
     def made(self) -> tuple[str, ...]:
         """The topics that the command ``topics`` shows and makes."""
-        return *self.names, self.episodes, self.signs
+        return *self.names, self.episodes, self.incidents, self.signs
 
     @property
     def ticks(self) -> str:
@@ -194,6 +194,19 @@ class StreamSettings(Section):
     episode_storm_turns: int = Field(default=3, ge=2, le=1000)
 
 
+class IncidentSettings(Section):
+    """When something of a group is an incident (``[incidents]``)."""
+
+    #: What is wrong again so soon after it was right is the same incident.
+    reopen_ms: int = Field(default=1_800_000, ge=0, le=_LONGEST_INTERVAL_MS)
+    #: A member that owns more than so many times its fair share makes a skew.
+    skew: float = Field(default=2.0, ge=1.0, le=1e6)
+    #: So often a member overruns its poll interval …
+    poll_timeouts: int = Field(default=2, ge=1, le=16)
+    #: … within so long.
+    poll_timeouts_within_ms: int = Field(default=3_600_000, ge=1000, le=_LONGEST_INTERVAL_MS)
+
+
 class SignSettings(Section):
     """How parts show that they are alive, and when they count as late (``[signs]``)."""
 
@@ -218,6 +231,7 @@ class Settings(BaseSettings):
     topics: TopicSettings = TopicSettings()
     collect: CollectSettings = CollectSettings()
     stream: StreamSettings = StreamSettings()
+    incidents: IncidentSettings = IncidentSettings()
     signs: SignSettings = SignSettings()
 
     @classmethod

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from streaming.incidents.seen import Thresholds
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.identity import Identity, identify
@@ -65,6 +66,8 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
         episodes=names.episodes if settings.stream.episodes else None,
         quiet_ms=settings.stream.episode_quiet_ms,
         storm_turns=settings.stream.episode_storm_turns,
+        incidents=names.incidents if settings.stream.episodes else None,
+        thresholds=Thresholds(**settings.incidents.model_dump()),
     )
     topic_id, partitions = topics[names.membership]
     card = Card(

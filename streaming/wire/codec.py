@@ -147,8 +147,22 @@ def _depth(value: bytes) -> int:
         value = value.replace(rb"\\", b"").replace(rb"\"", b"")
     # Two quotes that meet now are a string without brackets, or the end of one and the beginning of the next.
     brackets = value.translate(None, _NO_BRACKETS).replace(b'""', b"")
+    if b'"' not in brackets and _shallow(brackets):
+        return MAX_DEPTH
     outside_of_strings = b"".join(brackets.split(b'"')[::2])
     return max(accumulate(memoryview(outside_of_strings.translate(_STEPS)).cast("b")), default=0)
+
+
+def _shallow(brackets: bytes) -> bool:
+    """Whether brackets are surely not nested too deep, as those of views of many members are not.
+
+    Pairs with nothing between them are taken out, again and again: each time that is two levels at most.
+    """
+    for turn in range(1, 6):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(brackets) <= 2 * (MAX_DEPTH - 2 * turn):
+            return True
+    return False
 
 
 @cache

@@ -220,6 +220,13 @@ class Incident(_Wire, frozen=True):
     names: dict[str, MemberNames] = field(default_factory=dict)
 
 
+class IncidentRecord(NamedTuple):
+    """An incident, and its bytes as they stand in the topic."""
+
+    incident: Incident
+    value: bytes
+
+
 _episodes = msgspec.json.Decoder(Episode)
 _incidents = msgspec.json.Decoder(Incident)
 

@@ -11,7 +11,11 @@ from streaming.monitor.envelope import Sinks, Write
 from streaming.wire.codec import Record
 from tests.support.histories import Topic
 
-SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
+SINKS = Sinks(
+    *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 4)), episodes="e", incidents="i"
+)
+#: Types of what is in compacted topics.
+_LATEST = (b"rebalance.assignment", b"rebalance.episode", b"rebalance.incident")
 
 
 def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Write]:
@@ -37,7 +41,7 @@ def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[byt
     found: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
     for write in writes:
         rows = found[write.topic, write.key]
-        if dict(write.headers).get("ce_type") in (b"rebalance.assignment", b"rebalance.episode"):
+        if dict(write.headers).get("ce_type") in _LATEST:
             rows.clear()
         rows.append((write.value, write.headers))
     return found

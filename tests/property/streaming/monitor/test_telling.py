@@ -22,7 +22,7 @@ from streaming.monitor.group import apply
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.state import ownership
 from streaming.wire.codec import Record, encode_event
-from streaming.wire.episodes import Episode, decode_episode
+from streaming.wire.episodes import Episode, Incident, decode_episode, decode_incident
 from streaming.wire.events import (
     Diff,
     Event,
@@ -157,6 +157,25 @@ def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int)
 def test_these_logs_tell_of_downtime_with_bounds() -> None:
     known = [one.downtime for told in written(Groups(150, 1).log).values() for one in told]
     assert any(one is not None and one.bounded_ms for one in known)
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=12)
+def test_of_each_condition_a_group_has_one_open_incident_at_most_and_they_count_up(seed: int) -> None:
+    groups = Groups(250, seed)
+    bucket, newest = Bucket(), dict[tuple[str, int], Incident]()
+    for at, event in enumerate(groups.log):
+        writes = process(bucket, [Record.of(0, at, *encode_event(event))], 0, SINKS)
+        for one in (decode_incident(write.value or b"") for write in writes if write.topic == "i"):
+            known = newest.get((one.group_id, one.incident))
+            assert known is None or (known.kind, known.opened_at) == (one.kind, one.opened_at)
+            assert (one.status == "open") == (one.closed_at is None)
+            newest[one.group_id, one.incident] = one
+        told = [one for one in newest.values() if one.group_id == event.data.group_id]
+        lasting = [one.kind for one in told if one.status == "open"]
+        assert len(lasting) == len(set(lasting))
+        assert sorted(one.incident for one in told) == list(range(1, len(told) + 1))
+    assert newest
 
 
 @given(seed=st.integers(0, 10**9))

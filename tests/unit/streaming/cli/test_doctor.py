@@ -39,7 +39,7 @@ def test_where_nothing_is_missing_every_line_is_ok(
         "ok  rounds       in Python; `make packages` makes those of plain groups native where cargo is",
         "ok  broker       cluster memory",
         "ok  permissions  collect, stream, serve may do what they must",
-        "ok  topics       5 topics with the right cleanup policies",
+        "ok  topics       6 topics with the right cleanup policies",
         f"ok  checkpoint   {tmp_path}/new: will be made by `stream`",
     ]
 

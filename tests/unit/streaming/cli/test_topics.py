@@ -10,7 +10,7 @@ from tests.support.memory_kafka import MemoryKafka
 Command = Callable[..., tuple[int, str, str]]
 NAMES = [
     f"p.rebalance.{name}"
-    for name in ("membership", "diffs", "assignments", "membership-dlt", "episodes", "signs")
+    for name in ("membership", "diffs", "assignments", "membership-dlt", "episodes", "incidents", "signs")
 ]
 
 
@@ -37,6 +37,7 @@ def test_missing_topics_are_shown_and_made_when_asked(command: Command, kafka: M
         ("delete", "4"),
         ("compact", "4"),
         ("delete", "4"),
+        ("compact", "4"),
         ("compact", "4"),
         ("compact", "1"),
     ]

@@ -86,11 +86,8 @@ def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> 
     assert [wishes(component, SETTINGS) for component in ("collect", "stream")] == [
         (Permission("Write", "p.rebalance.signs"),)
     ] * 2
-    assert (
-        wishes("serve", SETTINGS)
-        == wishes("watch", SETTINGS)
-        == tuple(Permission("Read", f"p.rebalance.{name}") for name in ("signs", "episodes"))
-    )
+    read = [Permission("Read", f"p.rebalance.{name}") for name in ("signs", "episodes", "incidents")]
+    assert (wishes("serve", SETTINGS), wishes("watch", SETTINGS)) == (tuple(read), tuple(read[:2]))
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
     said = [list(missed(SETTINGS, component)) for component in COMPONENTS]
     assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in said] == [
@@ -160,7 +157,7 @@ def documented() -> dict[str, tuple[Permission, ...]]:
 def test_the_documented_permissions_are_those_that_are_needed() -> None:
     settings = Settings()
     assert documented() == {name: (*needs(name, settings), *wishes(name, settings)) for name in documented()}
-    asking = {"watch", "groups", "group", "why"}
+    asking = {"watch", "groups", "group", "why", "incidents"}
     assert set(documented()) == {"collect", "stream", "serve", "dlt", "topics", *asking}
 
 
@@ -169,7 +166,7 @@ def test_without_episodes_the_stream_needs_no_right_on_their_topic() -> None:
     assert written(settings) == settings.topics.names
     assert {one.name for one in needs("stream", Settings())} - {
         one.name for one in needs("stream", settings)
-    } == {settings.topics.episodes}
+    } == {settings.topics.episodes, settings.topics.incidents}
 
 
 def test_by_polling_the_collector_needs_neither_the_offsets_topic_nor_a_group() -> None:

@@ -1,0 +1,80 @@
+"""``incidents``: what is wrong now, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from streaming.wire.codec import encode
+from streaming.wire.episodes import key
+from tests.support.incidents import incident
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+TOPIC = "rebalance.incidents"
+STORM = incident("checkout", 2, opened_at=1_700_000_000_000, times=3)
+OVER = incident("checkout", 1, opened_at=1_600_000_000_000, closed_at=1_600_000_900_000, kind="skew")
+STUCK = incident("team/pay", 7, opened_at=1_700_000_100_000, kind="stuck", story="team/pay does not get on.")
+
+
+@pytest.fixture
+def told(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create(TOPIC, 2)
+    for place, one in enumerate((STORM, OVER, STUCK)):
+        kafka.append(TOPIC, encode(one), key=key(one.group_id, one.incident), partition=place % 2)
+    return kafka
+
+
+def rows(out: str) -> list[list[str]]:
+    found = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    return [row for row in found if row and row[0] in ("checkout", "team/pay")]
+
+
+def test_for_people_those_that_are_open_the_newest_first(command: Command, told: MemoryKafka) -> None:
+    status, out, errors = command("incidents")
+    assert (status, errors) == (0, "")
+    assert rows(out) == [
+        ["team/pay", "stuck", "open", "2023-11-14 22:15:00 UTC", "1", "team/pay does not get on."],
+        ["checkout", "storm", "open", "2023-11-14 22:13:20 UTC", "3", "checkout does not settle."],
+    ]
+
+
+def test_those_that_are_over_when_asked_for_and_of_one_group(command: Command, told: MemoryKafka) -> None:
+    _, out, _ = command("incidents", "--all", "--group", "checkout")
+    assert [row[:3] for row in rows(out)] == [["checkout", "storm", "open"], ["checkout", "skew", "closed"]]
+
+
+def test_for_programs_the_record_a_line(command: Command, told: MemoryKafka) -> None:
+    _, out, _ = command("incidents", "--json")
+    assert out.encode().splitlines() == [encode(STUCK), encode(STORM)]
+
+
+@pytest.mark.parametrize(("words", "said"), [((), "no open incidents\n"), (("--all",), "no incidents\n")])
+def test_where_nothing_is_wrong_it_says_so(
+    command: Command, kafka: MemoryKafka, words: tuple[str, ...], said: str
+) -> None:
+    kafka.create(TOPIC)
+    assert command("incidents", *words) == (0, said, "")
+    assert command("incidents", "--json", *words) == (0, "", "")
+
+
+def test_a_record_that_does_not_parse_is_told_and_the_others_are_shown(
+    command: Command, told: MemoryKafka
+) -> None:
+    told.append(TOPIC, b"{", key=b"checkout/9")
+    status, out, errors = command("incidents", "--json")
+    assert (status, len(out.splitlines())) == (0, 2)
+    assert errors.startswith("skipped: rebalance.incidents key checkout/9: ")
+
+
+def test_where_the_stream_has_never_run_the_topic_is_named(command: Command, kafka: MemoryKafka) -> None:
+    status, out, errors = command("incidents")
+    assert (status, out) == (3, "")
+    assert TOPIC in errors
+
+
+def test_json_is_what_it_says(command: Command, told: MemoryKafka) -> None:
+    line, _ = command("incidents", "--json")[1].splitlines()
+    assert json.loads(line)["groupId"] == "team/pay"

@@ -1,0 +1,271 @@
+"""Incidents of the stream's groups, event by event: opened, updated, closed, once each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from assignors.partitioner import partition_for_key
+from streaming.incidents.seen import Thresholds
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import expire, process
+from streaming.monitor.envelope import Sinks, Write
+from streaming.wire import codec
+from streaming.wire.codec import Record, ce_attributes, decode_event
+from streaming.wire.episodes import Incident, decode_incident
+from streaming.wire.events import Event, GroupObserved, ObservedMember
+from tests.support.histories import Log
+
+QUIET = 120_000
+TOPICS = {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7, "i": 6}
+SINKS = Sinks("m", "d", "a", "dlt", TOPICS, episodes="e", incidents="i", quiet_ms=QUIET)
+
+
+class Watched:
+    """A group whose events are applied one by one, ten seconds apart unless time passes."""
+
+    def __init__(self, sinks: Sinks = SINKS, **fields: Any) -> None:
+        self.log, self.bucket, self.sinks, self.fields = _Log(), Bucket(), sinks, fields
+        self.writes: list[Write] = []
+
+    def apply(self, *events: Event) -> list[Incident]:
+        """The incidents that these events changed, each time that they did."""
+        found = []
+        for event in events:
+            record = Record.of(0, len(self.writes), *codec.encode_event(event))
+            writes = process(self.bucket, [record], 0, self.sinks)
+            self.writes += writes
+            found += incidents(writes)
+        return found
+
+    def come(self, number: int, life: int = 0, **fields: Any) -> Event:
+        names = {"client_id": f"pay-{number}", "client_host": f"/10.0.0.{number}"}
+        return self.log.join(f"pay-{number}-{life}", **{**names, **self.fields, **fields})
+
+    def rest(self) -> list[Incident]:
+        """The timer finds the group quiet."""
+        self.bucket.pack()  # which finds out what is due
+        due = [
+            one for one in expire(self.bucket, 1 << 50, self.sinks) if b"quiet" in dict(one.headers)["ce_id"]
+        ]
+        self.log.count += 13
+        return self.apply(*(decode_event(one.key, one.value, ce_attributes(one.headers)) for one in due))
+
+
+class _Log(Log):
+    def now(self) -> int:
+        return 10_000 * self.count
+
+
+def incidents(writes: Iterable[Write]) -> list[Incident]:
+    return [decode_incident(one.value or b"") for one in writes if one.topic == "i"]
+
+
+def started(members: int = 4, partitions: int = 12, **given: Any) -> Watched:
+    group = Watched(**given)
+    assert (
+        group.apply(group.log.topics(t=partitions), *(group.come(number) for number in range(members))) == []
+    )
+    return group
+
+
+def killed(group: Watched, times: int, first: int = 0) -> list[Incident]:
+    """Member 1 runs out of its session again and again, and comes back."""
+    return [
+        one
+        for life in range(first, first + times)
+        for one in group.apply(
+            group.log.fence(f"pay-1-{life}", reason="session timeout"), group.come(1, life + 1)
+        )
+    ]
+
+
+def test_a_healthy_group_has_none_through_a_rolling_restart_and_two_scalings() -> None:
+    group = started()
+    assert group.rest() == []
+    for number in range(4):
+        assert group.apply(group.log.leave(f"pay-{number}-0", reason="closed"), group.come(number, 1)) == []
+    assert group.rest() == []
+    assert group.apply(group.come(4)) == []
+    assert group.rest() == []
+    assert group.apply(group.log.leave("pay-4-0", reason="closed")) == []
+    assert group.rest() == []
+
+
+def test_a_storm_is_one_incident_that_names_the_member_and_its_period_and_closes() -> None:
+    group = started()
+    group.rest()
+    told = killed(group, 9)
+    assert {(one.incident, one.kind, one.status, one.times) for one in told} == {(1, "storm", "open", 1)}
+    last = told[-1]
+    assert (last.names[last.member_ids[0]].client_id, last.episode, last.sure) == ("pay-1", 2, True)
+    assert "because of pay-1: 9 times, about every 20 s" in last.story
+    (closed,) = group.rest()
+    assert (closed.incident, closed.status, closed.opened_at) == (1, "closed", told[0].opened_at)
+    assert closed.closed_at == closed.updated_at > last.updated_at
+
+
+def test_what_comes_back_soon_is_the_same_incident_and_later_another() -> None:
+    group = started()
+    group.rest()
+    killed(group, 3)
+    group.rest()
+    again = killed(group, 3, first=3)[-1]
+    assert (again.incident, again.status, again.times, again.closed_at) == (1, "open", 2, None)
+    assert "it has come 2 times" in again.story
+    group.rest()
+    group.log.count += 180  # half an hour
+    (*_, other) = killed(group, 3, first=6)
+    assert (other.incident, other.times) == (2, 1)
+
+
+def test_a_member_that_overruns_its_poll_interval_twice_within_an_hour() -> None:
+    def overrun(life: int) -> list[Incident]:
+        reason = "consumer poll timeout has expired."
+        return group.apply(group.log.leave(f"pay-1-{life}", reason=reason), group.come(1, life + 1))
+
+    group = started()
+    group.rest()
+    assert overrun(0) == []
+    group.rest()
+    (one,) = overrun(1)
+    assert (one.kind, one.member_ids, one.evidence[0].kind) == ("poll-timeout", ["pay-1-1"], "member.left")
+    assert one.story.startswith("pay-1 of g overruns its poll interval again and again (since ")
+    (closed,) = group.rest()
+    assert closed.status == "closed"
+    group.log.count += 360  # an hour
+    assert overrun(2) == []
+
+
+def test_partitions_that_nobody_owns_at_rest_are_one_incident_until_somebody_does() -> None:
+    group = started(2)
+    view = seen(group, 1, {"a": [0, 1], "b": [2]})
+    assert group.apply(view) == []
+    (one,) = group.rest()
+    assert (one.kind, one.partitions, one.status) == (
+        "partition-without-owner",
+        {"t": list(range(3, 12))},
+        "open",
+    )
+    (closed,) = group.apply(seen(group, 2, {"a": list(range(6)), "b": list(range(6, 12))}))
+    assert (closed.incident, closed.status) == (one.incident, "closed")
+    assert group.rest() == []
+
+
+def test_an_empty_group_rests() -> None:
+    group = started(2)
+    group.apply(seen(group, 1, {"a": [0, 1], "b": [2]}))
+    assert [one.status for one in group.rest()] == ["open"]
+    (closed,) = group.apply(seen(group, 2, {}))
+    assert (closed.kind, closed.status) == ("partition-without-owner", "closed")
+    assert group.rest() == []
+
+
+def test_a_topic_that_is_gone_is_one_at_once_and_over_when_it_is_back() -> None:
+    group = started(2)
+    (gone,) = group.apply(group.log.topics(t=0))
+    assert (gone.kind, gone.partitions, gone.status) == ("topic-gone", {"t": []}, "open")
+    assert gone.story.startswith("g subscribes to t, which is gone (since ")
+    (back,) = group.apply(group.log.topics(t=12))
+    assert (back.incident, back.status) == (gone.incident, "closed")
+
+
+def test_a_topic_that_never_was_is_not_gone() -> None:
+    group = Watched()
+    assert group.apply(group.log.topics(t=0), group.come(1)) == []
+
+
+def test_more_members_than_partitions() -> None:
+    group = started(4, partitions=3)
+    (one,) = group.rest()
+    assert (one.kind, one.member_ids) == ("idle-members", ["pay-3-0"])
+    assert "g has 4 members for 3 partitions: nothing is left for pay-3" in one.story
+    assert group.apply(group.log.leave("pay-3-0", reason="closed")) == []
+    assert [one.status for one in group.rest()] == ["closed"]
+
+
+def test_a_member_with_much_more_than_its_fair_share() -> None:
+    group = started(2)
+    group.apply(seen(group, 1, {"a": list(range(11)), "b": [11], "c": []}))
+    (one,) = group.rest()
+    assert (one.kind, one.member_ids) == ("skew", ["a"])
+    assert "a owns 11 partitions of g, its fair share is 4" in one.story
+    lenient = started(2, sinks=SINKS._replace(thresholds=Thresholds(skew=3.0)))
+    lenient.apply(seen(lenient, 1, {"a": list(range(11)), "b": [11], "c": []}))
+    assert lenient.rest() == []
+
+
+def test_subscriptions_that_force_a_skew_are_none() -> None:
+    group = Watched()
+    group.apply(group.log.topics(t=12, u=1), group.come(1), group.log.join("other", "u"))
+    assert group.rest() == []
+
+
+def test_half_a_migration() -> None:
+    group = started(2, group_protocol="consumer", assignors=["uniform"])
+    group.apply(group.come(2, group_protocol="classic", assignors=["range"]))
+    (one,) = group.rest()
+    assert (one.kind, one.member_ids) == ("half-migration", ["pay-2-0"])
+    assert "1 of 3 members still use the classic protocol: pay-2" in one.story
+    group.apply(group.log.leave("pay-2-0", reason="closed"), group.come(2, 1))
+    assert [one.status for one in group.rest()] == ["closed"]
+
+
+def test_a_deleted_group_has_no_open_incident_and_a_forgotten_one_begins_anew() -> None:
+    group = started(4, partitions=3)
+    group.rest()
+    (closed,) = group.apply(group.log.delete())
+    assert (closed.incident, closed.status) == (1, "closed")
+    group.apply(group.log.delete(forget=True))
+    assert group.bucket.get("g").incidents is None
+
+
+def test_records_stand_where_the_group_does_under_a_key_of_their_own() -> None:
+    group = started(4, partitions=3)
+    group.rest()
+    (write,) = [one for one in group.writes if one.topic == "i"]
+    headers = ce_attributes(write.headers)
+    assert (write.key, write.partition) == (b"g/1", partition_for_key(b"g", 6))
+    assert (headers["type"], headers["source"]) == ("rebalance.incident", "rebalance-monitor/stream")
+
+
+def test_without_incidents_there_are_none_and_nothing_is_kept() -> None:
+    group = started(4, partitions=3, sinks=SINKS._replace(incidents=None))
+    assert group.rest() == []
+    assert group.bucket.get("g").incidents is None
+
+
+def test_a_group_keeps_its_incidents_in_its_bytes() -> None:
+    group = started(4, partitions=3)
+    group.rest()
+    read = Bucket(group.bucket.pack()).get("g")
+    assert read == group.bucket.get("g")
+    assert read.incidents is not None
+    assert list(read.incidents.known) == ["idle-members"]
+
+
+@pytest.mark.parametrize("limit", [60_000])
+def test_what_is_too_long_for_its_topic_is_told_without_who(limit: int) -> None:
+    group = started(200, partitions=3, sinks=SINKS._replace(max_bytes={"i": 4_000}))
+    (one,) = group.rest()
+    assert (one.kind, one.member_ids, one.names) == ("idle-members", [], {})
+    assert len(codec.encode(one)) < limit
+
+
+def seen(group: Watched, generation: int, shares: dict[str, list[int]]) -> Event:
+    """A collector's view of the group, whose members subscribe to ``t``."""
+    members = [
+        ObservedMember(member_id=one, topics=["t"], assigned={"t": list(share)} if share else {})
+        for one, share in shares.items()
+    ]
+    group.log.count += 1
+    data = GroupObserved(
+        group_id="g",
+        timestamp=group.log.now(),
+        members=members,
+        generation=generation + 100,
+        protocol="range",
+    )
+    return Event("collector", str(group.log.count), data)
