@@ -7,7 +7,7 @@ phase. Events about processes are looked up for each of them; all others by the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Generic
 
@@ -17,6 +17,8 @@ from streaming.protocols.life import HANDLERS, LIFE
 from streaming.protocols.step import Step
 from streaming.protocols.table import Table, look_up
 from streaming.protocols.vocabulary import (
+    Held,
+    ImpossiblePair,
     MachineEvent,
     MachineOutput,
     MemberEvent,
@@ -42,6 +44,15 @@ class Machine(ABC, Generic[S, M]):
     def initial(self, topics: Mapping[str, Topic]) -> S:
         """A group that nobody has joined yet."""
         return self.group(topics=topics)
+
+    def standing(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> S:
+        """A group at rest at 0 ms: these members consume these shares since this generation, or epoch.
+
+        Raises:
+            ImpossiblePair: the protocol can't begin in the middle: what it knows is more than who owns what.
+        """
+        del topics, held, number
+        raise ImpossiblePair(f"members: {self.name} can't begin with members that own something already")
 
     @abstractmethod
     def phase_of(self, group: S) -> StrEnum:

@@ -50,6 +50,13 @@ class Client:
     group_protocol: Literal["classic", "consumer"] | None = None
 
 
+class Held(NamedTuple):
+    """A member that is in the group from the start, and what it owns then."""
+
+    client: Client
+    share: Share
+
+
 def dynamic_id(name: str, incarnation: int) -> str:
     """The member id of a process: its name, so that forecasts read like the scenario."""
     del incarnation

@@ -130,8 +130,12 @@ class Gaps:
 class Ledger:
     """Takes a machine's outputs and keeps what a forecast answers."""
 
-    def __init__(self, topics: Mapping[str, Topic], *, stretches: bool) -> None:
+    def __init__(self, topics: Mapping[str, Topic], *, stretches: bool, rounds: bool = True) -> None:
+        #: Empty when rounds are only counted.
         self.rounds: list[ForecastRound] = []
+        self.round_count = 0
+        self.rebalances = 0
+        self._keeps = rounds
         self.requests: Counter[str] = Counter()
         self.moved = 0
         self.gaps = Gaps(stretches=stretches)
@@ -140,6 +144,15 @@ class Ledger:
         self._last: dict[str, dict[int, str]] = {}
         self._round = 0
         self.gaps.partitions(topics, (), 0)
+
+    def standing(self, wanted: frozenset[str], held: Mapping[str, Share]) -> None:
+        """The group as it stands at the start: no round, and nothing moves."""
+        self.take(Wants(wanted), 0)
+        self.gaps.own(held, 0)
+        self._held = held
+        for name, share in held.items():
+            for topic, partitions in share.items():
+                self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
     def topics(self, topics: Mapping[str, Topic], at: int) -> None:
         """Topics have changed."""
@@ -177,7 +190,12 @@ class Ledger:
                     last[partition] = name
         self._round = 1 if told.first else self._round + 1
         self._held = after
-        self.rounds.append(ForecastRound(at, told.number, self._round, told.reason, before, after, changed))
+        self.round_count += 1
+        self.rebalances += told.first
+        if self._keeps:
+            self.rounds.append(
+                ForecastRound(at, told.number, self._round, told.reason, before, after, changed)
+            )
 
     def _hand_over(self, output: Handover) -> None:
         """The same place in the group goes by another name: nothing moved."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignors.model import Topic
@@ -18,13 +18,13 @@ class _Life:
     back: int = 0
 
 
-def check(events: Sequence[Happening], topics: Mapping[str, Topic]) -> None:
-    """Every event is possible where it stands.
+def check(events: Sequence[Happening], topics: Mapping[str, Topic], there: Iterable[str] = ()) -> None:
+    """Every event is possible where it stands; members of ``there`` are in the group from the start.
 
     Raises:
         InvalidScenario: time goes backwards, or a member can't do what it is told to.
     """
-    lives: dict[str, _Life] = {}
+    lives = {name: _Life("up", 0) for name in there}
     counts = {name: topic.partitions for name, topic in topics.items()}
     now = 0
     for event in events:

@@ -8,15 +8,26 @@ from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Any, get_args
 
+from assignors.errors import BadInput
+from assignors.java import uuid_bits
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
 from streaming.simulate.document import document, once
 from streaming.simulate.lives import check
-from streaming.simulate.scenario import Happening, InvalidScenario, Kind, Scenario
+from streaming.simulate.scenario import Happening, InvalidScenario, Kind, Scenario, Standing
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
-_TIMES = ("session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms", "metadata_max_age_ms")
-_MAY_BE_ZERO = ("scheduled_rebalance_delay_ms", "metadata_max_age_ms")
+_TIMES = (
+    "session_timeout_ms",
+    "rebalance_timeout_ms",
+    "scheduled_rebalance_delay_ms",
+    "metadata_max_age_ms",
+    "heartbeat_ms",
+    "consumer_heartbeat_ms",
+    "processing_ms",
+    "generation",
+)
+_MAY_BE_ZERO = ("scheduled_rebalance_delay_ms", "metadata_max_age_ms", "processing_ms")
 _JOIN = ("topics", "instance_id", "rack_id", "assignors", "group_protocol")
 #: What an event may say besides ``at`` and its own word.
 _FIELDS: dict[Kind, tuple[str, ...]] = {
@@ -63,7 +74,7 @@ def scenario(value: Any) -> Scenario:
     """
     if not isinstance(value, dict):
         raise InvalidScenario(f"scenario: a mapping with topics and events is needed, not {_name(value)}")
-    _known(value, ("topics", "events", *_TIMES), "scenario")
+    _known(value, ("topics", "members", "events", *_TIMES), "scenario")
     for needed in ("topics", "events"):
         if needed not in value:
             raise InvalidScenario(f"scenario: {needed}: missing")
@@ -77,8 +88,64 @@ def scenario(value: Any) -> Scenario:
     if not isinstance(events, list):
         raise InvalidScenario(f"scenario: events: a list is needed, not {_name(events)}")
     found = tuple(_event(number, event, topics) for number, event in enumerate(events, 1))
-    check(found, topics)
-    return Scenario(topics=topics, events=found, **times)
+    standing = _members(value.get("members"), topics)
+    check(found, topics, [one.member for one in standing])
+    return Scenario(topics=topics, events=found, members=standing, **times)
+
+
+def _members(value: Any, topics: Mapping[str, Topic]) -> tuple[Standing, ...]:
+    """Who is in the group from the start."""
+    if value is None:
+        return ()
+    if not isinstance(value, dict):
+        raise InvalidScenario("scenario: members: a mapping of names to what each owns is needed")
+    once(value, "scenario: members")
+    owners: dict[tuple[str, int], str] = {}
+    found = []
+    for name, told in value.items():
+        where = f"scenario: members.{reprlib.repr(name)}"
+        if not _is_name(name):
+            raise InvalidScenario(f"{where}: a member's name is text without ~")
+        fields = {} if told is None else told
+        if not isinstance(fields, dict):
+            raise InvalidScenario(f"{where}: a mapping such as {{owned: {{t0: [0]}}}} is needed")
+        _known(fields, ("owned", "member_id", *_JOIN), where)
+        read = {
+            one: _READERS[one](fields[one], f"{where}: {one}", topics)
+            for one in (*_JOIN, "member_id")
+            if fields.get(one) is not None
+        }
+        owned = _owned(fields.get("owned"), f"{where}: owned", topics)
+        for topic, partitions in owned.items():
+            for partition in partitions:
+                other = owners.setdefault((topic, partition), name)
+                if other != name:
+                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also {other}'s")
+        found.append(Standing(name, owned=owned, **read))
+    return tuple(found)
+
+
+def _owned(value: Any, where: str, topics: Mapping[str, Topic]) -> dict[str, list[int]]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidScenario(f"{where}: a mapping of topics to partitions is needed, not {_name(value)}")
+    once(value, where)
+    found = {}
+    for topic in _names(list(value), where, topics):
+        partitions = value[topic]
+        if not isinstance(partitions, list):
+            raise InvalidScenario(f"{where}.{topic}: a list of partitions is needed, not {_name(partitions)}")
+        known = sorted({_whole(one, f"{where}.{topic}", least=0) for one in partitions})
+        if known and known[-1] >= topics[topic].partitions:
+            raise InvalidScenario(f"{where}.{topic}: {known[-1]} is no partition of it")
+        if known:
+            found[topic] = known
+    return found
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and "~" not in value and value.isprintable()
 
 
 def _topics(value: Any) -> dict[str, Topic]:
@@ -93,15 +160,26 @@ def _topics(value: Any) -> dict[str, Topic]:
         racks = None
         count = told
         if isinstance(told, dict):
-            _known(told, ("partitions", "racks"), where)
+            _known(told, ("partitions", "racks", "topic_id"), where)
             count = told.get("partitions")
             racks = _racks(told.get("racks"), where)
         count = _whole(count, f"{where}: partitions" if isinstance(told, dict) else where, least=0)
         if racks is not None and len(racks) != count:
             raise InvalidScenario(f"{where}: racks: {len(racks)} entries for {count} partitions")
-        topics[name] = Topic(name, count, racks, topic_id(name))
+        given = told.get("topic_id") if isinstance(told, dict) else None
+        topics[name] = Topic(name, count, racks, topic_id(name) if given is None else _uuid(given, where))
     _bounded({name: topic.partitions for name, topic in topics.items()}, "scenario: topics")
     return topics
+
+
+def _uuid(value: Any, where: str) -> str:
+    try:
+        uuid_bits(_text(value, f"{where}: topic_id", {}))
+    except InvalidScenario:
+        raise
+    except BadInput as error:
+        raise InvalidScenario(f"{where}: topic_id: {error}") from error
+    return str(value)
 
 
 def _bounded(counts: Mapping[str, int], where: str) -> None:
@@ -140,7 +218,7 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> Happening:
     elif kind == "coordinator_fails":
         if told is not True:
             raise InvalidScenario(f"{where}: coordinator_fails: true is all that it can be, not {told!r}")
-    elif not isinstance(told, str) or not told or "~" in told or not told.isprintable():
+    elif not _is_name(told):
         raise InvalidScenario(
             f"event {number} ({kind}): {kind}: a member's name is needed, text without ~, not {_name(told)}"
         )
@@ -225,6 +303,7 @@ def _down(value: Any, where: str, topics: Mapping[str, Topic]) -> int:
 _READERS: dict[str, Callable[[Any, str, Mapping[str, Topic]], Any]] = {
     "topics": _names,
     "instance_id": _text,
+    "member_id": _text,
     "rack_id": _text,
     "assignors": _assignors,
     "group_protocol": _protocol,

@@ -13,6 +13,7 @@ from streaming.protocols.vocabulary import (
     CoordinatorFails,
     Crash,
     Freeze,
+    Held,
     Leave,
     MachineEvent,
     MemberEvent,
@@ -49,6 +50,25 @@ def plan(scenario: Scenario) -> list[Planned]:
     return merged
 
 
+def standing(scenario: Scenario) -> list[Held]:
+    """Who is in the group from the start, and with what."""
+    every = tuple(scenario.topics)
+    return [
+        Held(
+            Client(
+                one.member,
+                every if one.topics is None else one.topics,
+                one.instance_id,
+                one.rack_id,
+                one.assignors,
+                one.group_protocol,
+            ),
+            {topic: list(partitions) for topic, partitions in one.owned.items()},
+        )
+        for one in scenario.members
+    ]
+
+
 def _drafts(scenario: Scenario) -> Iterator[Planned]:
     draft = _Draft(scenario)
     for happening in scenario.events:
@@ -63,7 +83,7 @@ class _Draft:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.topics: dict[str, Topic] = dict(scenario.topics)
-        self.clients: dict[str, Client] = {}
+        self.clients = {held.client.name: held.client for held in standing(scenario)}
         self.left: set[str] = set()
         self.returns: dict[str, tuple[int, Happening, type[Start | Thaw]]] = {}
 

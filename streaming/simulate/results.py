@@ -24,7 +24,7 @@ def protocol(forecast: Forecast) -> dict[str, Any]:
     return {
         "rounds": [_round(record, number, unchanged) for record in ledger.rounds],
         "requests": dict(sorted(ledger.requests.items())),
-        "rebalances": rebalances(forecast),
+        "rebalances": ledger.rebalances,
         "moved": ledger.moved,
         "unavailableMs": {
             topic: {str(partition): ms for partition, ms in enumerate(partitions)}
@@ -60,11 +60,6 @@ def _member(owned: Share, change: ShareDiff | None, unchanged: dict[int, dict[st
     return known
 
 
-def rebalances(forecast: Forecast) -> int:
-    """How many rebalances there were: follow-up rounds belong to the rebalance that they follow from."""
-    return sum(record.round == 1 for record in forecast.ledger.rounds)
-
-
 class ForecastSummary(NamedTuple):
     """A row of the comparison."""
 
@@ -85,8 +80,8 @@ def summary(forecast: Forecast) -> ForecastSummary:
     return ForecastSummary(
         forecast.protocol,
         forecast.assignor,
-        rebalances(forecast),
-        len(ledger.rounds),
+        ledger.rebalances,
+        ledger.round_count,
         sum(ledger.requests.values()),
         ledger.moved,
         sum(sum(partitions) for partitions in ledger.gaps.total.values()) / 1000,

@@ -30,7 +30,7 @@ from streaming.protocols.vocabulary import (
     dynamic_id,
 )
 from streaming.simulate.ledger import Ledger
-from streaming.simulate.plan import Planned, plan
+from streaming.simulate.plan import Planned, plan, standing
 from streaming.simulate.scenario import Happening, InvalidScenario, Scenario
 
 #: A group that is not at rest a day after the last event never will be.
@@ -59,14 +59,28 @@ class Forecast:
 def timing(scenario: Scenario) -> Timing:
     """The timing model with the scenario's timeouts; a timeout lasts at least three heartbeats."""
     longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
+    usual = Timing()
     return Timing(
-        heartbeat_ms=min(3000, longest),
-        consumer_heartbeat_ms=min(5000, longest),
+        heartbeat_ms=scenario.heartbeat_ms or min(usual.heartbeat_ms, longest),
+        consumer_heartbeat_ms=scenario.consumer_heartbeat_ms or min(usual.consumer_heartbeat_ms, longest),
+        processing_ms=usual.processing_ms if scenario.processing_ms is None else scenario.processing_ms,
         session_timeout_ms=scenario.session_timeout_ms,
         rebalance_timeout_ms=scenario.rebalance_timeout_ms,
         scheduled_rebalance_delay_ms=scenario.scheduled_rebalance_delay_ms,
         metadata_age_ms=scenario.metadata_max_age_ms,
     )
+
+
+def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
+    """A process's member id: the one that it has at the start, where it is said; else its name."""
+    known = {one.member: one.member_id for one in scenario.members if one.member_id is not None}
+    if not known:
+        return dynamic_id
+
+    def member_id(name: str, incarnation: int) -> str:
+        return known.get(name, name) if incarnation == 1 else dynamic_id(name, incarnation)
+
+    return member_id
 
 
 def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
@@ -85,8 +99,10 @@ def forecast(
     *,
     setup: Setup | None = None,
     stretches: bool = False,
+    rounds: bool = True,
     view_lag_ms: int = 0,
     seed: int = 0,
+    each: Callable[[int], None] = lambda _: None,
 ) -> Forecast:
     """What the protocol makes of the scenario, played until the group is at rest.
 
@@ -96,8 +112,10 @@ def forecast(
         assignor: the protocol's default when None.
         setup: in place of the scenario's timeouts and plain member ids.
         stretches: keep who consumed what from when to when (for timelines).
+        rounds: keep every round, not only how many there were.
         view_lag_ms: the most by which a ZooKeeper view may lag.
         seed: seed of that lag.
+        each: told of every event of the scenario that has happened.
 
     Raises:
         ImpossiblePair: the protocol can't carry the assignor.
@@ -106,10 +124,10 @@ def forecast(
     """
     assignor = carried(protocol, assignor)
     if setup is None:
-        setup = Setup(timing(scenario), assignor, dynamic_id, seeded_lag(seed, view_lag_ms))
-    ledger = Ledger(scenario.topics, stretches=stretches)
+        setup = Setup(timing(scenario), assignor, member_ids(scenario), seeded_lag(seed, view_lag_ms))
+    ledger = Ledger(scenario.topics, stretches=stretches, rounds=rounds)
     with _uncollected():
-        end = _play(machine(protocol, setup), scenario, ledger)
+        end = _play(machine(protocol, setup), scenario, ledger, each)
     found = Forecast(protocol, assignor, ledger, end)
     ledger.gaps.end(found.shown_until)
     return found
@@ -152,13 +170,24 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _play(model: Machine[Any, Any], scenario: Scenario, ledger: Ledger) -> int:
+def _begun(model: Machine[Any, Any], scenario: Scenario, ledger: Ledger) -> Any:
+    """The group before the first event: empty, or as its members stand."""
+    held = standing(scenario)
+    if not held:
+        return model.initial(scenario.topics)
+    state = model.standing(scenario.topics, held, scenario.generation)
+    wanted = frozenset(topic for client, _ in held for topic in client.topics)
+    ledger.standing(wanted, model.owned(state))
+    return state
+
+
+def _play(model: Machine[Any, Any], scenario: Scenario, ledger: Ledger, each: Callable[[int], None]) -> int:
     queue: list[tuple[int, int, MachineEvent, Planned | None]] = [
         (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan(scenario))
     ]
     last = queue[-1][0] if queue else 0
     number = len(queue)
-    state = model.initial(scenario.topics)
+    state = _begun(model, scenario, ledger)
     end = 0
     ended: set[str] = set()
     because: Happening | None = None
@@ -173,7 +202,9 @@ def _play(model: Machine[Any, Any], scenario: Scenario, ledger: Ledger) -> int:
             )
         if isinstance(event, TopicsChanged):
             ledger.topics(event.topics, at)
-        because = planned.because if planned is not None else because
+        if planned is not None:
+            because = planned.because
+            each(1)
         after, outputs = _applied(model, state, event, because, outside=planned is not None)
         if planned is not None or outputs:
             end = at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -37,11 +37,34 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """A member that is in the group from the start; ``member_id`` None: its name."""
+
+    member: str
+    topics: tuple[str, ...] | None = None
+    instance_id: str | None = None
+    rack_id: str | None = None
+    assignors: tuple[str, ...] = ()
+    group_protocol: Literal["classic", "consumer"] | None = None
+    owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    member_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
-    """Topics at the start, timeouts of every member, and events in order of time."""
+    """Topics and members at the start, timeouts of every member, and events in order of time.
+
+    ``generation``: that of the members at the start, or their epoch. ``heartbeat_ms`` and ``processing_ms`` None:
+    as the timing model has them.
+    """
 
     topics: Mapping[str, Topic]
     events: tuple[Happening, ...]
+    members: tuple[Standing, ...] = ()
+    generation: int = 1
+    heartbeat_ms: int | None = None
+    consumer_heartbeat_ms: int | None = None
+    processing_ms: int | None = None
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 60_000
     scheduled_rebalance_delay_ms: int = 300_000

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from assignors.model import Topic
+from streaming.protocols import vote
 from streaming.protocols.classic import coordinator, members
 from streaming.protocols.classic.group import (
     Assigned,
@@ -23,7 +29,7 @@ from streaming.protocols.classic.step import ClassicStep, Rules
 from streaming.protocols.group import Stage
 from streaming.protocols.machine import Machine
 from streaming.protocols.table import Table, rows
-from streaming.protocols.vocabulary import CoordinatorFails, Setup, TopicsChanged
+from streaming.protocols.vocabulary import CoordinatorFails, Held, Setup, TopicsChanged
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE = ClassicPhase
 _ALL = tuple(ClassicPhase)
@@ -104,6 +110,48 @@ class Classic(Machine[ClassicState, ClassicMember]):
     def __init__(self, name: str, setup: Setup, rules: Rules) -> None:
         super().__init__(name, setup, COORDINATOR_V1 if rules.coordinator_assigns else COORDINATOR)
         self.rules = rules
+
+    def standing(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ClassicState:
+        """A stable generation, of which every member has told what it owns."""
+        if not self.rules.subscribes:
+            return super().standing(topics, held, number)
+        members = {}
+        for place, (client, share) in enumerate(held, 1):
+            member = ClassicMember(client, owned=share)
+            members[client.name] = structs.replace(
+                member,
+                stage=Stage.STABLE,
+                incarnation=1,
+                known=True,
+                said=client.topics,
+                member_id=self.setup.member_id(client.name, 1),
+                beat_from=0,
+                place=place,
+                generation=number,
+                last=share,
+                assignors=self.rules.assignors(member),
+                claim=share,
+                claim_generation=number,
+                assigned=share,
+                part=number,
+            )
+        step = self.step(
+            ClassicState(
+                members=members,
+                topics=topics,
+                incarnations=dict.fromkeys(members, 1),
+                places=len(members),
+                most=len(members),
+                phase=_STABLE,
+                generation=number,
+                announced=number,
+                assignor=vote.select({name: member.assignors for name, member in members.items()}),
+                assigned_with=topics,
+            ),
+            0,
+        )
+        step.set(leader=step.order(members)[0], wanted=step.subscribed(list(members.values())))
+        return step.done()[0]
 
     def phase_of(self, group: ClassicState) -> ClassicPhase:
         """``ClassicGroup.currentState``."""

@@ -6,7 +6,9 @@ heartbeat converts it (:mod:`streaming.protocols.consumer.migration`).
 
 from __future__ import annotations
 
-from assignors.model import Share
+from collections.abc import Mapping, Sequence
+
+from assignors.model import Share, Topic
 from streaming.protocols.consumer import coordinator, members, migration
 from streaming.protocols.consumer.group import (
     ConsumerMember,
@@ -18,13 +20,14 @@ from streaming.protocols.consumer.group import (
     HeartbeatAnswered,
     MetadataChanged,
 )
-from streaming.protocols.consumer.reconcile import Reconciliation
+from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
 from streaming.protocols.consumer.step import ConsumerStep
 from streaming.protocols.group import Stage
 from streaming.protocols.machine import Machine
 from streaming.protocols.table import Table, rows
 from streaming.protocols.vocabulary import (
     CoordinatorFails,
+    Held,
     MachineEvent,
     MachineOutput,
     Sent,
@@ -70,6 +73,39 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
     def __init__(self, setup: Setup) -> None:
         super().__init__("consumer", setup, COORDINATOR)
         self.inner = migration.classic_machine(setup)
+
+    def standing(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ConsumerState:
+        """Every member has reached the target; classic ones are a classic group until a consumer member comes."""
+        if all(client.group_protocol == "classic" for client, _ in held):
+            return ConsumerState(topics=topics, classic=self.inner.standing(topics, held, number))
+        targets = {client.name: share for client, share in held}
+        members = {
+            client.name: ConsumerMember(
+                client,
+                stage=Stage.STABLE,
+                incarnation=1,
+                known=True,
+                said=client.topics,
+                owned=share,
+                member_id=self.setup.member_id(client.name, 1),
+                beat_from=0,
+                place=place,
+                current=CurrentAssignment(_S, number, share),
+            )
+            for place, (client, share) in enumerate(held, 1)
+        }
+        return ConsumerState(
+            members=members,
+            topics=topics,
+            incarnations=dict.fromkeys(members, 1),
+            places=len(members),
+            most=len(members),
+            group_epoch=number,
+            target_epoch=number,
+            targets=targets,
+            held=targets,
+            wanted=frozenset(topic for client, _ in held for topic in client.topics),
+        )
 
     def phase_of(self, group: ConsumerState) -> ConsumerPhase:
         """``ConsumerGroup.maybeUpdateGroupState``."""

@@ -31,6 +31,7 @@ public final class Puppets {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("name", name);
         line.put("event", event);
+        line.put("at", System.currentTimeMillis());
         Map<String, TreeSet<Long>> sorted = new TreeMap<>();
         for (TopicPartition one : owned) {
             sorted.computeIfAbsent(one.topic(), topic -> new TreeSet<>()).add((long) one.partition());

@@ -27,6 +27,8 @@ class JavaMembers:
         #: What each consumer owns; None for one that has closed.
         self.owned: dict[str, Share | None] = {}
         self.failures: list[str] = []
+        #: ``(name, ms since the epoch, what it owns from then on)``, in order of time.
+        self.told: list[tuple[str, int, Share]] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -36,6 +38,7 @@ class JavaMembers:
             told = json.loads(line)
             if told["event"].startswith("failed"):
                 self.failures.append(f"{told['name']}: {told['event']}")
+            self.told.append((told["name"], told["at"], told["owned"]))
             self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
 
     def _command(self, **fields: Any) -> None:
@@ -53,8 +56,12 @@ class JavaMembers:
 
     def close(self, name: str, how: str) -> None:
         """``how``: GroupMembershipOperation (KIP-1092)."""
-        self._command(do="close", name=name, how=how)
+        self.begin_close(name, how)
         eventually(lambda: self.owned[name] is None or self.failures)
+
+    def begin_close(self, name: str, how: str) -> None:
+        """The same without waiting for it."""
+        self._command(do="close", name=name, how=how)
 
     def __enter__(self) -> Self:
         return self

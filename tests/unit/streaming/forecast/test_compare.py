@@ -1,0 +1,111 @@
+"""One change under each protocol, from the group as it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaming.forecast import compare
+from streaming.forecast.changes import rolling_restart
+from streaming.simulate.parse import scenario
+from streaming.simulate.scenario import Scenario
+
+_NAMES = ("a", "b", "c")
+
+
+def _deploy(**more: Any) -> Scenario:
+    return scenario(
+        {
+            "topics": {"t": 6},
+            "members": {name: {"owned": {"t": [2 * n, 2 * n + 1]}} for n, name in enumerate(_NAMES)},
+            "processing_ms": 0,
+            "events": rolling_restart(_NAMES, parallel=1, down_ms=5000, between_ms=25_000),
+            **more,
+        }
+    )
+
+
+def _costs(plan: Scenario, own: str = "eager", assignor: str | None = None) -> dict[str, compare.Cost]:
+    return {way.name: compare.cost(plan, way) for way in compare.ways(own, assignor)}
+
+
+def test_static_members_stand_still_for_as_long_as_they_are_down() -> None:
+    found = _costs(_deploy())["static"]
+
+    assert (found.forecast.ledger.rebalances, found.forecast.ledger.moved) == (0, 0)
+    assert 5000 <= found.worst_ms <= 5010
+    assert found.total_ms == 6 * found.worst_ms
+
+
+def test_static_members_that_are_down_for_longer_than_their_session_are_fenced() -> None:
+    found = _costs(_deploy(session_timeout_ms=3000, heartbeat_ms=1000))["static"]
+
+    assert found.forecast.ledger.rebalances == 6
+
+
+def test_nobody_has_an_instance_id_that_did_not_have_one_but_where_all_are_static() -> None:
+    assert all(
+        one.forecast.ledger.rebalances == 6 for name, one in _costs(_deploy()).items() if name != "static"
+    )
+
+
+def test_the_group_keeps_its_assignor_where_the_protocol_can_carry_it() -> None:
+    assert [way.assignor for way in compare.ways("eager", "sticky")] == [
+        "sticky",
+        "cooperative-sticky",
+        "sticky",
+        "uniform",
+    ]
+    assert [way.assignor for way in compare.ways("consumer", "range")] == [
+        "range",
+        "cooperative-sticky",
+        "range",
+        "range",
+    ]
+    assert [way.protocol for way in compare.ways("cooperative", "cooperative-sticky")] == [
+        "eager",
+        "cooperative",
+        "cooperative",
+        "consumer",
+    ]
+
+
+def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
+    way = compare.ways("eager", None)[1]
+    kept, counted = compare.cost(_deploy(), way), compare.cost(_deploy(), way, rounds=False)
+
+    assert counted.forecast.ledger.rounds == []
+    assert counted.forecast.ledger.round_count == len(kept.forecast.ledger.rounds) > 6
+    assert counted[2:] == kept[2:]
+
+
+def test_the_answer_has_each_way_by_its_name() -> None:
+    costs = list(_costs(_deploy()).values())
+    found = compare.document(costs)["protocols"]
+
+    assert list(found) == ["eager", "cooperative", "static", "consumer"]
+    assert found["static"]["downtime"]["totalMs"] == sum(found["static"]["unavailableMs"]["t"].values())
+    assert found["static"]["downtime"]["worst"] == {"topic": "t", "partition": 0, "ms": costs[2].worst_ms}
+
+
+def test_new_member_ids_keep_the_order_of_client_ids() -> None:
+    """The first member's new id comes first again, whatever UUID Kafka draws: range gives it what it had."""
+    ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
+    members = {
+        name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)
+    }
+    found = _costs(_deploy(members=members))["eager"].forecast.ledger.rounds[-1].after
+
+    assert {name: list(found[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
+
+
+def test_the_sentence_says_what_the_change_costs_and_what_costs_least() -> None:
+    costs = list(_costs(_deploy()).values())
+    least = min(costs, key=lambda one: one.total_ms)
+
+    said = compare.sentence(costs, "static", "This deploy")
+
+    assert said == (
+        f"This deploy costs 30 s of downtime, all partitions together; "
+        f"{compare.seconds(least.total_ms)} {compare.CALLED[least.way.name]}."
+    )
+    assert compare.sentence(costs, least.way.name, "It").endswith("; no other way costs less.")
