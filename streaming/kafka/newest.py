@@ -78,6 +78,21 @@ def read_incidents(
     return told
 
 
+def read_assignments(
+    settings: Settings,
+    *,
+    group: str | None = None,
+    on_malformed: Callable[[MalformedLatest], None] | None = None,
+    each: Callable[[int], None] = lambda _: None,
+) -> list[LatestAssignment]:
+    """Who owns what now in all groups, or in one.
+
+    Arguments and errors are those of :func:`read_episodes`.
+    """
+    topic = settings.topics.assignments
+    return _assigned(topic, _newest(settings, [topic], group, each)[topic], on_malformed)
+
+
 def read_groups(
     settings: Settings,
     *,
@@ -91,13 +106,20 @@ def read_groups(
     """
     episodes, latest = settings.topics.episodes, settings.topics.assignments
     found = _newest(settings, [latest, episodes], group, each)
-    assignments = []
-    for key, value in found[latest].items():
-        try:
-            assignments.append(codec.decode(_assignments, value))
-        except codec.UNREADABLE as problem:
-            _refuse(latest, key, problem, on_malformed)
+    assignments = _assigned(latest, found[latest], on_malformed)
     return assignments, _episodes(episodes, found[episodes], on_malformed)
+
+
+def _assigned(
+    topic: str, values: Mapping[bytes, bytes], on_malformed: Callable[[MalformedLatest], None] | None
+) -> list[LatestAssignment]:
+    told = []
+    for key, value in values.items():
+        try:
+            told.append(codec.decode(_assignments, value))
+        except codec.UNREADABLE as problem:
+            _refuse(topic, key, problem, on_malformed)
+    return told
 
 
 def _newest(

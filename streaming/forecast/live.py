@@ -1,0 +1,265 @@
+"""A group as it stands, from the monitor's topics alone: what its next rebalance would start from.
+
+Of a group that a collector sees the last full view says all; of others their members' own events do, and who owns
+what is in the topic of latest assignments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec import UNSET, Struct, structs
+
+from assignors.errors import BadInput
+from assignors.model import Topic
+from streaming.wire.events import (
+    Event,
+    EventData,
+    GroupDeleted,
+    GroupObserved,
+    Holding,
+    LatestAssignment,
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberNames,
+    ObservedMember,
+    PartitionsChanged,
+    SubscriptionChanged,
+    TopicMetadata,
+)
+from streaming.wire.names import called
+
+#: The event types that :class:`Log` takes note of.
+TYPES = (
+    *("member.joined", "member.left", "member.fenced", "member.subscription_changed"),
+    *("topic.partitions_changed", "group.observed", "group.deleted"),
+)
+
+
+class UnknownGroup(BadInput):
+    """Nothing is known of this group."""
+
+
+class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
+    """A member, with what it would bring to the next rebalance.
+
+    Attributes:
+        member_id: its id.
+        names: what else it is called.
+        rack_id: of its ``client.rack``.
+        topics: it subscribes to.
+        assignors: it supports, in its order of preference; empty: not known, or named by the group.
+        owned: it owns now; under KIP-848 what it is to own (its target).
+        generation: at which it owns that: the sticky assignors ask for it.
+        session_timeout_ms, rebalance_timeout_ms: its settings; None: not known, or the broker's.
+        classic: whether it speaks the classic protocol.
+    """
+
+    member_id: str
+    names: MemberNames = MemberNames()
+    rack_id: str | None = None
+    topics: tuple[str, ...] = ()
+    assignors: tuple[str, ...] = ()
+    owned: Holding = {}
+    generation: int = -1
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    classic: bool = True
+
+
+class LiveGroup(NamedTuple):
+    """A group as it stands.
+
+    Attributes:
+        group_id: the group.
+        kind: ``consumer``, ``connect``, ``streams`` or ``share``.
+        protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
+        assignor: what it was assigned with last; None: not known.
+        number: its generation, or epoch; 0: not known.
+        timestamp: of what is known, ms.
+        members: in the order of the JoinGroup response, as far as the record shows it.
+        topics: that members subscribe to, by name; one that is not told of is left out.
+        unknown: what is not known of it, lines for people.
+    """
+
+    group_id: str
+    kind: str
+    protocol: str
+    assignor: str | None
+    number: int
+    timestamp: int
+    members: tuple[LiveMember, ...]
+    topics: Mapping[str, Topic]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What each member is called, by member id."""
+        known = called({one.member_id: one.names for one in self.members})
+        return {one.member_id: known.get(one.member_id, one.member_id) for one in self.members}
+
+
+class Log:
+    """What the membership log says of one group. Feed it the group's events in order.
+
+    Args:
+        group_id: the group.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._view: GroupObserved | None = None
+        self._joined: dict[str, MemberJoined] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._empty = True
+
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+        self._empty = False
+        data: EventData = event.data
+        match data:
+            case GroupObserved():
+                self._view = data
+            case PartitionsChanged():
+                self._topics |= data.topics
+            case GroupDeleted():
+                self._view, self._joined = None, {}
+            case MemberJoined():
+                self._join(data)
+            case MemberLeft() | MemberFenced():
+                self._joined.pop(data.member_id, None)
+            case SubscriptionChanged() if data.member_id in self._joined:
+                known = self._joined[data.member_id]
+                self._joined[data.member_id] = structs.replace(known, topics=data.topics)
+            case _:
+                pass
+
+    def _join(self, data: MemberJoined) -> None:
+        replaced = next(
+            (
+                one
+                for one, known in self._joined.items()
+                if data.group_instance_id is not None and known.group_instance_id == data.group_instance_id
+            ),
+            data.member_id,
+        )
+        if replaced == data.member_id:
+            self._joined[data.member_id] = data
+        else:  # a static member takes its place
+            self._joined = {
+                (data.member_id if one == replaced else one): (data if one == replaced else known)
+                for one, known in self._joined.items()
+            }
+
+    def group(self, latest: LatestAssignment | None) -> LiveGroup:
+        """The group; ``latest``: who owns what now, by the topic of latest assignments.
+
+        Raises:
+            UnknownGroup: nothing is known of it, or it is gone.
+        """
+        if self._empty and latest is None:
+            raise UnknownGroup(
+                f"group {self._group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are"
+            )
+        if self._view is not None:
+            found = _seen(self._view)
+        elif latest is not None:
+            found = self._derived(latest)
+        else:
+            raise UnknownGroup(f"group {self._group_id}: it has no members, or does not exist any more")
+        return self._with_topics(found)
+
+    def _derived(self, latest: LatestAssignment) -> LiveGroup:
+        members, unknown = [], []
+        for one in (*self._joined, *(one for one in latest.members if one not in self._joined)):
+            if one not in latest.members:
+                continue
+            owned, joined = latest.members[one], self._joined.get(one)
+            if joined is None:
+                names = latest.names.get(one, MemberNames())
+                members.append(LiveMember(member_id=one, names=names, topics=tuple(owned), owned=owned))
+                unknown.append(one)
+            else:
+                members.append(_told(joined, owned, latest.generation or 0))
+        missing = f"the membership topic does not have the join of {len(unknown)} of {len(members)} members"
+        said = (f"{missing}: they are taken to subscribe to what they own",) if unknown else ()
+        return LiveGroup(
+            group_id=self._group_id,
+            kind="consumer" if latest.kind is UNSET else latest.kind,
+            protocol=latest.protocol,
+            assignor=latest.assignor,
+            number=(latest.generation if latest.group_epoch is None else latest.group_epoch) or 0,
+            timestamp=latest.timestamp,
+            members=tuple(members),
+            topics={},
+            unknown=said,
+        )
+
+    def _with_topics(self, group: LiveGroup) -> LiveGroup:
+        """The group with the topics that its members subscribe to."""
+        if group.kind in ("connect", "streams"):
+            return group
+        wanted = sorted({topic for one in group.members for topic in one.topics})
+        topics, unknown = {}, list(group.unknown)
+        for name in wanted:
+            known = self._topics.get(name)
+            if known is None:
+                unknown.append(f"topic {name}: the monitor was not told how many partitions it has")
+                continue
+            racks = None if known.racks is None else tuple(map(tuple, known.racks))
+            topics[name] = Topic(name, known.partitions, racks, known.topic_id)
+        return group._replace(topics=topics, unknown=tuple(unknown))
+
+
+def _told(joined: MemberJoined, owned: Holding, generation: int) -> LiveMember:
+    return LiveMember(
+        member_id=joined.member_id,
+        names=MemberNames(
+            client_id=joined.client_id,
+            client_host=joined.client_host,
+            group_instance_id=joined.group_instance_id,
+        ),
+        rack_id=joined.rack_id,
+        topics=tuple(joined.topics),
+        assignors=tuple(joined.assignors),
+        owned=owned,
+        generation=generation,
+        session_timeout_ms=joined.session_timeout_ms,
+        rebalance_timeout_ms=joined.rebalance_timeout_ms,
+        classic=joined.group_protocol == "classic",
+    )
+
+
+def _seen(view: GroupObserved) -> LiveGroup:
+    number = (view.group_epoch if view.counts_epochs else view.generation) or 0
+    return LiveGroup(
+        group_id=view.group_id,
+        kind=view.kind or "consumer",
+        protocol=view.group_protocol,
+        assignor=view.protocol,
+        number=number,
+        timestamp=view.timestamp,
+        members=tuple(_observed(one, view, number) for one in view.members),
+        topics={},
+    )
+
+
+def _observed(one: ObservedMember, view: GroupObserved, number: int) -> LiveMember:
+    classic = view.group_protocol == "classic"
+    owned = one.assigned if classic or one.target is None else one.target
+    return LiveMember(
+        member_id=one.member_id,
+        names=MemberNames(
+            client_id=one.client_id, client_host=one.client_host, group_instance_id=one.group_instance_id
+        ),
+        rack_id=one.rack_id,
+        topics=tuple(one.topics),
+        owned={topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]},
+        generation=number if classic else one.member_epoch or 0,
+        session_timeout_ms=one.session_timeout_ms,
+        rebalance_timeout_ms=one.rebalance_timeout_ms,
+        # In a view of a KIP-848 group only classic members have a session timeout: the others' is the broker's.
+        classic=classic or one.session_timeout_ms is not None,
+    )

@@ -1,0 +1,68 @@
+"""A live group, read from the monitor's topics: no access to the group itself is needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from assignors.errors import BadInput
+from streaming.forecast.live import TYPES, LiveGroup, Log
+from streaming.kafka.newest import read_assignments
+from streaming.kafka.topic_reader import TopicReader
+from streaming.settings.config import Settings
+from streaming.wire import codec
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_log = logging.getLogger(__name__)
+_AT_ONCE = 2000
+
+
+def read_live(
+    settings: Settings, group_id: str, *, each: Callable[[int], None] = lambda _: None
+) -> LiveGroup:
+    """A group as it stands, by what is in the topics now.
+
+    Args:
+        settings: how to reach the cluster and what the topics are called.
+        group_id: the group.
+        each: told how many more records were read.
+
+    Raises:
+        UnknownGroup: nothing is known of it.
+        TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
+    """
+    latest = next(iter(read_assignments(settings, group=group_id, each=each)), None)
+    log, wanted = Log(group_id), group_id.encode()
+    view: tuple[Message, dict[str, str]] | None = None
+    with TopicReader(settings.kafka, [settings.topics.membership]) as reader:
+        while not reader.at_end:
+            messages = reader.poll(0.1, _AT_ONCE)
+            each(len(messages))
+            for message in messages:
+                if message.key() != wanted:
+                    continue
+                attributes = codec.ce_attributes(message.headers())
+                if attributes.get("type") == "group.observed":
+                    view = (
+                        message,
+                        attributes,
+                    )  # of views that follow each other the last counts: they are long
+                elif attributes.get("type") in TYPES:
+                    _feed(log, view)
+                    view = None
+                    _feed(log, (message, attributes))
+    _feed(log, view)
+    return log.group(latest)
+
+
+def _feed(log: Log, told: tuple[Message, dict[str, str]] | None) -> None:
+    if told is None:
+        return
+    message, attributes = told
+    try:
+        log.feed(codec.decode_event(message.key(), message.value(), attributes))
+    except BadInput as problem:
+        _log.debug("passed over, as the stream does: %s", problem)
