@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
 from streaming.collect.counts import PartitionCounts
-from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found
+from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.published import published_counts
 from streaming.collect.publisher import Publisher, written
@@ -112,13 +112,20 @@ class Collector:
         """No group has ever been in the cluster: nothing can be missed."""
         self._signs.tell(up_to=time.time())
 
+    def _told(self, item: Outcome) -> Iterator[Outcome]:
+        """What was found, with what brokers' logs say of it."""
+        if not isinstance(item, Found):
+            yield item
+            return
+        yield replace(item, event=self._reasons.explained(item.event))
+        seen = self._reasons.witnessed(item.event)
+        if seen is not None:
+            yield replace(item, event=seen)
+
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
         self._reasons.listen()
-        outcomes = [
-            replace(item, event=self._reasons.explained(item.event)) if isinstance(item, Found) else item
-            for item in batch.outcomes
-        ]
+        outcomes = [told for item in batch.outcomes for told in self._told(item)]
         # What groups subscribe to is not known before every partition was read to its end.
         known = not batch.behind and not self._stop.is_set()
         items = self._telling.with_counts(

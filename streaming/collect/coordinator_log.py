@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
+from streaming.collect.join_phases import JoinPhases
 from streaming.wire.events import Evidence
 
 SOURCE = "coordinator-log"
@@ -36,15 +37,21 @@ _PREPARING = re.compile(
 )
 #: How lines about groups with epochs begin.
 _GROUP = r"\[GroupId (?P<group>.{1,500}?)\](?:\[MemberId [^\]\s]{1,500}\])? "
+_STABILIZED = re.compile(
+    r"Stabilized group (?P<group>.{1,500}) generation (?P<number>[0-9]{1,10})(?: \([^()]*\))? with \d+ members"
+)
 #: The generation, or epoch, that the lines before it led to.
 _NUMBERED = (
-    re.compile(
-        r"Stabilized group (?P<group>.{1,500}) generation (?P<number>[0-9]{1,10})(?: \([^()]*\))? with \d+ members"
-    ),
+    _STABILIZED,
     re.compile(
         r"Group (?P<group>.{1,500}) with generation (?P<number>[0-9]{1,10})(?: \([^()]*\))? is now empty"
     ),
     re.compile(_GROUP + r"Bumped (?:streams )?group epoch to (?P<number>[0-9]{1,10})\b"),
+)
+
+_ASSIGNED = re.compile(
+    r"Assignment received from leader \S{1,500} for group (?P<group>.{1,500}) "
+    r"for generation (?P<number>[0-9]{1,10})\b"
 )
 
 #: How lines about members of groups with epochs begin.
@@ -107,6 +114,7 @@ class CoordinatorLog:
         self._known: OrderedDict[tuple[str, int], list[Evidence]] = OrderedDict()
         #: Of share and streams groups: the last epoch that was told or followed silently, None before the first.
         self._epochs: dict[str, int | None] = {}
+        self.phases = JoinPhases()
 
     def feed(self, line: str) -> None:
         """One line; lines that say nothing of groups are passed over."""
@@ -115,7 +123,9 @@ class CoordinatorLog:
         said = _LOGGER.sub("", line.rstrip())
         match = _PREPARING.search(said)
         if match is not None:
-            self._note(match["group"], _classic_reason(match["reason"]))
+            reason = _classic_reason(match["reason"])
+            self._note(match["group"], reason)
+            self.phases.prepared(match["group"], said, asked=reason.kind in (_JOINED, _LEFT, _FENCED))
             # Bound at once as well: the line of the new generation may be out of our sight, the record may not.
             self._bind(match["group"], int(match["old"]) + 1, keep=True)
             return
@@ -124,8 +134,14 @@ class CoordinatorLog:
             if match is not None:
                 if match["group"] in self._epochs:
                     self._epochs[match["group"]] = int(match["number"])
+                if pattern is _STABILIZED:
+                    self.phases.stabilized(match["group"], said)
                 self._bind(match["group"], int(match["number"]))
                 return
+        match = _ASSIGNED.search(said)
+        if match is not None:
+            self.phases.assigned(match["group"], int(match["number"]), said)
+            return
         for pattern, kind in _LINES:
             match = pattern.search(said)
             if match is not None:

@@ -17,7 +17,7 @@ from msgspec import UNSET
 from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
 
 #: The one classic assignor under which members keep consuming what they keep.
-_COOPERATIVE: Final = "cooperative-sticky"
+COOPERATIVE: Final = "cooperative-sticky"
 #: Partitions without a holder whose commits are remembered.
 _MOST_FREE: Final = 1000
 
@@ -111,7 +111,7 @@ class Holdings:
     def observe(self, now: GroupObserved) -> None:
         """A new view of the group. Of tasks nobody commits: there are no holders of them to remember."""
         number = (now.group_epoch if now.counts_epochs else now.generation) or 0
-        eager = not now.counts_epochs and now.protocol != _COOPERATIVE and number != self._number
+        eager = not now.counts_epochs and now.protocol != COOPERATIVE and number != self._number
         self._number = number
         before, self._held = self._held, {}
         for member in () if now.holds_tasks else now.members:

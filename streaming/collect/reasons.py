@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from streaming.collect.commits import unexplained
-from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.collect.coordinator_log import SOURCE, CoordinatorLog
+from streaming.collect.holdings import COOPERATIVE
 from streaming.collect.log_tail import LogTail
-from streaming.wire.events import Event, GroupObserved
+from streaming.wire.events import Event, GroupObserved, PartitionsStopped
 
 
 def explained(event: Event, log: CoordinatorLog) -> Event:
@@ -24,6 +25,26 @@ def explained(event: Event, log: CoordinatorLog) -> Event:
         return event
     evidence = [*logged, *unexplained(data.evidence, logged)]
     return structs.replace(event, data=structs.replace(data, evidence=evidence))
+
+
+def witnessed(event: Event, log: CoordinatorLog) -> Event | None:
+    """What was logged of when the members of an eager group stopped for a generation; None: nothing."""
+    data = event.data
+    if not isinstance(data, GroupObserved) or data.counts_epochs or data.protocol == COOPERATIVE:
+        return None
+    if data.generation is None or data.kind is not UNSET:
+        return None
+    stop = log.phases.stop(data.group_id, data.generation, data.timestamp)
+    if stop is None:
+        return None
+    stopped = PartitionsStopped(
+        group_id=data.group_id,
+        timestamp=data.timestamp,
+        source=SOURCE,
+        stops=[stop],
+        generation=data.generation,
+    )
+    return Event(event.source, f"{event.id}/joined", stopped)
 
 
 class Reasons:
@@ -46,6 +67,10 @@ class Reasons:
     def explained(self, event: Event) -> Event:
         """The event with what was logged about it so far."""
         return explained(event, self._log)
+
+    def witnessed(self, event: Event) -> Event | None:
+        """What was logged so far of when members stopped for the generation of an event, as an event of its own."""
+        return witnessed(event, self._log)
 
     def close(self) -> None:
         """Let go of the files."""

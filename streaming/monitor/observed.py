@@ -20,6 +20,7 @@ it Kafka's number, and what polling could not see, without another round.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import UNSET, structs
@@ -132,7 +133,8 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     if followed and state.cause is not None and not any(differing):
         cause = _learned(state.cause, state, data)
     else:
-        cause = _cause(state, differing, [*data.evidence, *state.hints], first=first, number=number)
+        said = [*data.evidence, *state.hints]
+        cause = _cause(differing, said, _unseen(state, data, number, first=first))
     # What is not of this rebalance was heard early: the next one asks for it.
     hints = tuple(hint for hint in state.hints if not _told(cause, hint)) if followed else ()
     step = state.round + 1 if followed else 1
@@ -290,13 +292,32 @@ def _learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
         return cause
     evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == GROWTH)]
     new = [item for item in evidence if item not in cause.evidence]
-    found = _cause(state, _Differing([], [], []), new, first=False, number=state.generation)
+    found = _cause(_Differing([], [], []), new)
     return cause if found.kind == UNKNOWN else structs.replace(found, evidence=[*cause.evidence, *new])
 
 
-def _cause(
-    state: GroupState, seen: _Differing, evidence: list[Evidence], *, first: bool, number: int
-) -> Cause:
+def _unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
+    """That there were generations, or epochs, before this one that were not seen."""
+    reason = None
+    if first and number > 1 and not _begins(data, number):
+        reason = f"first observation, at generation {number}"
+    elif not first and number > state.generation + 1:
+        reason = f"generations {state.generation + 1} to {number - 1} were not seen"
+    return [] if reason is None else [Evidence(source=COMPARISON, reason=reason)]
+
+
+def _begins(data: GroupObserved, number: int) -> bool:
+    """Whether all members are in their first epoch, and this is it: nobody was in the group before.
+
+    Epochs of 4.3.1 begin at 2, so the number does not tell it. A member of a streams group is at 1 until its target
+    is there.
+    """
+    return bool(data.members) and all(
+        member.previous_member_epoch == 0 and member.member_epoch in (1, number) for member in data.members
+    )
+
+
+def _cause(seen: _Differing, evidence: list[Evidence], unseen: Iterable[Evidence] = ()) -> Cause:
     """The first kind, in the order of :data:`KINDS`, that evidence names; else that the comparison shows."""
     evidence = [*evidence]
     gone: dict[str, list[str]] = {"member.fenced": [], "member.left": [], UNKNOWN: []}
@@ -326,14 +347,7 @@ def _cause(
         for other, ids in shown.items()
         if other != kind
     )
-    if first and number > 1:
-        evidence.append(Evidence(source=COMPARISON, reason=f"first observation, at generation {number}"))
-    elif not first and number > state.generation + 1:
-        evidence.append(
-            Evidence(
-                source=COMPARISON, reason=f"generations {state.generation + 1} to {number - 1} were not seen"
-            )
-        )
+    evidence.extend(unseen)
     return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
 
 

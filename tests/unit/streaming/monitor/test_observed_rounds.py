@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from streaming.monitor.rendering import Output
-from streaming.wire.events import Event, Evidence
+from streaming.wire.events import Event, Evidence, GroupObserved
 from tests.support.histories import Log, diffs, play
 
 COOP = "cooperative-sticky"
@@ -166,3 +167,28 @@ def test_a_group_that_changes_its_protocol_starts_a_rebalance() -> None:
     log = Log()
     events = [log.observe(2, {"c1": {"t": [0, 1]}}), step(log, 2, c1=[0])]
     assert [diff.round for diff in diffs(play(events)[1])] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "begins"),
+    [
+        ([(2, 0)], True),
+        ([(2, 0), (2, 0)], True),
+        ([(1, 0)], True),  # of a streams group, before its target is there
+        ([(2, 0), (2, 1)], False),
+        ([(None, None)], False),  # by polling
+        ([], False),
+    ],
+)
+def test_a_first_epoch_is_the_groups_beginning_where_all_members_are_in_their_first(
+    epochs: list[tuple[int | None, int | None]], begins: bool
+) -> None:
+    event = step(Log(), 2, **{f"c{number}": [number] for number in range(len(epochs))})
+    assert isinstance(event.data, GroupObserved)
+    members = [
+        structs.replace(member, member_epoch=now, previous_member_epoch=past)
+        for member, (now, past) in zip(event.data.members, epochs, strict=True)
+    ]
+    event = structs.replace(event, data=structs.replace(event.data, members=members))
+    (diff,) = diffs(play([event])[1])
+    assert ([item.reason for item in diff.cause.evidence] == []) is begins

@@ -1,0 +1,101 @@
+"""When members of eager groups stopped, by the lines of a real coordinator and by lines made for it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import UNSET
+
+from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.wire.events import Stop
+from tests.support.offsets_topic import GOLDEN
+
+#: 2026-11-21 11:45 in UTC.
+MINUTE = 1_795_261_500_000
+
+
+def line(at: str, said: str) -> str:
+    return f"[2026-11-21 11:45:{at}] INFO [GroupCoordinator 1]: {said} (org.apache.kafka.coordinator.group.X)"
+
+
+def prepared(at: str, reason: str = "removing member m-2 on heartbeat expiration") -> str:
+    return line(
+        at, f"Preparing to rebalance group g in state Stable with old generation 4 (reason: {reason})"
+    )
+
+
+JOINED = "Adding new member m-3 with group instance id null"
+REJOINED = "Updating metadata for member m-1 during Stable"
+
+
+def stabilized(at: str) -> str:
+    return line(at, "Stabilized group g generation 5 with 2 members.")
+
+
+def assigned(at: str) -> str:
+    return line(
+        at, "Assignment received from leader m-1 for group g for generation 5. The group has 2 members."
+    )
+
+
+def stop(*lines: str, record: int = 5_010, group: str = "g", number: int = 5) -> Stop | None:
+    log = CoordinatorLog()
+    for one in lines:
+        log.feed(one)
+    return log.phases.stop(group, number, MINUTE + record)
+
+
+def test_a_real_coordinator() -> None:
+    lines = (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines()
+    at = MINUTE + 11_268  # of the record
+    assert stop(*lines, record=at - MINUTE, group="g-classic", number=2) == Stop(
+        stopped_after=MINUTE + 10_828, stopped_before=MINUTE + 11_264
+    )
+    assert stop(*lines, record=12_275, group="g-classic", number=3) == Stop(stopped_before=MINUTE + 12_271)
+
+
+@pytest.mark.parametrize("zone", [0, 3_600_000, -12_600_000, 20_700_000])
+def test_whatever_the_time_zone_of_the_log(zone: int) -> None:
+    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines, record=5_010 + zone) == Stop(
+        stopped_after=MINUTE + zone + 1_000, stopped_before=MINUTE + zone + 4_900
+    )
+
+
+def test_a_phase_that_led_to_no_assignment_is_the_beginning_of_the_next() -> None:
+    first = prepared("01,000"), stabilized("02,000")
+    lines = *first, prepared("02,500", JOINED), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines) == Stop(stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_900)
+
+
+@pytest.mark.parametrize("reasons", [(REJOINED,), (JOINED, REJOINED), (REJOINED, JOINED)])
+def test_a_member_that_joins_again_by_itself_stopped_before_it_did(reasons: tuple[str, ...]) -> None:
+    lines = [prepared("01,000", reason) for reason in reasons]
+    found = stop(*lines, stabilized("04,900"), assigned("05,000"))
+    assert found is not None
+    assert found.stopped_after is UNSET
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),
+        (assigned("05,000"),),
+        (prepared("01,000"), stabilized("04,900")),
+        (prepared("01,000", REJOINED), assigned("05,000")),
+        ("Preparing" + prepared("01,000"), "x" + stabilized("04,900"), assigned("05,000")),
+        (prepared("99,000"), assigned("05,000")),
+    ],
+)
+def test_what_is_not_there_is_not_said(lines: tuple[str, ...]) -> None:
+    assert stop(*lines) is None
+
+
+def test_lines_that_are_not_of_the_record_say_nothing_of_it() -> None:
+    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines, record=5_000 + 61_000) is None
+    assert stop(*lines, number=6) is None
+
+
+def test_each_generation_has_a_phase_of_its_own() -> None:
+    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines, assigned("06,000")) == stop(*lines)
