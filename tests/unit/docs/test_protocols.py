@@ -20,4 +20,5 @@ def test_the_monitor_takes_the_vote_from_the_machines_and_nothing_else() -> None
     assert taken == {
         "monitor": {"vote", *taken["monitor"] & {"InconsistentGroupProtocol"}},
         "cli": {"FAMILIES"},
+        "forecast": {"FAMILIES", "Setup"},  # as simulate, it plays the machines
     }

@@ -143,7 +143,7 @@ def test_signs_of_life_need_one_right_each_and_without_it_which_one_is_said(
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('signs')}."})
     settings.signs = settings.signs.model_copy(update={"every_ms": 100})
     create_signs(cluster.clear.model_copy(update={"topics": settings.topics}))
-    (write,), (read_, _) = wishes("collect", settings), wishes("serve", settings)
+    (write,), (read_, *_) = wishes("collect", settings), wishes("serve", settings)
     writer = SignWriter(settings, "collector", "c")
     with Hearing(settings) as hearing:
 

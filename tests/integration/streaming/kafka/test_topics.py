@@ -82,4 +82,5 @@ def test_the_command(settings: Settings) -> None:
         "delete",
         "compact",
         "compact",
+        "compact",
     ]
