@@ -1,4 +1,4 @@
-"""``simulate``: which scenario is meant, and the scenario or the picture as a file."""
+"""``simulate``: which scenario is meant, and the scenario or the picture as a file; the file of a deploy."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streaming.simulate import ready
-from streaming.simulate.document import MAX_JSON
+from streaming.simulate.document import MAX_JSON, document
 from streaming.simulate.parse import loads
 from streaming.simulate.scenario import InvalidScenario
 
@@ -29,7 +29,7 @@ def load(name: str, members: int | None, partitions: int | None) -> Scenario:
     """
     if name in ready.READY and not Path(name).exists():
         return ready.load(name, members, partitions)
-    text = _text(name)
+    text = _text(name, "SCENARIO")
     if text is None:
         return ready.load(name, members, partitions)  # says which there are
     if members is not None or partitions is not None:
@@ -37,10 +37,25 @@ def load(name: str, members: int | None, partitions: int | None) -> Scenario:
     return loads(text)
 
 
-def _text(name: str) -> str | None:
-    """The text of a file or of standard input, cut just past the limit; None when there is no such file."""
+def deploy(name: str) -> Any:
+    """What the file of ``forecast --deploy`` says, or standard input.
+
+    Raises:
+        InvalidScenario: it can't be read.
+    """
+    text = _text(name, "--deploy") if name else None
+    if text is None:
+        raise InvalidScenario(f"--deploy {name}: there is no such file; it is a scenario as `simulate` takes")
+    return document(text)
+
+
+def _text(name: str, what: str) -> str | None:
+    """The text of a file or of standard input, cut just past the limit; None when there is no such file.
+
+    ``what`` names it in a refusal.
+    """
     if not name:
-        raise InvalidScenario("SCENARIO: missing; a file, - or a ready scenario (--list shows them)")
+        raise InvalidScenario(f"{what}: missing; a file, - or a ready scenario (--list shows them)")
     try:
         if name == STANDARD_INPUT:
             return sys.stdin.read(MAX_JSON + 1)
@@ -49,21 +64,21 @@ def _text(name: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InvalidScenario(f"SCENARIO {name}: {os.strerror(error.errno or 0)}") from error
+        raise InvalidScenario(f"{what} {name}: {os.strerror(error.errno or 0)}") from error
     except UnicodeDecodeError as error:
-        raise InvalidScenario(f"SCENARIO {name}: not UTF-8 text") from error
+        raise InvalidScenario(f"{what} {name}: not UTF-8 text") from error
 
 
 def as_yaml(name: str, members: int | None, partitions: int | None) -> Iterator[str]:
     """The lines of a ready scenario as a file, one event a line."""
     import yaml
 
-    document = ready.ready(name, members, partitions)
+    plain = ready.ready(name, members, partitions)
     yield from yaml.safe_dump(
-        {"topics": document["topics"]}, sort_keys=False, default_flow_style=None
+        {"topics": plain["topics"]}, sort_keys=False, default_flow_style=None
     ).splitlines()
     yield "events:"
-    for event in document["events"]:
+    for event in plain["events"]:
         flow = yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000)
         yield f"  - {flow.strip()}"
 

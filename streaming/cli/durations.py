@@ -1,4 +1,4 @@
-"""Times and lengths of time as people write them: ``2026-01-31T12:00:00Z``; ``12h``, ``30d``, ``8w``."""
+"""Times and lengths of time as people write them: ``2026-01-31T12:00:00Z``; ``12h``, ``30d``, ``8w``; ``20s``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from assignors.errors import BadInput
 from streaming.wire.events import MAX_TIMESTAMP
 
 _UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_SHORT: Final = {"ms": 1, "s": 1000, "m": 60_000}
 #: More than any time has; Python refuses to read numbers of thousands.
 _MOST_DIGITS: Final = 18
 
@@ -32,6 +33,20 @@ def duration_ms(text: str, option: str) -> int:
     if read is None:
         raise UnreadableDuration(f"{option} {text}: write 12h, 30d or 8w")
     return int(read[1]) * _UNITS[read[2]]
+
+
+def short_ms(text: str, option: str, *, least: int = 0) -> int:
+    """``500ms``, ``20s``, ``5m`` in milliseconds, at least ``least``; ``option`` is named in the refusal.
+
+    Raises:
+        UnreadableDuration: it is none of these, or too short.
+    """
+    read = re.fullmatch(r"([0-9]{1,6})(ms|s|m)", text, re.ASCII)
+    if read is None or int(read[1]) * _SHORT[read[2]] < least:
+        raise UnreadableDuration(
+            f"{option} {text}: write 500ms, 20s or 5m{', more than nothing' if least else ''}"
+        )
+    return int(read[1]) * _SHORT[read[2]]
 
 
 def time_ms(text: str, option: str) -> int:

@@ -38,6 +38,7 @@ COMMANDS: dict[str, str] = {
     "partition": "Which partition a producer sends each key to.",
     "place": "Where Kafka would put the replicas of new partitions.",
     "simulate": "What a change will do under each rebalance protocol.",
+    "forecast": "What a deploy of a live group will cost, under each protocol.",
     "check": "Whether an observed assignment, or a placement, keeps Kafka's rules.",
     "broker": "Run an embedded Kafka broker on this machine.",
     "topics": "Create and show the monitor's topics.",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count, islice
-from typing import Any
+from typing import Any, NamedTuple
 
+from assignors.errors import BadInput
 from streaming.simulate.scenario import InvalidScenario
 
 #: An event as a scenario's file could hold it.
@@ -13,6 +14,62 @@ Entry = dict[str, Any]
 
 #: When the change begins, ms: in the middle of a heartbeat interval, as nothing says where in it a group is.
 BEGIN_MS = 1500
+
+
+class NoChange(BadInput):
+    """Not one change is asked for, or several."""
+
+
+class RollingRestart(NamedTuple):
+    """Every member, in the order of names."""
+
+    parallel: int
+    down_ms: int
+    between_ms: int
+
+
+class Scale(NamedTuple):
+    """The group gets so many members."""
+
+    to: int
+
+
+class Deploy(NamedTuple):
+    """What a scenario's file says."""
+
+    told: Any
+
+
+Change = RollingRestart | Scale | Deploy
+
+
+def one_of(*asked: Change | None) -> Change:
+    """The one change that is asked for.
+
+    Raises:
+        NoChange: none is, or more than one.
+    """
+    found = [one for one in asked if one is not None]
+    if len(found) != 1:
+        raise NoChange("say one of --rolling-restart, --scale and --deploy: what is to change")
+    return found[0]
+
+
+def changed(group: Mapping[str, Any], change: Change) -> tuple[str, dict[str, Any]]:
+    """The change in words, and the group's scenario with its events.
+
+    Raises:
+        InvalidScenario: it can't happen to this group.
+    """
+    names = list(group["members"])
+    match change:
+        case RollingRestart(parallel, down_ms, between_ms):
+            events = rolling_restart(sorted(names), parallel=parallel, down_ms=down_ms, between_ms=between_ms)
+            return "This rolling restart", {**group, "events": events}
+        case Scale(to):
+            return f"Scaling to {to} members", {**group, "events": scaled(names, to)}
+        case Deploy(told):
+            return "This deploy", deployed(group, told)
 
 
 def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[Entry]:
@@ -40,3 +97,23 @@ def scaled(names: Sequence[str], to: int) -> list[Entry]:
         return [{"at": BEGIN_MS, "leave": name} for name in names[to:]]
     free = (name for number in count(1) if (name := f"new-{number}") not in names)
     return [{"at": BEGIN_MS, "join": name} for name in islice(free, to - len(names))]
+
+
+def deployed(group: Mapping[str, Any], told: Any) -> dict[str, Any]:
+    """A scenario's file played from where a group stands, both as documents.
+
+    The file's events happen; its times stand in place of the group's; topics that the group lacks are added.
+
+    Raises:
+        InvalidScenario: the file is no scenario, or says who is in the group.
+    """
+    if not isinstance(told, dict):
+        raise InvalidScenario("--deploy: a scenario is needed, a mapping with events")
+    if "members" in told:
+        raise InvalidScenario(
+            "--deploy: members: they are the group's own; leave them out and name them in events"
+        )
+    topics = told.get("topics", {})
+    if not isinstance(topics, dict):
+        raise InvalidScenario("--deploy: topics: a mapping of names to partition counts is needed")
+    return {**group, **told, "topics": {**topics, **group["topics"]}}

@@ -59,11 +59,16 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
     )
 
 
-def cost(scenario: Scenario, way: Way, *, rounds: bool = True) -> Cost:
-    """The scenario played one way. ``rounds``: keep every round; without them large groups take little memory."""
+def cost(
+    scenario: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
+) -> Cost:
+    """The scenario played one way.
+
+    ``rounds``: keep every round; without them large groups take little memory. ``each``: told of every event.
+    """
     played = _as(scenario, way)
     setup = Setup(timing(played), way.assignor, _member_ids(played, way))
-    found = forecast(played, way.protocol, way.assignor, setup=setup, rounds=rounds)
+    found = forecast(played, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
     worst, worst_ms, total = None, 0, 0
     for topic, partitions in sorted(found.ledger.gaps.total.items()):
         for number, ms in enumerate(partitions):
@@ -125,6 +130,7 @@ def _way(one: Cost) -> dict[str, Any]:
     return {
         **results.protocol(one.forecast),
         "assignor": one.way.assignor,
+        "roundCount": one.forecast.ledger.round_count,
         "downtime": {"totalMs": one.total_ms, "worst": worst},
     }
 

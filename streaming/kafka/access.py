@@ -77,6 +77,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         **dict.fromkeys(("groups", "group"), dict.fromkeys((topics.assignments, topics.episodes), (_READ,))),
         "why": {topics.episodes: (_READ,)},
         "incidents": {topics.incidents: (_READ,)},
+        "forecast": dict.fromkeys((topics.assignments, topics.membership), (_READ,)),
         "dlt": {topics.dead_letters: (_READ,), topics.membership: (_WRITE,)},
         "topics": dict.fromkeys(topics.made, ("Create", "Describe", _CONFIGS)),
     }

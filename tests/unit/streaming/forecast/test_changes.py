@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.forecast.changes import BEGIN_MS, rolling_restart, scaled
+from streaming.forecast.changes import (
+    BEGIN_MS,
+    Deploy,
+    NoChange,
+    RollingRestart,
+    Scale,
+    changed,
+    one_of,
+    rolling_restart,
+    scaled,
+)
 from streaming.simulate.scenario import InvalidScenario
 
 
@@ -28,3 +38,36 @@ def test_the_last_members_leave() -> None:
 def test_no_change(to: int) -> None:
     with pytest.raises(InvalidScenario, match=f"--scale {to}: the group has 2 members"):
         scaled(["a", "b"], to)
+
+
+GROUP = {"topics": {"t": {"partitions": 2}}, "members": {"b": {}, "a": {}}, "session_timeout_ms": 6000}
+
+
+def test_members_restart_in_the_order_of_their_names() -> None:
+    what, found = changed(GROUP, RollingRestart(1, 1000, 2000))
+
+    assert what == "This rolling restart"
+    assert [event["bounce"] for event in found["events"]] == ["a", "b"]
+    assert found["members"] == GROUP["members"]
+
+
+def test_a_file_brings_its_events_its_times_and_new_topics() -> None:
+    told = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
+
+    assert changed(GROUP, Deploy(told)) == (
+        "This deploy",
+        {**GROUP, **told, "topics": {"t": {"partitions": 2}, "u": 1}},
+    )
+
+
+@pytest.mark.parametrize("told", [None, [], {"members": {}}, {"topics": [], "events": []}])
+def test_a_file_that_is_no_deploy(told: object) -> None:
+    with pytest.raises(InvalidScenario, match=r"^--deploy: "):
+        changed(GROUP, Deploy(told))
+
+
+def test_one_change_is_asked_for() -> None:
+    assert one_of(None, Scale(3)) == Scale(3)
+    for asked in ((), (None,), (Scale(3), Scale(4))):
+        with pytest.raises(NoChange, match="say one of --rolling-restart"):
+            one_of(*asked)

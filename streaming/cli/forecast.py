@@ -1,0 +1,106 @@
+"""``rebalance-monitor forecast``: what a change of a live group will cost under each protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streaming.cli.options import command, connected
+
+if TYPE_CHECKING:
+    from streaming.settings.config import Settings
+
+_Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
+_Rolling = Annotated[
+    bool, typer.Option("--rolling-restart", help="Every member stops and comes back, in the order of names.")
+]
+_Parallel = Annotated[int, typer.Option("--parallel", min=1, help="Members that restart at once.")]
+_Down = Annotated[str, typer.Option("--down", metavar="TIME", help="How long a member is away.")]
+_Between = Annotated[
+    str, typer.Option("--between", metavar="TIME", help="From the return of some to the stop of the next.")
+]
+_Scale = Annotated[
+    int | None,
+    typer.Option("--scale", metavar="N", min=1, help="The group gets N members.", show_default=False),
+]
+_Deploy = Annotated[
+    str | None,
+    typer.Option(
+        "--deploy",
+        metavar="FILE",
+        help="The events of a scenario, as `simulate` reads it; - for standard input.",
+        show_default=False,
+    ),
+]
+_Heartbeat = Annotated[
+    str | None,
+    typer.Option(
+        "--heartbeat",
+        metavar="TIME",
+        help="heartbeat.interval.ms of the members.",
+        show_default="3s; KIP-848 5s",
+    ),
+]
+_Processing = Annotated[
+    str, typer.Option("--processing", metavar="TIME", help="How long members process what one poll gave.")
+]
+_OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
+
+
+@command(
+    "Example: rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s",
+    subcommand_metavar="",
+    interspersed=True,
+)
+@connected
+def forecast(
+    settings: Settings,
+    group_id: _Group,
+    *,
+    rolling_restart: _Rolling = False,
+    parallel: _Parallel = 1,
+    down: _Down = "20s",
+    between: _Between = "30s",
+    scale: _Scale = None,
+    deploy: _Deploy = None,
+    heartbeat: _Heartbeat = None,
+    processing: _Processing = "1s",
+    as_json: _OneDocument = False,
+) -> None:
+    """What a change of a group will cost, from where it stands: eager, cooperative, static members and KIP-848.
+
+    Say one of --rolling-restart, --scale and --deploy. TIME is 500ms, 20s or 5m.
+    """
+    from streaming.answers import forecast as ask
+    from streaming.answers.output import json_lines
+    from streaming.answers.progress import Progress
+    from streaming.cli.durations import short_ms
+    from streaming.cli.forecast_view import show_answer
+    from streaming.forecast import changes
+    from streaming.forecast.answer import document, played
+    from streaming.forecast.start import start
+    from streaming.kafka.live import read_live
+
+    rolling = changes.RollingRestart(
+        parallel, short_ms(down, "--down", least=1), short_ms(between, "--between")
+    )
+    change = changes.one_of(
+        rolling if rolling_restart else None,
+        None if scale is None else changes.Scale(scale),
+        None if deploy is None else changes.Deploy(ask.deploy(deploy)),
+    )
+    times = {"processing_ms": short_ms(processing, "--processing")}
+    if heartbeat is not None:
+        beat = short_ms(heartbeat, "--heartbeat", least=1)
+        times |= {"heartbeat_ms": beat, "consumer_heartbeat_ms": beat}
+    with Progress("records read") as progress:
+        group = read_live(settings, group_id, each=progress.step)
+    begun = start(group)
+    with Progress("events played") as progress:
+        what, plan = changes.changed({**begun.document, **times}, change)
+        answer = played(begun, what, plan, rounds=as_json, each=progress.step)
+    if as_json:
+        json_lines()(document(group_id, answer))
+    else:
+        show_answer(group_id, answer)

@@ -1,0 +1,105 @@
+"""``forecast``: what a change of a live group will cost, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streaming.wire.codec import encode_event
+from tests.support.histories import Log
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+ROLLING = ("--rolling-restart", "--down", "5s", "--between", "20s", "--processing", "0s")
+
+
+@pytest.fixture
+def live(kafka: MemoryKafka) -> MemoryKafka:
+    """``checkout``: three members as a collector sees them; ``sink``: a Connect group."""
+    kafka.create("rebalance.membership", 1)
+    kafka.create("rebalance.assignments", 1)
+    log = Log("checkout")
+    shares = {name: {"t": [2 * number, 2 * number + 1]} for number, name in enumerate(("a-1", "b-1", "c-1"))}
+    names = {name: (name[0], "/h") for name in shares}
+    sink = Log("sink")
+    for event in (
+        log.topics(t=6),
+        log.observe(4, shares, clients=names),
+        sink.observe(2, {"w": {"conn": [0]}}),
+    ):
+        key, value, headers = encode_event(event)
+        if event.data.group_id == "sink":
+            value = json.dumps({**json.loads(value), "kind": "connect"}).encode()
+        kafka.append("rebalance.membership", value, key=key, headers=headers)
+    return kafka
+
+
+def test_for_people_a_row_a_protocol_and_the_sentence(command: Command, live: MemoryKafka) -> None:
+    status, out, errors = command("forecast", "checkout", *ROLLING)
+
+    assert (status, errors) == (0, "")
+    head, said, _, *lines = out.splitlines()
+    assert head == "checkout  3 members, 6 partitions, now eager"
+    assert said.startswith("This rolling restart costs ")
+    rows = [line.split() for line in lines[:4]]
+    assert [row[0] for row in rows] == ["eager", "cooperative", "static", "consumer"]
+    assert rows[2][3:] == ["0", "0", "0", "30", "s", "5.0", "s", "t-0"][: len(rows[2][3:])]
+    assert [line.partition(":")[0] for line in lines[4:]] == ["not exact"] * 3
+
+
+def test_for_programs_as_simulate_answers(command: Command, live: MemoryKafka) -> None:
+    status, out, _ = command("forecast", "checkout", *ROLLING, "--heartbeat", "1s", "--json")
+    found = json.loads(out)
+
+    assert status == 0
+    assert (found["groupId"], found["now"], found["sessionTimeoutMs"]) == ("checkout", "eager", 45_000)
+    assert list(found["protocols"]) == ["eager", "cooperative", "static", "consumer"]
+    eager = found["protocols"]["eager"]
+    assert (eager["rebalances"], eager["roundCount"], len(eager["rounds"])) == (6, 6, 6)
+    assert eager["downtime"]["totalMs"] == sum(eager["unavailableMs"]["t"].values())
+    assert any("under KIP-848 1000 ms" in line for line in found["unsure"])
+
+
+def test_more_members_and_a_file(command: Command, live: MemoryKafka, tmp_path: Path) -> None:
+    _, out, _ = command("forecast", "checkout", "--scale", "4", "--json")
+    assert json.loads(out)["protocols"]["consumer"]["moved"] == 1
+
+    file = tmp_path / "deploy.yaml"
+    file.write_text("events:\n  - {at: 0, leave: c}\n")
+    _, out, _ = command("forecast", "checkout", "--deploy", str(file), "--json")
+    assert json.loads(out)["protocols"]["consumer"]["moved"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("checkout",), "error: say one of --rolling-restart, --scale and --deploy: what is to change"),
+        (
+            ("checkout", "--scale", "3"),
+            "error: --scale 3: the group has 3 members; give another number, from 1 up",
+        ),
+        (("checkout", "--rolling-restart", "--down", "20"), "error: --down 20: write 500ms, 20s or 5m"),
+        (
+            ("checkout", "--deploy", "nowhere"),
+            "error: --deploy nowhere: there is no such file; it is a scenario",
+        ),
+        (("none", "--scale", "3"), "error: group none: nothing is known of it; `rebalance-monitor groups`"),
+        (("sink", "--scale", "3"), "error: group sink: Connect's leader places connectors and tasks"),
+    ],
+)
+def test_what_cannot_be_forecast_says_why(
+    command: Command, live: MemoryKafka, words: tuple[str, ...], said: str
+) -> None:
+    status, out, errors = command("forecast", *words)
+    assert (status, out) == (2, "")
+    assert errors.startswith(said)
+    assert errors.count("\n") == 1
+
+
+def test_without_the_topics_it_says_which_is_missing(command: Command, kafka: MemoryKafka) -> None:
+    status, _, errors = command("forecast", "checkout", "--scale", "3")
+    assert status == 3
+    assert "rebalance.assignments" in errors
