@@ -1,6 +1,6 @@
 """``python -m tests.support.memory_server``: the feed over made-up groups, to look at the page while writing it.
 
-``--live RATE`` keeps diffs coming.
+``--live RATE`` keeps diffs coming, ``--stories`` tells episodes and incidents of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from streaming.wire.codec import encode
 from streaming.wire.events import Diff, Event
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.histories import Group
+from tests.support.memory_stories import Stories
 
 NAMES = [
     "orders",
@@ -67,6 +68,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--live", type=float, default=0.0)
+    parser.add_argument("--stories", action="store_true")
     parser.add_argument("--token-file", type=Path)
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
@@ -80,7 +82,13 @@ def main() -> None:
         group.timestamp += shift
         found += [shown(diff, diff.timestamp + shift) for diff in past]
     source = MemorySource()
-    source.put(*records(sorted(found, key=lambda diff: diff.timestamp)))
+    found.sort(key=lambda diff: diff.timestamp)
+    source.put(*records(found))
+    stories = Stories() if options.stories else None
+    if stories is not None:
+        for diff in found:
+            source.put(*stories.of(diff))
+        source.put(*stories.rest(now))
     for group in groups:
         latest = encode(group.latest())
         source.put(TopicRecord(ASSIGNMENTS, 0, len(source.log), group.group_id.encode(), latest, None))
@@ -92,18 +100,23 @@ def main() -> None:
     sys.stdout.write(f"serving {server.address}\n")
     sys.stdout.flush()
     if options.live:
-        threading.Thread(target=live, args=(source, groups, options.live), daemon=True).start()
+        threading.Thread(target=live, args=(source, groups, options.live, stories), daemon=True).start()
     server.run()
 
 
-def live(source: MemorySource, groups: list[Group], rate: float) -> None:
+def live(source: MemorySource, groups: list[Group], rate: float, stories: Stories | None) -> None:
     chooser = random.Random(7)
     while True:
         time.sleep(chooser.expovariate(rate))
+        if stories is not None:
+            source.put(*stories.rest(int(time.time() * 1000)))
         group = chooser.choice(groups)
         for diff in group.change():
             group.timestamp = int(time.time() * 1000)
-            source.put(*records([shown(diff, group.timestamp)], start=len(source.log)))
+            told = shown(diff, group.timestamp)
+            source.put(*records([told], start=len(source.log)))
+            if stories is not None:
+                source.put(*stories.of(told))
             time.sleep(0.3)
 
 

@@ -1,15 +1,16 @@
-// Small parts that views share: a state with its dot, a cause with its glyph.
+// Small parts that views share: a state with its dot, a cause with its glyph, a story with how it stands.
 import { h, setAttribute, setText } from "../core/dom.js";
-import { causeGlyph, causeText, causeTip, stateText, stateTone } from "../core/format.js";
+import { causeGlyph, causeText, causeTip, stateText, stateTone, statusTone, visible } from "../core/format.js";
 
 export function stateCell() {
   const text = h("span");
   const element = h("span", { class: "state" }, h("i"), text);
   return {
     element,
-    set(state) {
+    // An empty group that rests has been left so.
+    set(state, { rests = false } = {}) {
       setAttribute(element, "data-tone", stateTone(state));
-      setText(text, stateText(state));
+      setText(text, rests && state === "Empty" ? "Empty, rests" : stateText(state));
     },
   };
 }
@@ -26,6 +27,21 @@ export function causeCell() {
       setText(glyph, cause ? causeGlyph(cause.kind) : "");
       setText(text, causeText(cause, names));
       setAttribute(element, "title", (cause && causeTip(cause)) || null);
+    },
+  };
+}
+
+export function storyCell() {
+  const text = h("span");
+  const element = h("span", { class: "told" }, h("i", { "aria-hidden": "true" }), text);
+  return {
+    element,
+    set(episode) {
+      element.hidden = !episode;
+      if (!episode) return;
+      setAttribute(element, "data-tone", statusTone(episode.status));
+      setText(text, visible(episode.story));
+      setAttribute(element, "title", episode.story);
     },
   };
 }

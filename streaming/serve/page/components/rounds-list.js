@@ -1,11 +1,15 @@
-// The rounds of a group as readable diffs, newest first; one opened shows owned, revoked, assigned, kept.
+// The rounds of a group as readable diffs, newest first, in bands by episode, which fold to a line; a round that is opened
+// shows owned, revoked, assigned, kept.
 import { get, groupPath } from "../core/api.js";
-import { h } from "../core/dom.js";
-import { causeGlyph, causeText, clock, countOf, day, member, number, ranges } from "../core/format.js";
+import { missed } from "../core/attention.js";
+import { arrange, h, setText } from "../core/dom.js";
+import { Band } from "./band.js";
+import { causeGlyph, causeText, clock, counting, countOf, day, member, number, ranges } from "../core/format.js";
 
 const STEP = 60;
 const KINDS = [["owned", "Owned before"], ["revoked", "Revoked"], ["assigned", "Assigned"], ["kept", "Kept"]];
 const CHIPS = 7;
+const SMOOTH = () => ({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
 
 // Who gained and lost how many, from what changed hands: {member: {plus, minus}}.
 function balance(model, index) {
@@ -50,13 +54,17 @@ export function diffTable(diff, owners) {
 
 export class RoundsList {
   // onSelect(seq), onOlder()
-  constructor({ group, model, owners, onSelect, onOlder }) {
-    Object.assign(this, { group, model, owners, onSelect, onOlder });
-    this.list = h("ol", { "aria-label": "Rounds, newest first" });
+  constructor({ group, model, episodes, owners, onSelect, onOlder }) {
+    Object.assign(this, { group, model, episodes, owners, onSelect, onOlder });
+    this.list = h("ol", { "aria-label": "Episodes and rounds, newest first" });
     this.more = h("button", { class: "more", type: "button", onclick: () => this.grow() }, "Show more");
     this.count = h("span", { class: "muted num" });
-    this.element = h("section", { class: "card rounds", "aria-label": "Rounds" }, h("header", {}, h("h2", {}, "Rounds"), this.count), this.list, this.more);
+    this.all = h("button", { class: "button", type: "button", onclick: () => this.foldAll() });
+    this.title = h("h2", {}, "Rounds");
+    this.element = h("section", { class: "card rounds", "aria-label": "Rounds" }, h("header", {}, this.title, this.count, h("span", { class: "spacer" }), this.all), this.list, this.more);
     this.shown = STEP;
+    this.bands = new Map(); // episode's number → its band
+    this.folded = new Map(); // what the person has folded or unfolded, by number
     this.selected = null;
     this.items = new Map();
     this.open = new Set();
@@ -69,25 +77,79 @@ export class RoundsList {
     this.render();
   }
 
+  // As the person has it; else the newest is open, and that of the chosen round.
+  isFolded({ episode, rounds }, place) {
+    return this.folded.get(episode.episode) ?? (place > 0 && !rounds.some((index) => this.model.rounds[index].seq === this.selected));
+  }
+
+  fold(band) {
+    this.folded.set(band.episode.episode, band.button.getAttribute("aria-expanded") === "true");
+    this.render();
+  }
+
+  foldAll() {
+    const open = this.anyOpen;
+    for (const { episode } of this.episodes.bands(this.model.rounds, !this.model.next)) if (episode) this.folded.set(episode.episode, open);
+    this.render();
+  }
+
   render() {
-    const { rounds } = this.model;
-    const from = Math.max(0, rounds.length - this.shown);
+    const { rounds, next } = this.model;
+    const bands = this.episodes.bands(rounds, !next);
     const wanted = [];
-    for (let index = rounds.length - 1; index >= from; index -= 1) {
-      const { seq } = rounds[index];
-      if (!this.items.has(seq)) this.items.set(seq, this.item(rounds[index], index));
-      wanted.push(this.items.get(seq));
+    let room = this.shown; // lines
+    this.anyOpen = false;
+    let left = false;
+    for (const [place, band] of bands.entries()) {
+      if (room <= 0) {
+        left = true;
+        break;
+      }
+      const folded = band.episode !== null && this.isFolded(band, place);
+      if (band.episode && !folded) this.anyOpen = true;
+      const shown = folded ? [] : band.rounds.slice(0, room);
+      left ||= !folded && shown.length < band.rounds.length;
+      room -= shown.length + (band.episode ? 1 : 0);
+      const items = shown.map((index) => this.itemOf(index));
+      if (band.episode) wanted.push(this.band(band.episode, folded, items));
+      else wanted.push(...items);
     }
-    if (wanted.length !== this.list.childElementCount || wanted[0] !== this.list.firstElementChild || wanted.at(-1) !== this.list.lastElementChild) {
-      if (this.list.firstElementChild && wanted.length === this.list.childElementCount + 1 && wanted[1] === this.list.firstElementChild) this.list.prepend(wanted[0]);
-      else this.list.replaceChildren(...wanted);
+    arrange(this.list, wanted);
+    this.more.hidden = !left && !next;
+    this.all.hidden = !this.episodes.known.size;
+    setText(this.all, this.anyOpen ? "Fold all" : "Unfold all");
+    const told = bands.filter(({ episode }) => episode).length;
+    setText(this.title, told ? "Episodes" : "Rounds");
+    setText(this.count, told ? `${number(told)}, ${counting(rounds.length, "round")}${next ? " loaded" : ""}` : `${number(rounds.length)}${next ? " loaded" : ""}`);
+  }
+
+  // Unfold an episode and bring it into sight.
+  reveal({ episode }) {
+    this.folded.set(episode, false);
+    this.render();
+    while (!this.bands.get(episode)?.element.isConnected && !this.more.hidden && this.shown < 2 * this.model.rounds.length + STEP) {
+      this.shown += STEP;
+      this.render();
     }
-    this.more.hidden = from === 0 && !this.model.next;
-    this.count.textContent = `${number(rounds.length)}${this.model.next ? " loaded" : ""}`;
+    this.bands.get(episode)?.element.scrollIntoView(SMOOTH());
+  }
+
+  band(episode, folded, items) {
+    let band = this.bands.get(episode.episode);
+    if (!band) this.bands.set(episode.episode, (band = new Band({ owners: this.owners, onFold: (one) => this.fold(one) })));
+    band.show(episode, folded, items);
+    return band.element;
+  }
+
+  itemOf(index) {
+    const { seq } = this.model.rounds[index];
+    if (!this.items.has(seq)) this.items.set(seq, this.item(this.model.rounds[index], index));
+    return this.items.get(seq);
   }
 
   clear() {
     this.items.clear();
+    this.bands.clear();
     this.list.replaceChildren();
   }
 
@@ -108,18 +170,18 @@ export class RoundsList {
       h("span", { class: "who" }, chips),
       h("span", { class: "end gen" }, `${generation}${summary.round > 1 ? ` · round ${summary.round}` : ""}`),
       h("span", { class: "end" }, summary.violations.length ? h("span", { class: "flag" }, `${summary.violations.length} violated`)
-        : summary.unassigned ? h("span", { class: "flag", title: "partitions without an owner after this round" }, `${number(summary.unassigned)} unowned`) : summary.moved ? `${number(summary.moved)} moved` : "–"));
+        : missed(summary, null) ? h("span", { class: "flag", title: "partitions without an owner after this round" }, `${number(summary.unassigned)} unowned`) : summary.moved ? `${number(summary.moved)} moved` : "–"));
     item.append(button);
     return item;
   }
 
   toggle(seq) {
-    if (this.open.has(seq)) this.fold(seq);
+    if (this.open.has(seq)) this.close(seq);
     else this.unfold(seq);
     this.onSelect(seq);
   }
 
-  fold(seq) {
+  close(seq) {
     this.open.delete(seq);
     const item = this.items.get(seq);
     item?.querySelector(".diff")?.remove();
@@ -146,13 +208,16 @@ export class RoundsList {
     this.selected = seq;
     const place = this.model.rounds.findIndex((round) => round.seq === seq);
     if (place < 0) return;
-    if (this.model.rounds.length - place > this.shown) {
-      this.shown = this.model.rounds.length - place + STEP / 2;
+    const episode = this.episodes.of(this.model.rounds[place].summary);
+    if (episode) this.folded.set(episode.episode, false);
+    this.render();
+    while (!this.items.get(seq)?.isConnected && this.shown < 2 * this.model.rounds.length + STEP) {
+      this.shown += STEP;
       this.render();
     }
-    const item = this.items.get(seq);
+    const item = this.itemOf(place);
     item.setAttribute("data-selected", "");
     if (open) this.unfold(seq);
-    if (scroll) item.scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+    if (scroll) item.scrollIntoView(SMOOTH());
   }
 }

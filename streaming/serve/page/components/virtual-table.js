@@ -4,7 +4,8 @@ import { h, setAttribute } from "../core/dom.js";
 const MARGIN = 6;
 
 export class VirtualTable {
-  // columns: [{key, title, className, render(cell, item)}]; onSort(key). The height of a row is the style's `--row`.
+  // columns: [{key, title, className, value, render(cell, item)}]; onSort(key): by those that have a value. The height of a
+  // row is the style's `--row`.
   constructor({ columns, label, onSort }) {
     this.columns = columns;
     this.rowHeight = 34;
@@ -12,8 +13,8 @@ export class VirtualTable {
     this.slots = [];
     this.spacer = h("div");
     this.body = h("div", { class: "grid-body", role: "rowgroup", tabindex: "0", "aria-label": label }, this.spacer);
-    this.heads = columns.map(({ key, title, className }) =>
-      h("span", { role: "columnheader", class: className ?? "", "data-column": key }, h("button", { type: "button", onclick: () => onSort(key) }, title)),
+    this.heads = columns.map(({ key, title, className, value }) =>
+      h("span", { role: "columnheader", class: className ?? "", "data-column": key }, value ? h("button", { type: "button", onclick: () => onSort(key) }, title) : title),
     );
     this.head = h("div", { class: "grid-head", role: "row" }, this.heads);
     this.element = h("div", { class: "grid", role: "table", "aria-label": label }, this.head, this.body);

@@ -22,6 +22,17 @@ export function setAttribute(element, name, value) {
   else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
+// Make these the children, in this order; what stays where it is keeps the focus.
+export function arrange(parent, wanted) {
+  const kept = new Set(wanted);
+  for (const child of [...parent.children]) if (!kept.has(child)) child.remove();
+  let next = parent.firstElementChild;
+  for (const one of wanted) {
+    if (one === next) next = next.nextElementSibling;
+    else parent.insertBefore(one, next);
+  }
+}
+
 // At most one call a frame, and not more often than `every` ms.
 export function paced(work, every = 0) {
   let due = false;

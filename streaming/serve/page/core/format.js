@@ -21,6 +21,15 @@ export function duration(ms) {
   return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
 }
 
+// How long something stood still, as bounds; `upper` null: nothing bounds it.
+export function bounds(lower, upper, { short = false } = {}) {
+  if (upper === null) return lower ? `${short ? "≥ " : "at least "}${duration(lower)}` : "not known";
+  const [least, most] = [duration(lower), duration(upper)];
+  if (least === most) return least;
+  if (!lower) return `${short ? "≤ " : "at most "}${most}`;
+  return short ? `${least} – ${most}` : `between ${least} and ${most}`;
+}
+
 const two = (value) => String(value).padStart(2, "0");
 export function clock(timestamp, { seconds = true, millis = false } = {}) {
   const time = new Date(timestamp);
@@ -100,6 +109,12 @@ export function stateTone(state) {
   if (state === "Empty" || state === "Dead") return "off";
   return "warn";
 }
+
+// `rolling-restart` → `Rolling restart`
+export const kindText = (kind) => (kind.charAt(0).toUpperCase() + kind.slice(1)).replaceAll("-", " ");
+
+const tones = { settling: "warn", stuck: "bad", storming: "bad" };
+export const statusTone = (status) => tones[status] ?? "good";
 
 const states = {
   PreparingRebalance: "Preparing",

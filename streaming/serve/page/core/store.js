@@ -1,10 +1,12 @@
-// What the page knows: groups as they stand, the newest rounds, and how fresh that is.
+// What the page knows: groups as they stand, their stories, the newest rounds, and how fresh that is.
 import { Stream } from "./stream.js";
 
 const KEPT = 400;
 
 class Store extends EventTarget {
   groups = new Map();
+  episodes = new Map(); // group → its newest
+  incidents = new Map(); // those that are open, by group and number
   rounds = []; // newest last: {seq, summary, diff}
   state = "connecting";
   caughtUp = false;
@@ -13,7 +15,7 @@ class Store extends EventTarget {
   seq = 0;
 
   connect() {
-    this.stream = new Stream("/api/stream", {
+    this.stream = new Stream("/api/stream?stories=true", {
       onEvent: (event, data) => this.take(event, data),
       onState: (state) => this.become(state),
     });
@@ -32,6 +34,9 @@ class Store extends EventTarget {
   take(event, data) {
     if (event === "snapshot") this.snapshot(data);
     else if (event === "round") this.round(data);
+    else if (event === "stories") this.stories(data);
+    else if (event === "episode") this.episode(data.episode);
+    else if (event === "incident") this.incident(data.incident);
     else if (event === "group") {
       this.groups.set(data.groupId, data);
       this.tell("groups");
@@ -54,6 +59,29 @@ class Store extends EventTarget {
     this.seq = seq;
     this.tell("groups");
     this.tell("snapshot");
+  }
+
+  // All that is told now.
+  stories({ episodes, incidents }) {
+    this.episodes = new Map(episodes.map((one) => [one.groupId, one]));
+    this.incidents = new Map(incidents.map((one) => [`${one.groupId}/${one.incident}`, one]));
+    this.tell("groups");
+    this.tell("stories");
+  }
+
+  episode(episode) {
+    const known = this.episodes.get(episode.groupId);
+    if (!known || episode.openedAt >= known.openedAt) this.episodes.set(episode.groupId, episode);
+    this.tell("groups");
+    this.tell("episode", episode);
+  }
+
+  incident(incident) {
+    const key = `${incident.groupId}/${incident.incident}`;
+    if (incident.closedAt === null) this.incidents.set(key, incident);
+    else this.incidents.delete(key);
+    this.tell("groups");
+    this.tell("incident", incident);
   }
 
   round(round) {

@@ -1,17 +1,22 @@
-// One group: how it stands, ownership over time, and its rounds.
+// One group: how it stands and what it waits for, ownership over time, its episodes with their rounds, its incidents.
 import { stateCell } from "../components/cells.js";
+import { Episodes } from "../components/episodes.js";
+import { Incidents } from "../components/incidents.js";
 import { RoundsList } from "../components/rounds-list.js";
 import { Timeline } from "../components/timeline/timeline.js";
-import { Ownership } from "../components/timeline/model.js";
+import { NOBODY, Ownership, RESTING } from "../components/timeline/model.js";
+import { Waits } from "../components/waits.js";
 import { ApiError, get, groupPath } from "../core/api.js";
+import { missed, rests } from "../core/attention.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
-import { causeText, clock, counting, day, duration, number, visible } from "../core/format.js";
+import { bounds, causeText, clock, counting, day, duration, kindText, number, statusTone, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
 import { onTheme } from "../core/theme.js";
 
 const PAGE = 300;
+const STORIES = 100;
 const LEGEND = 24;
 
 function fact(label, className = "") {
@@ -24,25 +29,35 @@ class GroupView {
     this.group = group;
     this.owners = new Owners();
     this.model = new Ownership(this.owners);
+    this.episodes = new Episodes();
+    this.incidents = new Incidents();
+    this.waits = new Waits(this.owners);
     this.loading = false;
     this.closed = false;
-    this.list = new RoundsList({ group, model: this.model, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older() });
+    this.list = new RoundsList({ group, model: this.model, episodes: this.episodes, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older() });
     this.timeline = new Timeline({
-      model: this.model, owners: this.owners,
+      model: this.model, episodes: this.episodes, owners: this.owners,
       onSelect: (index, options) => this.model.rounds[index] && this.choose(this.model.rounds[index].seq, { open: true, ...options }),
+      onEpisode: (episode) => this.list.reveal(episode),
       onRange: (range) => this.ranged(range),
       onOlder: () => this.older(),
     });
     this.build(outlet);
     this.refresh = paced(() => this.update(), 120);
-    this.listeners = { round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load() };
+    this.listeners = {
+      round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load(), stories: () => this.tell(),
+      episode: (event) => this.told(this.episodes, event.detail), incident: (event) => this.told(this.incidents, event.detail),
+    };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.forget = onTheme(() => this.recolor());
+    this.clock = setInterval(this.refresh, 1000); // ages of what is waited for grow
     this.load();
+    this.tell();
   }
 
   build(outlet) {
     this.state = stateCell();
+    this.status = h("span", { class: "mark", role: "status", hidden: true });
     this.facts = {
       protocol: fact("Protocol", "text"), assignor: fact("Assignor", "text"), generation: fact("Generation"), members: fact("Members"), partitions: fact("Partitions"),
       unowned: fact("Unowned"), rounds: fact("Rounds"), moved: fact("Moved in all"), away: fact("Without owner"),
@@ -61,9 +76,10 @@ class GroupView {
       this.timeline.stage, this.timeline.minimap.element, this.legend);
     this.said = h("p", { class: "visually-hidden", role: "status" });
     this.page = h("div", { class: "detail" },
-      h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge" }, this.state.element)),
+      h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge" }, this.state.element), this.status),
+      this.waits.element,
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
-      this.chart, this.list.element, this.said);
+      this.chart, h("div", { class: "told-beside" }, this.list.element, h("aside", {}, this.incidents.element)), this.said);
     outlet.append(this.page);
   }
 
@@ -71,6 +87,7 @@ class GroupView {
     this.closed = true;
     for (const [name, listener] of Object.entries(this.listeners)) store.removeEventListener(name, listener);
     this.forget();
+    clearInterval(this.clock);
     this.timeline.close();
   }
 
@@ -97,6 +114,34 @@ class GroupView {
     this.list.render();
     if (known) this.timeline.grown();
     else this.restore();
+    this.update();
+  }
+
+  // Its stories: all that are kept, whatever came before them by the stream.
+  async tell() {
+    let told = null;
+    try {
+      told = await Promise.all([get(`${groupPath(this.group)}/episodes`, { limit: STORIES }), get(`${groupPath(this.group)}/incidents`, { limit: STORIES })]);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    }
+    if (this.closed || told === null) return;
+    const [{ episodes }, { incidents }] = told;
+    for (const one of episodes) this.episodes.take(one);
+    for (const one of incidents) this.incidents.take(one);
+    this.stories();
+  }
+
+  told(where, story) {
+    if (story.groupId !== this.group) return;
+    where.take(story);
+    this.stories();
+  }
+
+  stories() {
+    this.list.render();
+    this.timeline.paint();
+    this.incidents.render();
     this.update();
   }
 
@@ -189,7 +234,7 @@ class GroupView {
     this.list.select(seq, { open, scroll });
     setQuery({ round: seq });
     const { summary } = this.model.rounds[index];
-    const told = `Round of ${clock(summary.timestamp)}: ${causeText(summary.cause, summary.names)}, ${summary.moved} moved, ${summary.unassigned} without owner`;
+    const told = `Round of ${clock(summary.timestamp)}: ${causeText(summary.cause, summary.names)}, ${summary.moved} moved, ${missed(summary, null)} without owner`;
     // The chart says it itself while it has the keyboard.
     if (!this.timeline.tell(told)) setText(this.said, told);
   }
@@ -197,7 +242,12 @@ class GroupView {
   update() {
     const group = store.groups.get(this.group);
     if (!group) return;
-    this.state.set(group.state);
+    const { newest } = this.episodes;
+    this.state.set(group.state, { rests: rests(group, newest) });
+    this.status.hidden = !newest || newest.status === "settled";
+    setAttribute(this.status, "data-tone", statusTone(newest?.status));
+    setText(this.status, newest ? kindText(newest.status) : "");
+    this.waits.show(newest);
     const { kind = "consumer", protocol } = group;
     setText(this.facts.protocol.value, kind === "consumer" || kind === protocol ? protocol : `${kind} · ${protocol}`);
     setText(this.facts.assignor.value, group.assignor ?? "–");
@@ -207,21 +257,32 @@ class GroupView {
     setText(this.facts.members.value, number(group.members));
     setText(this.facts.partitions.value, number(group.partitions));
     setText(this.facts.unowned.value, number(group.unassigned));
-    setAttribute(this.facts.unowned.value, "data-tone", group.unassigned ? "bad" : null);
+    setAttribute(this.facts.unowned.value, "data-tone", missed(group, newest) ? "bad" : null);
     setText(this.facts.rounds.value, number(group.rounds));
     setText(this.facts.moved.value, number(group.movedTotal));
-    setText(this.facts.away.value, group.unavailableMs ? duration(group.unavailableMs) : "–");
-    setAttribute(this.facts.away.element, "title", "Time without an owner between rounds, summed over partitions");
+    this.stoodStill(newest, group);
     this.legends();
+  }
+
+  // As bounds, of the newest episode; where nobody tells episodes, what the rounds alone say.
+  stoodStill(newest, group) {
+    const { element, value } = this.facts.away;
+    const worst = newest?.downtime?.worst;
+    setText(element.firstElementChild, newest ? "Longest stop" : "Without owner");
+    if (newest) setText(value, worst ? bounds(worst.lowerMs, worst.upperMs, { short: true }) : "–");
+    else setText(value, group.unavailableMs ? duration(group.unavailableMs) : "–");
+    setAttribute(element, "title", newest ? "How long the partition that stood still the longest in the newest episode did, as bounds" : "Time without an owner between rounds, summed over partitions");
   }
 
   legends() {
     const held = new Map();
     let unowned = 0;
+    let resting = 0;
     const ids = [...this.owners.index.keys()];
     for (const { owners } of this.model.partitions) {
       const owner = owners.at(-1);
-      if (owner < 0) unowned += 1;
+      if (owner === RESTING) resting += 1;
+      else if (owner === NOBODY) unowned += 1;
       else held.set(owner, (held.get(owner) ?? 0) + 1);
     }
     const order = [...held.keys(), ...[...ids.keys()].filter((index) => !held.has(index)).reverse()];
@@ -230,10 +291,10 @@ class GroupView {
     const entries = order.map((index) =>
       h("button", { type: "button", title: ids[index], "data-gone": !held.has(index), "aria-pressed": String(this.timeline.dim === index), onclick: () => this.only(index) },
         h("i", { style: { background: this.owners.color(index) } }), h("span", {}, this.owners.nameOf(ids[index])), h("span", { class: "muted num" }, held.get(index) ?? "")));
-    const text = `${order.map((index) => this.owners.nameOf(ids[index])).join()}/${hidden}/${[...held].join()}/${unowned}/${this.timeline.dim}`;
+    const text = `${order.map((index) => this.owners.nameOf(ids[index])).join()}/${hidden}/${[...held].join()}/${unowned}/${resting}/${this.timeline.dim}`;
     if (this.legendText === text) return;
     this.legendText = text;
-    const none = h("button", { type: "button", class: "none", "aria-pressed": String(this.timeline.dim === -1), onclick: () => this.only(-1) }, h("i"), h("span", {}, "no owner"), h("span", { class: "muted num" }, unowned || ""));
+    const none = h("button", { type: "button", class: "none", "aria-pressed": String(this.timeline.dim === NOBODY), onclick: () => this.only(NOBODY) }, h("i"), h("span", {}, "no owner"), h("span", { class: "muted num" }, unowned || (resting ? `${number(resting)} rest` : "")));
     const gone = entries.slice(held.size);
     this.legend.replaceChildren(...entries.slice(0, held.size), none, ...(gone.length ? [h("span", { class: "then" }, "earlier"), ...gone] : []), ...(hidden ? [h("span", { class: "muted" }, `and ${number(hidden)} more`)] : []));
   }

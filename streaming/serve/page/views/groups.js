@@ -1,9 +1,11 @@
-// All groups: totals, filters, the table, and what happens right now.
+// All groups: totals, what needs attention, filters, the table, and what happens right now.
 import { Activity } from "../components/activity.js";
-import { causeCell, once, stateCell } from "../components/cells.js";
+import { Attention } from "../components/attention.js";
+import { causeCell, once, stateCell, storyCell } from "../components/cells.js";
 import { Pulse } from "../components/pulse.js";
 import { VirtualTable } from "../components/virtual-table.js";
 import { get } from "../core/api.js";
+import { attention, missed, rests } from "../core/attention.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
 import { ago, counting, number, stateTone, visible } from "../core/format.js";
 import { query, setQuery } from "../core/router.js";
@@ -11,13 +13,15 @@ import { store } from "../core/store.js";
 
 const FRESH_MS = 2400;
 
-function counted(key, { alert = false } = {}) {
+function counted(key) {
   return (cell, group) => {
     const value = group[key] ?? 0;
     setText(cell, value ? number(value) : "–");
-    setAttribute(cell, "class", `end ${value ? (alert ? "alert" : "") : "quiet"}`);
+    setAttribute(cell, "class", `end ${value ? "" : "quiet"}`);
   };
 }
+
+const told = (group) => store.episodes.get(group.groupId);
 
 // Connect's workers, Kafka Streams and share groups are others than consumers.
 const kindOf = (group) => group.kind ?? "consumer";
@@ -35,7 +39,7 @@ const columns = [
   },
   {
     key: "state", title: "State", value: (group) => `${stateTone(group.state) === "warn" ? 0 : 1}${group.state}`,
-    render: (cell, group) => once(cell, stateCell).set(group.state),
+    render: (cell, group) => once(cell, stateCell).set(group.state, { rests: rests(group, told(group)) }),
   },
   { key: "kind", title: "Kind", value: kindOf, render: (cell, group) => setText(cell, kindOf(group)) },
   {
@@ -49,7 +53,15 @@ const columns = [
   },
   { key: "members", title: "Members", value: (group) => group.members, className: "end", number: true, render: counted("members") },
   { key: "partitions", title: "Partitions", value: (group) => group.partitions, className: "end", number: true, render: counted("partitions") },
-  { key: "unowned", title: "Unowned", value: (group) => group.unassigned, className: "end", number: true, render: counted("unassigned", { alert: true }) },
+  {
+    key: "unowned", title: "Unowned", value: (group) => missed(group, told(group)), className: "end", number: true,
+    render(cell, group) {
+      const value = missed(group, told(group));
+      setText(cell, value ? number(value) : "–");
+      setAttribute(cell, "class", `end ${value ? "alert" : "quiet"}`);
+      setAttribute(cell, "title", group.unassigned && !value ? "The group is empty and rests: nobody is to own its partitions" : null);
+    },
+  },
   {
     key: "cause", title: "Last cause", value: (group) => group.cause?.kind ?? "",
     render: (cell, group) => once(cell, causeCell).set(group.cause, group.names),
@@ -78,6 +90,7 @@ const columns = [
       setAttribute(cell, "title", new Date(group.timestamp).toISOString());
     },
   },
+  { key: "story", title: "Last story", className: "story", render: (cell, group) => once(cell, storyCell).set(told(group)) },
 ];
 
 function tile(label, more = "") {
@@ -91,6 +104,7 @@ class GroupsView {
     this.hour = h("dd", {}, "–");
     this.pulse = new Pulse();
     this.activity = new Activity();
+    this.attention = new Attention();
     this.table = new VirtualTable({ columns, label: "Consumer groups", onSort: (key) => this.sortBy(key) });
     this.search = h("input", { class: "field", type: "search", placeholder: "Filter groups", "aria-label": "Filter groups by name or member", oninput: () => this.filter({ q: this.search.value }) });
     this.selects = Object.fromEntries(["state", "kind", "protocol", "cause"].map((name) => [name, this.select(name)]));
@@ -99,7 +113,8 @@ class GroupsView {
       h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.table.element);
     const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element),
       h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), this.hour, this.pulse.element));
-    outlet.append(h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), tiles, table), h("aside", {}, this.activity.element)));
+    outlet.append(h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.attention.element, tiles, table), h("aside", {}, this.activity.element)));
+    this.told = false;
     this.refresh = paced(() => this.update(), 250);
     this.listeners = { groups: this.refresh, round: (event) => this.round(event.detail), snapshot: () => this.load() };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
@@ -128,7 +143,7 @@ class GroupsView {
     const sort = params.get("sort") ?? "-when";
     this.descending = sort.startsWith("-");
     this.sort = sort.replace(/^-/, "");
-    if (!columns.some((column) => column.key === this.sort)) this.sort = "when";
+    if (!columns.some((column) => column.key === this.sort && column.value)) this.sort = "when";
     this.search.value = params.get("q") ?? "";
     this.wanted = { q: this.search.value, state: params.get("state") ?? "", kind: params.get("kind") ?? "", protocol: params.get("protocol") ?? "", cause: params.get("cause") ?? "" };
   }
@@ -186,6 +201,7 @@ class GroupsView {
     const shown = all.filter((group) => this.passes(group)).map((group) => ({ group, by: value(group) }));
     shown.sort((a, b) => (a.by < b.by ? -direction : a.by > b.by ? direction : a.group.groupId < b.group.groupId ? -1 : 1));
     this.table.sorted(this.sort, this.descending);
+    this.stories();
     this.table.show(shown.map(({ group }) => group));
     setText(this.count, shown.length === all.length ? counting(all.length, "group") : `${number(shown.length)} of ${counting(all.length, "group")}`);
     const sum = (key) => all.reduce((total, group) => total + group[key], 0);
@@ -193,11 +209,21 @@ class GroupsView {
     setText(this.tiles.groups.value, number(all.length));
     setText(this.tiles.busy.value, number(busy));
     setAttribute(this.tiles.busy.value, "data-tone", busy ? "warn" : null);
-    const unowned = sum("unassigned");
+    const unowned = all.reduce((total, group) => total + missed(group, told(group)), 0);
     setText(this.tiles.unowned.value, number(unowned));
     setAttribute(this.tiles.unowned.value, "data-tone", unowned ? "bad" : null);
     setText(this.tiles.members.value, number(sum("members")));
     setText(this.hour, number(this.pulse.count));
+  }
+
+  // Where nobody tells stories there is no room for them.
+  stories() {
+    this.attention.element.hidden = !store.episodes.size && !store.incidents.size;
+    this.attention.show(attention(store));
+    if (this.table.element.toggleAttribute("data-told", store.episodes.size > 0) !== this.told) {
+      this.told = store.episodes.size > 0;
+      this.table.measure();
+    }
   }
 
   options(all) {

@@ -1,4 +1,9 @@
 // Who owned each partition when: rounds in order, and for each partition the rounds at which its owner changed.
+import { rests } from "../../core/attention.js";
+
+// What stands for an owner where there is none: somebody should own it, or the group is empty and rests.
+export const NOBODY = -1;
+export const RESTING = -2;
 
 // What changes hands in a round, as the server says it for stored rounds: [owner or null, topic, partitions].
 export function changesOf(diff) {
@@ -61,6 +66,7 @@ export class Ownership {
     }
     const known = this.partitions.length;
     this.apply(round.changes, this.rounds.length - 1);
+    this.rest(round.summary, this.rounds.length - 1);
     round.at = Math.max(round.summary.timestamp, this.rounds.at(-2).at);
     if (this.partitions.length !== known) this.sort();
   }
@@ -68,6 +74,7 @@ export class Ownership {
   rebuild() {
     this.partitions = [];
     this.byKey = new Map();
+    this.resting = false;
     this.apply(this.base, -1);
     let at = -Infinity;
     this.rounds.forEach((round, index) => {
@@ -75,23 +82,33 @@ export class Ownership {
       at = Math.max(at, round.summary.timestamp);
       round.at = at;
       this.apply(round.changes, index);
+      this.rest(round.summary, index);
     });
     this.sort();
   }
 
   apply(changes, index) {
     for (const [member, topic, numbers] of changes) {
-      const owner = member === null ? -1 : this.owners.of(member);
-      for (const number of numbers) {
-        const partition = this.partition(topic, number);
-        if (partition.owners.at(-1) === owner) continue;
-        if (partition.starts.at(-1) === index) partition.owners[partition.owners.length - 1] = owner;
-        else {
-          partition.starts.push(index);
-          partition.owners.push(owner);
-        }
-      }
+      const owner = member === null ? NOBODY : this.owners.of(member);
+      for (const number of numbers) this.give(this.partition(topic, number), owner, index);
     }
+  }
+
+  give(partition, owner, index) {
+    if (partition.owners.at(-1) === owner) return;
+    if (partition.starts.at(-1) === index) partition.owners[partition.owners.length - 1] = owner;
+    else {
+      partition.starts.push(index);
+      partition.owners.push(owner);
+    }
+  }
+
+  // What nobody owns rests while the group does.
+  rest(summary, index) {
+    const resting = rests(summary, null);
+    if (!resting && !this.resting) return;
+    this.resting = resting;
+    for (const partition of this.partitions) if (partition.owners.at(-1) < 0) this.give(partition, resting ? RESTING : NOBODY, index);
   }
 
   partition(topic, number) {

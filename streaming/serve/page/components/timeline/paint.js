@@ -1,12 +1,14 @@
 // Drawing: rows of ownership, marks of rounds, axis. Nothing here listens or remembers.
 import { causeGlyph, clock, day } from "../../core/format.js";
 import { toneOf, token } from "../../core/theme.js";
+import { RESTING } from "./model.js";
 
-export const TOP = 26;
+export const EPISODES = 18; // the height of the bands
+export const TOP = EPISODES + 26;
 export const BOTTOM = 22;
 
 export function palette() {
-  const names = ["surface", "sunken", "line", "line-strong", "ink", "ink-2", "ink-3", "bad", "accent", "owner-ink", "font"];
+  const names = ["surface", "sunken", "line", "line-strong", "ink", "ink-2", "ink-3", "bad", "warn", "idle", "accent", "owner-ink", "font"];
   return Object.fromEntries(names.map((name) => [name, token(`--${name}`)]));
 }
 
@@ -66,11 +68,12 @@ function paintRow(context, frame, colors, partition, y, height) {
     const dimmed = frame.dim !== null && frame.dim !== owner;
     context.globalAlpha = dimmed ? 0.16 : 1;
     if (owner < 0) {
+      const color = owner === RESTING ? colors.idle : colors.bad;
       context.globalAlpha = dimmed ? 0.1 : 0.16;
-      context.fillStyle = colors.bad;
+      context.fillStyle = color;
       context.fillRect(left, y, span, height);
-      context.globalAlpha = dimmed ? 0.2 : 0.7;
-      context.fillStyle = hatch(context, colors.bad);
+      context.globalAlpha = dimmed || owner === RESTING ? 0.2 : 0.7;
+      context.fillStyle = hatch(context, color);
     } else context.fillStyle = owners.color(owner);
     context.fillRect(left, y, span, height);
     context.globalAlpha = dimmed ? 0.25 : 1;
@@ -129,7 +132,7 @@ function fitted(context, text, width) {
 export function paintMarks(context, frame, colors) {
   const { model, axis, gutter, width, height, x } = frame;
   context.fillStyle = colors.surface;
-  context.fillRect(0, 0, width, TOP);
+  context.fillRect(0, EPISODES, width, TOP - EPISODES);
   const first = Math.max(0, model.roundAt(frame.from, axis) + (axis === "rounds" ? 0 : 1));
   const marks = [];
   for (let index = first; index < model.rounds.length; index += 1) {
@@ -161,7 +164,7 @@ function paintMark(context, mark, color, glyph, chosen, { colors, height, gutter
   const text = count > 1 ? (count > 99 ? "99" : String(count)) : glyph;
   const half = 7;
   context.beginPath();
-  context.roundRect(at - half, 5, half * 2, 14, 4);
+  context.roundRect(at - half, EPISODES + 5, half * 2, 14, 4);
   context.fillStyle = chosen ? colors.accent : colors.surface;
   context.fill();
   if (!chosen) {
@@ -174,7 +177,7 @@ function paintMark(context, mark, color, glyph, chosen, { colors, height, gutter
   context.font = `700 ${count > 9 ? 8.5 : 10}px ${colors.font}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.fillText(text, at, 12.5);
+  context.fillText(text, at, EPISODES + 12.5);
   context.textAlign = "left";
 }
 

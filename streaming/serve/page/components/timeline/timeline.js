@@ -1,17 +1,20 @@
-// Ownership over time: a row a partition, a colour an owner, a mark a round; zoom, pan, hover, keys.
+// Ownership over time: a row a partition, a colour an owner, a mark a round, a band an episode; zoom, pan, hover, keys.
 import { h, paced, setAttribute, sized } from "../../core/dom.js";
-import { causeText, clock, duration, moment, visible } from "../../core/format.js";
+import { missed } from "../../core/attention.js";
+import { causeText, clock, duration, kindText, moment, visible } from "../../core/format.js";
 import { onTheme, theme } from "../../core/theme.js";
+import { paintEpisodes } from "./bands.js";
 import { Minimap } from "./minimap.js";
-import { BOTTOM, TOP, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
+import { RESTING } from "./model.js";
+import { BOTTOM, EPISODES, TOP, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
 
 const MOST_HEIGHT = 470;
 const SHORTEST = { time: 200, rounds: 2 };
 
 export class Timeline {
-  // onSelect(round index), onRange({axis, from, to, follow}), onOlder()
-  constructor({ model, owners, onSelect, onRange, onOlder }) {
-    Object.assign(this, { model, owners, onSelect, onRange, onOlder });
+  // onSelect(round index), onEpisode(episode), onRange({axis, from, to, follow}), onOlder()
+  constructor({ model, episodes, owners, onSelect, onEpisode, onRange, onOlder }) {
+    Object.assign(this, { model, episodes, owners, onSelect, onEpisode, onRange, onOlder });
     this.axis = "time";
     this.view = { from: 0, to: 1, follow: true };
     this.selected = -1;
@@ -19,6 +22,7 @@ export class Timeline {
     this.hover = null;
     this.band = null;
     this.marks = [];
+    this.bands = [];
     this.canvas = h("canvas", {
       tabindex: "0", role: "slider", "aria-valuemin": "0",
       "aria-label": "Ownership of partitions over time, by round",
@@ -148,7 +152,7 @@ export class Timeline {
     const { from, to } = this.view;
     const scale = (width - gutter) / (to - from);
     return {
-      model: this.model, owners: this.owners, axis: this.axis, from, to, gutter, width, height, row, full,
+      model: this.model, episodes: this.episodes, owners: this.owners, axis: this.axis, from, to, gutter, width, height, row, full,
       scroll: this.stage.scrollTop, selected: this.selected, dim: this.dim,
       names: [...this.owners.index.keys()].map((id) => this.owners.nameOf(id)),
       x: (position) => (position === -Infinity ? -Infinity : gutter + (position - from) * scale),
@@ -171,6 +175,7 @@ export class Timeline {
     context.drawImage(this.rows(frame, colors), 0, 0, frame.width, frame.height);
     paintBand(context, frame, colors, this.band);
     paintCrosshair(context, frame, colors, this.hover);
+    this.bands = paintEpisodes(context, frame, colors);
     this.marks = paintMarks(context, frame, colors);
     paintAxis(context, frame, colors);
   }
@@ -214,7 +219,12 @@ export class Timeline {
 
   press(event) {
     if (event.button !== 0) return;
-    const mark = event.offsetY < TOP ? this.marks.find((one) => Math.abs(one.x - event.offsetX) < 9) : null;
+    const band = this.bandAt(event);
+    if (band) {
+      this.onEpisode(band.episode);
+      return;
+    }
+    const mark = this.markAt(event);
     if (mark) {
       const next = this.selected >= mark.from && this.selected < mark.to ? this.selected + 1 : mark.from;
       this.onSelect(next);
@@ -259,13 +269,23 @@ export class Timeline {
     };
   }
 
+  bandAt({ offsetX, offsetY }) {
+    return offsetY < EPISODES ? this.bands.find(({ left, right }) => left <= offsetX && offsetX <= right) : null;
+  }
+
+  markAt({ offsetX, offsetY }) {
+    return EPISODES <= offsetY && offsetY < TOP ? this.marks.find((one) => Math.abs(one.x - offsetX) < 9) : null;
+  }
+
   point(event) {
     const frame = this.frame();
-    const mark = event.offsetY < TOP ? this.marks.find((one) => Math.abs(one.x - event.offsetX) < 9) : null;
-    this.canvas.style.cursor = mark ? "pointer" : "crosshair";
-    const hit = mark ? null : this.hit(frame, event.offsetX, event.offsetY);
+    const band = this.bandAt(event);
+    const mark = this.markAt(event);
+    this.canvas.style.cursor = band || mark ? "pointer" : "crosshair";
+    const hit = band || mark ? null : this.hit(frame, event.offsetX, event.offsetY);
     this.hover = hit ? { ...hit, partition: hit.index } : null;
-    if (mark) this.explain(event, this.markLines(mark));
+    if (band) this.explain(event, [h("b", {}, kindText(band.episode.kind)), h("div", {}, visible(band.episode.story))]);
+    else if (mark) this.explain(event, this.markLines(mark));
     else if (hit) this.explain(event, this.hitLines(hit));
     else this.tip.hidden = true;
     this.paint();
@@ -279,7 +299,7 @@ export class Timeline {
 
   markLines({ from, to }) {
     const rounds = this.model.rounds.slice(from, to + 1).slice(0, 6);
-    const lines = rounds.map(({ summary }) => h("div", {}, h("b", {}, causeText(summary.cause, summary.names)), `${moment(summary.timestamp)} · ${summary.moved} moved${summary.unassigned ? `, ${summary.unassigned} without owner` : ""}`));
+    const lines = rounds.map(({ summary }) => h("div", {}, h("b", {}, causeText(summary.cause, summary.names)), `${moment(summary.timestamp)} · ${summary.moved} moved${missed(summary, null) ? `, ${summary.unassigned} without owner` : ""}`));
     if (to - from >= 6) lines.push(h("div", { class: "muted" }, `and ${to - from - 5} more`));
     return lines;
   }
@@ -291,7 +311,7 @@ export class Timeline {
     const color = owner < 0 ? "transparent" : this.owners.color(owner);
     const lines = [
       h("b", {}, `${partition.topic} / ${partition.number}`),
-      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner < 0 ? "no owner" : this.owners.nameOf(ids[owner])),
+      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner === RESTING ? "no owner: the group is empty and rests" : owner < 0 ? "no owner" : this.owners.nameOf(ids[owner])),
     ];
     if (owner >= 0 && this.owners.named(ids[owner])) lines.push(h("div", { class: "muted" }, visible(ids[owner])));
     const since = begin ? `since ${clock(begin.at)}` : "since before the first round shown";

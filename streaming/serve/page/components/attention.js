@@ -1,0 +1,58 @@
+// What needs attention first: incidents, groups that do not settle, those that are about to. One line where nothing does.
+import { arrange, h, setAttribute, setText } from "../core/dom.js";
+import { ago, kindText, number, visible } from "../core/format.js";
+
+const SHOWN = 6;
+const WORDS = { lost: "Members lost", settling: "Settling", stuck: "Stuck", storming: "Storming" };
+
+export class Attention {
+  constructor() {
+    this.all = false;
+    this.items = new Map();
+    this.count = h("span", { class: "muted num" });
+    this.list = h("ul", { "aria-label": "What needs attention, the most urgent first" });
+    this.more = h("button", { class: "more", type: "button", onclick: () => this.toggle() });
+    this.element = h("section", { class: "card attention", "aria-label": "Needs attention" },
+      h("header", {}, h("h2", {}, "Needs attention"), this.count), this.list, this.more);
+  }
+
+  toggle() {
+    this.all = !this.all;
+    this.show(this.found);
+  }
+
+  show(found) {
+    this.found = found;
+    setAttribute(this.element, "data-tone", found[0]?.tone ?? "good");
+    setText(this.count, found.length ? number(found.length) : "Nothing: every group has settled");
+    const shown = this.all ? found : found.slice(0, SHOWN);
+    const items = new Map();
+    arrange(this.list, shown.map((one) => {
+      const key = `${one.what}/${one.kind}/${one.groupId}`;
+      const item = this.items.get(key) ?? this.item(one);
+      items.set(key, item);
+      this.fill(item, one);
+      return item;
+    }));
+    this.items = items;
+    this.list.hidden = !shown.length;
+    this.more.hidden = found.length <= SHOWN;
+    setAttribute(this.more, "aria-expanded", String(this.all));
+    setText(this.more, this.all ? "Show fewer" : `Show ${number(found.length - shown.length)} more`);
+  }
+
+  item({ groupId }) {
+    return h("li", {}, h("a", { href: `/groups/${encodeURIComponent(groupId)}`, "data-link": true },
+      h("span", { class: "mark" }), h("b", {}, visible(groupId)), h("time"), h("span", { class: "story" })));
+  }
+
+  fill(item, { what, kind, tone, since, story }) {
+    const [mark, , time, text] = item.firstElementChild.children;
+    setAttribute(item, "data-tone", tone);
+    setText(mark, WORDS[what] ?? kindText(kind));
+    setText(time, ago(since));
+    setAttribute(time, "datetime", new Date(since).toISOString());
+    setText(text, visible(story));
+    setAttribute(text, "title", story);
+  }
+}

@@ -1,0 +1,85 @@
+// One episode in the list: a line that folds, its story, who and how long, and its rounds.
+import { arrange, h, setAttribute, setText } from "../core/dom.js";
+import { bounds, clock, counting, day, duration, kindText, number, statusTone, visible } from "../core/format.js";
+
+const WHO = [["joined", "joined"], ["left", "left"], ["lost", "went without leaving"], ["gone", "went"]];
+const NAMED = 12;
+
+// From when to when: the day once.
+function span({ openedAt, updatedAt, closedAt }) {
+  const end = closedAt === null ? "…" : clock(closedAt);
+  const same = closedAt === null || clock(openedAt) === clock(updatedAt);
+  return `${day(openedAt)} ${clock(openedAt)}${same && closedAt !== null ? "" : ` – ${end}`}`;
+}
+
+function people(ids, owners, verb) {
+  const chips = ids.slice(0, NAMED).map((id) => h("span", { class: "chip", title: id }, h("i", { style: { background: owners.colorOf(id) } }), owners.nameOf(id)));
+  return h("p", { class: "note" }, chips, ids.length > NAMED ? h("span", { class: "muted" }, ` and ${number(ids.length - NAMED)} more`) : null, ` ${verb}`);
+}
+
+function stoodStill({ lowerMs, upperMs, worst, partitions, unbounded, evidence }) {
+  const said = [`${bounds(lowerMs, upperMs)} in all, over ${counting(partitions, "partition")}`];
+  if (worst) said.push(`the longest: ${worst.topic} ${worst.partition}, ${bounds(worst.lowerMs, worst.upperMs)}`);
+  if (unbounded) said.push(`nothing bounds ${number(unbounded)} of them from above`);
+  return h("p", { class: "note" }, h("b", {}, "Downtime: "), said.join("; "), evidence.length ? h("span", { class: "muted" }, ` (${evidence.join(", ")})`) : null);
+}
+
+function details(episode, owners) {
+  const { members, downtime, evidence, sure } = episode;
+  const lines = WHO.filter(([key]) => members[key].length).map(([key, verb]) => people(members[key], owners, verb));
+  if (members.replaced.length) lines.push(people(members.replaced.map(({ joined }) => joined), owners, "went and came back"));
+  if (downtime?.partitions) lines.push(stoodStill(downtime));
+  const reasons = new Map();
+  for (const { source, reason } of evidence) {
+    const text = `${visible(owners.words(reason))} (${source})`;
+    reasons.set(text, (reasons.get(text) ?? 0) + 1);
+  }
+  for (const [text, times] of reasons) lines.push(h("p", { class: "note" }, text, times > 1 ? h("span", { class: "muted" }, `, ${times} times`) : null));
+  if (!sure) lines.push(h("p", { class: "note muted" }, "The evidence does not prove of what kind it is."));
+  return lines;
+}
+
+export class Band {
+  // onFold(band)
+  constructor({ owners, onFold }) {
+    this.owners = owners;
+    this.mark = h("span", { class: "mark" });
+    this.when = h("span", { class: "when" });
+    this.story = h("span", { class: "story" });
+    this.count = h("span", { class: "end" });
+    this.still = h("span", { class: "end still" });
+    this.button = h("button", { type: "button", onclick: () => onFold(this) },
+      h("span", { class: "turn", "aria-hidden": "true" }, "▶"), this.when, this.mark, this.story, this.count, this.still);
+    this.details = h("div", { class: "details" });
+    this.rounds = h("ol", { "aria-label": "Rounds of this episode, newest first" });
+    this.element = h("li", { class: "band" }, this.button, this.details, this.rounds);
+  }
+
+  // `items`: its rounds' elements; none while it is folded.
+  show(episode, folded, items) {
+    if (this.episode !== episode) {
+      this.episode = episode;
+      setAttribute(this.element, "data-episode", episode.episode);
+      setAttribute(this.element, "data-status", episode.status);
+      setAttribute(this.element, "data-tone", statusTone(episode.status));
+      setText(this.when, span(episode));
+      setAttribute(this.when, "title", `for ${duration(episode.updatedAt - episode.openedAt)}`);
+      setText(this.mark, kindText(episode.kind));
+      setText(this.story, visible(episode.story));
+      setAttribute(this.story, "title", episode.story);
+      setText(this.count, counting(episode.roundCount, "round"));
+      const { downtime } = episode;
+      setText(this.still, downtime?.worst ? `down ${bounds(downtime.worst.lowerMs, downtime.worst.upperMs, { short: true })}` : "");
+      setAttribute(this.still, "title", downtime?.worst ? "How long the partition that stood still the longest did, as bounds" : null);
+      this.told = false;
+    }
+    setAttribute(this.button, "aria-expanded", String(!folded));
+    this.details.hidden = folded;
+    this.rounds.hidden = folded || !items.length;
+    arrange(this.rounds, items);
+    if (!folded && !this.told) {
+      this.told = true;
+      this.details.replaceChildren(...details(episode, this.owners));
+    }
+  }
+}

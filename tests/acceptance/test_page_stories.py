@@ -1,0 +1,231 @@
+"""The page's stories: what needs attention, episodes in bands, incidents and waits; over made-up groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from streaming.serve.history import Retention
+from streaming.serve.server import ServeOptions
+from streaming.wire.codec import encode
+from streaming.wire.episodes import Episode, Incident, Waiting
+from tests.support.browser import chromium, open_page
+from tests.support.compacted import checkout, latest, updated
+from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
+from tests.support.feed_server import Running, running
+from tests.support.incidents import incident
+from tests.support.told import START, Teller
+
+pytestmark = pytest.mark.browser
+
+
+@dataclass
+class Shown:
+    """A page over a feed that the test fills."""
+
+    page: Page
+    feed: Running
+    told: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def tell(self, teller: Teller, *, over: bool = True) -> None:
+        """What a group has told since the last time: its rounds, its episodes, who owns what."""
+        source = self.feed.source
+        rounds, known = self.told.get(teller.group_id, (0, 0))
+        for ce_id, diff in teller.told[rounds:]:
+            value, made = encode(diff), f"{diff.group_id}/{ce_id}"
+            source.put(record(DIFFS, len(source.log), diff.group_id, value, made))
+        stories = updated(teller, over=over)
+        for one in stories[known:]:
+            rounds_of = [f"{one.group_id}/{ce_id}" for ce_id in one.rounds]
+            self.put(msgspec.structs.replace(one, rounds=rounds_of))
+        value = encode(latest(teller))
+        source.put(record(ASSIGNMENTS, len(source.log), teller.group_id, value, None))
+        # The update that ends the last one is not among those of a longer story.
+        self.told[teller.group_id] = len(teller.told), len(stories) - over
+
+    def put(self, one: Episode | Incident) -> None:
+        self.feed.source.put(story(one, offset=len(self.feed.source.log)))
+
+    def open(self, path: str) -> Page:
+        self.page.goto(f"{self.feed.server.address}{path}")
+        expect(self.page.locator("#live")).to_have_attribute("data-state", "live")
+        return self.page
+
+    def waiting(self, label: str) -> Locator:
+        return self.page.get_by_role("region", name=label)
+
+
+def record(topic: str, offset: int, group_id: str, value: bytes, ce_id: str | None) -> Any:
+    from streaming.serve.records import TopicRecord
+
+    return TopicRecord(topic, 0, offset, group_id.encode(), value, ce_id)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
+    source = MemorySource()
+    # The diffs are of 2023.
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, "about:blank")
+        yield Shown(watched.page, feed)
+        assert watched.errors == []
+        watched.page.context.close()
+
+
+def test_what_needs_attention_comes_first_and_goes_when_it_is_over(shown: Shown) -> None:
+    shown.tell(checkout("shop"))
+    page = shown.open("/")
+    attention = shown.waiting("Needs attention")
+    expect(attention).to_contain_text("Nothing: every group has settled")
+    row = page.locator(".grid-row:not([hidden])")
+    expect(row.locator(".story")).to_contain_text("Rolling restart of shop, 2 of 3 members")
+    expect(row.locator(".told")).to_have_attribute("data-tone", "good")
+
+    settling = Teller(6, group_id="mail")
+    settling.now += 900_000
+    settling.join("a@h1#1").join("b@h2#1")
+    shown.tell(settling, over=False)
+    expect(attention.locator("li")).to_have_count(1)
+    expect(attention.locator("li")).to_contain_text("Settling")
+    open_one = incident("shop", 3, opened_at=START, story="shop does not settle because of pay.")
+    shown.put(open_one)
+    expect(attention.locator("li")).to_have_count(2)
+    first = attention.locator("li").first
+    expect(first).to_have_attribute("data-tone", "bad")
+    expect(first.locator(".mark")).to_have_text("Storm")
+    expect(first.locator(".story")).to_have_text(open_one.story)
+    expect(first.get_by_role("link")).to_have_attribute("href", "/groups/shop")
+
+    shown.put(msgspec.structs.replace(open_one, status="closed", closed_at=START + 9, updated_at=START + 9))
+    expect(attention.locator("li")).to_have_count(1)
+    shown.tell(settling)
+    expect(attention.locator("li")).to_have_count(0)
+
+
+def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None:
+    resting, lost = Teller(6, group_id="resting"), Teller(6, group_id="lost")
+    for teller in (resting, lost):
+        teller.join("a@h1#1", "b@h2#1")
+    resting.round("member.left", gone=("a@h1#1", "b@h2#1"), shares={}, unassigned={"t": [0, 1, 2, 3, 4, 5]})
+    lost.fence("a@h1#1").round("member.fenced", gone=("b@h2#1",), shares={}, unassigned={"t": list(range(6))})
+    shown.tell(resting)
+    shown.tell(lost)
+    page = shown.open("/?sort=group")
+    rows = page.locator(".grid-row:not([hidden])")
+    expect(rows.locator("[data-column=unowned]")).to_have_text(["6", "–"])
+    expect(rows.locator("[data-column=state]")).to_have_text(["Empty", "Empty, rests"])
+    expect(page.locator(".tiles [data-tone=bad]")).to_have_text("6")
+    attention = shown.waiting("Needs attention").locator("li")
+    expect(attention).to_have_count(1)
+    expect(attention).to_contain_text("Members lost")
+    page.goto(f"{shown.feed.server.address}/groups/resting")
+    expect(page.locator(".legend .none")).to_contain_text("6 rest")
+    expect(page.locator(".badge")).to_have_text("Empty, rests")
+    expect(page.locator(".facts [data-tone=bad]")).to_have_count(0)
+
+
+def test_rounds_stand_in_bands_that_fold_to_their_story(shown: Shown) -> None:
+    teller = checkout("shop")
+    shown.tell(teller)
+    page = shown.open("/groups/shop")
+    bands = page.locator(".band")
+    expect(bands.locator(".mark")).to_have_text(["Rolling restart", "First start"])
+    expect(bands.first.get_by_role("button", expanded=True).first).to_contain_text("Rolling restart of shop")
+    expect(bands.first.locator(".round")).to_have_count(4)
+    expect(bands.first.locator(".details")).to_contain_text("went and came back")
+    expect(bands.first.locator(".details .chip").first).to_have_text(re.compile(r"^pay \(h\d\)$"))
+    expect(bands.last.locator(".round")).to_have_count(0)
+    fold = bands.last.locator("> button")
+    fold.focus()
+    page.keyboard.press("Enter")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    expect(fold).to_be_focused()
+    expect(bands.last.locator(".round")).to_have_count(1)
+    page.get_by_role("button", name="Fold all").click()
+    expect(page.locator(".round")).to_have_count(0)
+    box = bands.first.bounding_box()
+    assert box is not None
+    assert box["height"] < 50
+
+    # A link to a round unfolds its episode; what comes joins a band of its own.
+    page.get_by_role("button", name="Unfold all").click()
+    expect(page.locator(".round")).to_have_count(5)
+    page.locator(".round > button").last.click()
+    page.reload()
+    expect(bands.last.locator(".round[data-selected] .diff")).to_be_visible()
+    teller.join("new@h9#1", after=900)
+    shown.tell(teller, over=False)
+    expect(bands).to_have_count(3)
+    expect(bands.first).to_have_attribute("data-status", "settling")
+    expect(bands.first.locator(".round")).to_have_count(1)
+    expect(page.locator(".headline .mark")).to_have_text("Settling")
+    shown.tell(teller)
+    expect(bands.first).to_have_attribute("data-status", "settled")
+    expect(page.locator(".headline .mark")).to_be_hidden()
+
+
+def test_incidents_stand_beside_the_rounds(shown: Shown) -> None:
+    shown.tell(checkout("shop"))
+    for number in range(1, 6):
+        shown.put(incident("shop", number, opened_at=START + number, closed_at=START + 9))
+    open_one = incident("shop", 6, kind="idle-members", opened_at=START + 60_000, times=2)
+    shown.put(open_one)
+    page = shown.open("/groups/shop")
+    incidents = shown.waiting("Incidents")
+    expect(incidents).to_contain_text("1 open")
+    expect(incidents.locator("li")).to_have_count(4)
+    expect(incidents.locator("li").first).to_contain_text(re.compile(r"Idle members\s*since .*, 2 times"))
+    incidents.get_by_role("button", name="Show 2 more").click()
+    expect(incidents.locator("li")).to_have_count(6)
+    shown.put(
+        msgspec.structs.replace(open_one, status="closed", closed_at=START + 9, updated_at=START + 99_999)
+    )
+    expect(incidents).to_contain_text("none open")
+    assert page.evaluate("document.querySelectorAll('.incidents [data-tone=bad]').length") == 0
+
+
+def test_what_a_group_waits_for_is_said_by_name(shown: Shown) -> None:
+    teller = checkout("shop")
+    shown.tell(teller)
+    newest = updated(teller)[-1]
+    member = newest.members.replaced[0].joined
+    waiting = Waiting(
+        since=START + 700_000,
+        reason="to give up partitions",
+        member_id=member,
+        partitions={"t": [1, 2, 4]},
+        usual_ms=3200,
+        usual_of=8,
+    )
+    opened = msgspec.structs.replace(
+        newest,
+        status="stuck",
+        closed_at=None,
+        updated_at=newest.updated_at + 1,
+        waiting_for=[waiting],
+        rounds=[],
+    )
+    page = shown.open("/groups/shop")
+    waits = shown.waiting("Waits for")
+    expect(waits).to_be_hidden()
+    shown.put(opened)
+    expect(waits.locator(".chip")).to_have_text("pay (h1)")
+    expect(waits).to_contain_text(re.compile(r"to give up partitions t 1, 2, 4 since"))
+    expect(waits).to_contain_text(re.compile(r"usually 3\.2 s, by 8 rebalances longer than usual"))
+    expect(page.locator(".headline .mark")).to_have_text("Stuck")
+    shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 2, rounds=[]))
+    expect(waits).to_be_hidden()

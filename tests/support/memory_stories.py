@@ -1,0 +1,91 @@
+"""Episodes and incidents of made-up groups, told as their diffs come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streaming.episodes.fold import QUIET_MS
+from streaming.episodes.reading import updates
+from streaming.episodes.seen import Quiet
+from streaming.episodes.words import partitions
+from streaming.serve.records import TopicRecord
+from streaming.wire.episodes import Episode, Incident
+from streaming.wire.events import Diff
+from tests.support.feed import diff_id, story
+from tests.support.incidents import incident
+
+
+class Storyteller:
+    """Tells one group: its newest episodes after each diff, and whether nobody owns some of its partitions."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self._told: list[tuple[str, Diff] | Quiet] = []
+        self._known = 0
+        self._last: Diff
+        self._open: Diff | None = None
+        self._incidents = 0
+
+    def tell(self, diff: Diff) -> Iterator[Episode | Incident]:
+        """What a diff adds."""
+        self._told.append((diff_id(diff), diff))
+        self._last = diff
+        yield from self._episodes()
+        if self._open is not None and not diff.unassigned:
+            yield self._incident(closed_at=diff.timestamp)
+            self._open = None
+
+    def rest(self, now: int) -> Iterator[Episode | Incident]:
+        """The group is quiet, where nothing has come for long enough."""
+        last = self._last
+        if now - last.timestamp <= QUIET_MS or isinstance(self._told[-1], Quiet):
+            return
+        self._told.append(Quiet(diff_id(last)))
+        yield from self._episodes()
+        # An empty group rests.
+        if last.unassigned and any(one.present for one in last.members.values()):
+            self._incidents += 1
+            self._open = last
+            yield self._incident()
+
+    def _episodes(self) -> Iterator[Episode]:
+        found = list(updates(self.group_id, self._told))
+        yield from found[self._known :]
+        self._known = len(found)
+
+    def _incident(self, closed_at: int | None = None) -> Incident:
+        assert self._open is not None
+        said = f"{partitions(self._open.unassigned)} of {self.group_id}: nobody owns them."
+        return incident(
+            self.group_id,
+            self._incidents,
+            kind="partition-without-owner",
+            opened_at=self._open.timestamp,
+            closed_at=closed_at,
+            partitions=self._open.unassigned,
+            story=said if closed_at is None else f"{said} Over.",
+        )
+
+
+class Stories:
+    """The tellers of all groups, and their records, each with an offset of its own."""
+
+    def __init__(self) -> None:
+        self._tellers: dict[str, Storyteller] = {}
+        self._offset = 0
+
+    def of(self, diff: Diff) -> list[TopicRecord]:
+        """The records that a diff adds."""
+        teller = self._tellers.setdefault(diff.group_id, Storyteller(diff.group_id))
+        return self._records(teller.tell(diff))
+
+    def rest(self, now: int) -> list[TopicRecord]:
+        """Those of the groups that are quiet by now."""
+        return [one for teller in self._tellers.values() for one in self._records(teller.rest(now))]
+
+    def _records(self, found: Iterator[Episode | Incident]) -> list[TopicRecord]:
+        records = []
+        for one in found:
+            records.append(story(one, offset=self._offset))
+            self._offset += 1
+        return records
