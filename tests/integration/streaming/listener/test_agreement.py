@@ -10,7 +10,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, load
 from streaming.wire.events import Diff, MemberDiff
 from tests.integration.streaming.collect.collecting import Collecting
-from tests.integration.streaming.listener.following import Following
+from tests.support.following import Following
 from tests.support.histories import check_algebra, holds
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share

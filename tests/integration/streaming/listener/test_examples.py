@@ -17,7 +17,7 @@ from streaming.kafka.java import java
 from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
-from tests.integration.streaming.listener.following import Following
+from tests.support.following import Following
 from tests.support.kafka import Kafka, eventually, unique
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "listener"

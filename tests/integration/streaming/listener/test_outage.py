@@ -10,7 +10,7 @@ from streaming.listener import Listener
 from streaming.listener.outbox import KEPT, Speaker, moment
 from streaming.settings.config import load
 from streaming.wire.events import MemberJoined
-from tests.integration.streaming.listener.following import Following
+from tests.support.following import Following
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import Share
 

@@ -22,6 +22,7 @@ import oracle.Json;
  * Java consumers on strings: one JSON command a line on standard input, one callback a line on standard output.
  *
  * <p>{"do": "start", "name", "config": {}, "topics": []}, {"do": "subscribe", "name", "topics"},
+ * {"do": "stall", "name", "ms"}: it does not poll for so long,
  * {"do": "close", "name", "how": "LEAVE_GROUP" | "REMAIN_IN_GROUP" | "DEFAULT"}.
  */
 public final class Puppets {
@@ -67,6 +68,10 @@ public final class Puppets {
                     }
                     if ("subscribe".equals(command.get("do"))) {
                         consumer.subscribe(Json.strings(command.get("topics")), this);
+                        continue;
+                    }
+                    if ("stall".equals(command.get("do"))) {
+                        Thread.sleep((Long) command.get("ms"));
                         continue;
                     }
                     CloseOptions.GroupMembershipOperation how =

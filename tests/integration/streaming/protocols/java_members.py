@@ -54,6 +54,10 @@ class JavaMembers:
     def subscribe(self, name: str, topics: list[str]) -> None:
         self._command(do="subscribe", name=name, topics=topics)
 
+    def stall(self, name: str, ms: int) -> None:
+        """Keep it from polling for so long."""
+        self._command(do="stall", name=name, ms=ms)
+
     def close(self, name: str, how: str) -> None:
         """``how``: GroupMembershipOperation (KIP-1092)."""
         self.begin_close(name, how)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import Empty, SimpleQueue
 from typing import Self
 
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
+from streaming.monitor import envelope, telling
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.codec import Record
-from streaming.wire.events import Diff, Event, LatestAssignment
+from streaming.wire.episodes import Episode, Incident, decode_episode, decode_incident
+from streaming.wire.events import Diff, Event, GroupObserved, LatestAssignment, MemberJoined
 from tests.support.members import Share
 from tests.support.pure_stream import SINKS
 from tests.support.wait import PATIENCE
@@ -32,11 +36,16 @@ class Following:
     Attributes:
         events: all that was read, and what timers wrote.
         diffs: what came of them.
+        names: client ids by member id.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.events: list[Event] = []
         self.diffs: list[Diff] = []
+        self.names: dict[str, str] = {}
+        self._episodes: dict[str, dict[int, Episode]] = defaultdict(dict)
+        self._incidents: dict[str, dict[int, Incident]] = defaultdict(dict)
+        self._resting: SimpleQueue[tuple[str, Future[None]]] = SimpleQueue()
         self._bucket = Bucket()
         self._latest: dict[str, dict[str, Share]] = {}
         self._consumer = Consumer(
@@ -63,17 +72,47 @@ class Following:
         ]
         self._apply(records, now)
         self._bucket = Bucket(self._bucket.pack())  # as between two batches; timers are found by it
-        fences = expire(self._bucket, now, SINKS)
-        self._apply([Record.of(-1, -1, one.key, one.value, one.headers) for one in fences], now)
+        written = expire(self._bucket, now, SINKS)
+        done: list[Future[None]] = []
+        try:
+            while True:
+                group, asked = self._resting.get_nowait()
+                tracked = self._bucket.get(group)
+                quiet = telling.due(group, tracked, tracked.quiet_at, SINKS.quiet_ms)
+                written += [envelope.write_event(event, SINKS) for event in quiet]
+                done.append(asked)
+        except Empty:
+            pass
+        self._apply([Record.of(-1, -1, one.key, one.value, one.headers) for one in written], now)
+        for asked in done:
+            asked.set_result(None)
 
     def _apply(self, records: list[Record], now: int) -> None:
-        self.events += [codec.read(record) for record in records]
+        events = [codec.read(record) for record in records]
+        for event in events:
+            self._name(event)
+        self.events += events
         for write in process(self._bucket, records, now, SINKS):
-            if write.topic == SINKS.diffs and write.value is not None:
+            if write.value is None:
+                continue
+            if write.topic == SINKS.diffs:
                 self.diffs.append(_diffs.decode(write.value))
-            elif write.topic == SINKS.assignments and write.value is not None:
+            elif write.topic == SINKS.assignments:
                 latest = _latest.decode(write.value)
                 self._latest[latest.group_id] = latest.members
+            elif write.topic == SINKS.episodes:
+                episode = decode_episode(write.value)
+                self._episodes[episode.group_id][episode.episode] = episode
+            elif write.topic == SINKS.incidents:
+                incident = decode_incident(write.value)
+                self._incidents[incident.group_id][incident.incident] = incident
+
+    def _name(self, event: Event) -> None:
+        data = event.data
+        for member in data.members if isinstance(data, GroupObserved) else ():
+            self.names[member.member_id] = member.client_id or ""
+        if isinstance(data, MemberJoined):
+            self.names[data.member_id] = data.client_id or ""
 
     def rounds(self, group: str) -> list[Diff]:
         """The diffs of a group so far."""
@@ -84,6 +123,24 @@ class Following:
         if self._read.done():
             self._read.result()  # it ends early by an error alone
         return self._latest.get(group, {})
+
+    def shares(self, group: str) -> dict[str, Share]:
+        """The same by client id."""
+        return {self.names.get(one, one): share for one, share in self.holds(group).items()}
+
+    def episodes(self, group: str) -> list[Episode]:
+        """The episodes of a group so far, each as it was last."""
+        return [*self._episodes[group].values()]
+
+    def incidents(self, group: str) -> list[Incident]:
+        """Its incidents so far, each as it was last."""
+        return [*self._incidents[group].values()]
+
+    def rest(self, group: str) -> None:
+        """Let a group's quiet time pass: its timer writes what it would write then."""
+        asked: Future[None] = Future()
+        self._resting.put((group, asked))
+        asked.result(PATIENCE)
 
     def __enter__(self) -> Self:
         return self

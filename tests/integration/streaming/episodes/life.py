@@ -1,0 +1,255 @@
+"""What happens to one group, step by step, and what each view makes of every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from streaming.wire.episodes import Episode, Incident
+from tests.integration.streaming.episodes.stage import LISTENER, Stage, wait_for_agreement
+from tests.support.kafka import eventually, unique
+from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
+
+#: Long enough for a member on a busy machine.
+SESSION_MS: Final = 6000
+#: Of a member that is going to overrun it.
+POLL_MS: Final = 6000
+_JAVA: Final = "org.apache.kafka.clients.consumer."
+_ASSIGNORS: Final = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+}
+_PYTHON: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUMER}
+
+
+@dataclass(frozen=True)
+class Speaks:
+    """How members are made: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
+
+    ``assignors``: of the classic protocol, the preferred one first. ``static``: each has an instance id.
+    ``listened``: members tell a monitor themselves (Python clients).
+    """
+
+    client: str
+    protocol: str
+    assignors: tuple[str, ...] = ()
+    static: bool = False
+    listened: bool = False
+    session_ms: int = SESSION_MS
+    poll_ms: int = 300_000
+
+
+@dataclass
+class Step:
+    """One step: what it is, and the episodes that each view has of it.
+
+    Attributes:
+        kind: what it is.
+        came, went, back: people's names of those that joined, that are gone, and that went and came back.
+        may: kinds that a view without the coordinator's log may name beside ``unknown``, as not sure.
+        told: by view.
+    """
+
+    kind: str
+    came: frozenset[str]
+    went: frozenset[str]
+    back: frozenset[str]
+    may: frozenset[str]
+    told: dict[str, list[Episode]] = field(default_factory=dict)
+
+
+class Life:
+    """A group of real members; each of :meth:`step` is one episode."""
+
+    def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
+        self.stage, self.speaks = stage, speaks
+        self.group = unique(name)
+        self.topics = {stage.topic(partitions): partitions}
+        self.subscribed: dict[str, tuple[str, ...]] = {}
+        self.python: dict[str, Member] = {}
+        self.java: dict[str, str] = {}
+        self.steps: list[Step] = []
+        self._started = 0
+        self.views = {name: view for name, view in stage.views.items() if name != LISTENER or speaks.listened}
+
+    # What happens.
+
+    def start(self, *names: str, speaks: Speaks | None = None) -> None:
+        """Members that join, all at once."""
+        for name in names:
+            self._start(name, speaks or self.speaks)
+
+    def _start(self, name: str, speaks: Speaks) -> None:
+        topics = self.subscribed.setdefault(name, tuple(self.topics))
+        if speaks.client == "java":
+            self._started += 1
+            self.java[name] = puppet = f"{self.group}/{name}/{self._started}"
+            self.stage.java.start(puppet, self._java_config(name, speaks), list(topics))
+            return
+        options: dict[str, Any] = dict(_PYTHON[speaks.protocol])
+        if speaks.client == "kafka-python":
+            options = {"protocol": speaks.protocol}
+        if speaks.listened:
+            options |= {"listener": self.stage.servers, "listener_prefix": self.stage.told_prefix}
+        self.python[name] = Member(
+            self.stage.servers,
+            self.group,
+            name,
+            topics,
+            client=speaks.client,
+            session_timeout_ms=speaks.session_ms,
+            instance_id=name if speaks.static else None,
+            **options,
+        )
+
+    def _java_config(self, name: str, speaks: Speaks) -> dict[str, Any]:
+        config: dict[str, Any] = {
+            "bootstrap.servers": self.stage.servers,
+            "group.id": self.group,
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 500,
+            "metadata.max.age.ms": 500,
+            "max.poll.interval.ms": speaks.poll_ms,
+        }
+        if speaks.static:
+            config["group.instance.id"] = name
+        if speaks.protocol == "consumer":
+            return config | {
+                "group.protocol": "consumer",
+                "group.remote.assignor": speaks.assignors[0] if speaks.assignors else "uniform",
+            }
+        usual = "cooperative-sticky" if speaks.protocol == "cooperative" else "range"
+        assignors = [_JAVA + _ASSIGNORS[one] for one in speaks.assignors or (usual,)]
+        return config | {
+            "session.timeout.ms": speaks.session_ms,
+            "heartbeat.interval.ms": 200,
+            "partition.assignment.strategy": ",".join(assignors),
+        }
+
+    def leave(self, *names: str) -> None:
+        """They leave, all at once: a closing client's goodbye, which a static member says only when asked to."""
+        self._end(names, "LEAVE_GROUP")
+
+    def stop(self, *names: str) -> None:
+        """They end as their clients do by default: static members say no goodbye."""
+        self._end(names, "DEFAULT")
+
+    def crash(self, *names: str) -> None:
+        """They end without a word."""
+        self._end(names, "REMAIN_IN_GROUP")
+
+    def _end(self, names: Iterable[str], how: str) -> None:
+        ending = []
+        for name in names:
+            self.subscribed.pop(name)
+            if name in self.java:
+                puppet = self.java.pop(name)
+                self.stage.java.begin_close(puppet, how)
+                ending.append(puppet)
+            elif how == "REMAIN_IN_GROUP":
+                self.python.pop(name).crash()
+            else:
+                self.python.pop(name).close()
+        owned = self.stage.java.owned
+        eventually(lambda: all(owned[one] is None for one in ending) or self.stage.java.failures)
+
+    def stall(self, name: str) -> None:
+        """It does not poll for longer than it may, and then does again."""
+        self.stage.java.stall(self.java[name], 2 * self.speaks.poll_ms)
+        eventually(lambda: not self.owned().get(name))
+
+    def subscribe(self, name: str, *topics: str) -> None:
+        """It subscribes to these topics from now on."""
+        self.subscribed[name] = topics
+        self.stage.java.subscribe(self.java[name], list(topics))
+
+    def topic(self, partitions: int) -> str:
+        """One more topic for those who subscribe to it."""
+        name = self.stage.topic(partitions)
+        self.topics[name] = partitions
+        return name
+
+    def grow(self, partitions: int) -> None:
+        """More partitions for the group's first topic."""
+        name = next(iter(self.topics))
+        self.stage.grow(name, partitions)
+        self.topics[name] = partitions
+
+    def roll(self, *names: str, speaks: Speaks | None = None) -> None:
+        """One after the other leaves and is started again, once the group is whole without it."""
+        for name in names:
+            self.stop(name)
+            if not self.speaks.static:
+                self.whole()
+            self.start(name, speaks=speaks)
+            self.whole()
+
+    # What came of it.
+
+    def owned(self) -> dict[str, Share]:
+        """What the members' callbacks say that they consume, by their names."""
+        found = {name: self.stage.java.owned[puppet] or {} for name, puppet in self.java.items()}
+        found |= {name: member.owned for name, member in self.python.items()}
+        return {name: dict(sorted(share.items())) for name, share in found.items() if share}
+
+    def whole(self) -> None:
+        """Until the members consume everything that they subscribe to, each partition one of them, and each some."""
+
+        def done() -> bool:
+            assert not self.stage.java.failures, self.stage.java.failures
+            owned = self.owned()
+            given = sorted(
+                (t, p) for share in owned.values() for t, numbers in share.items() for p in numbers
+            )
+            wanted = {t for topics in self.subscribed.values() for t in topics}
+            return owned.keys() == self.subscribed.keys() and given == sorted(
+                (topic, p) for topic in wanted for p in range(self.topics[topic])
+            )
+
+        try:
+            eventually(done)
+        except AssertionError as error:
+            raise AssertionError(f"{self.group}: {self.subscribed} own {self.owned()}") from error
+
+    def settle(self) -> None:
+        """Until the group is whole and every view has seen it so."""
+        self.whole()
+        wait_for_agreement(self.views, self.group, self.owned())
+
+    @contextmanager
+    def step(
+        self,
+        kind: str,
+        *,
+        came: Iterable[str] = (),
+        went: Iterable[str] = (),
+        back: Iterable[str] = (),
+        may: Iterable[str] = (),
+    ) -> Iterator[None]:
+        """What happens in the block is one episode of this kind; it ends when the group rests."""
+        before = {name: len(view.episodes(self.group)) for name, view in self.views.items()}
+        yield
+        try:
+            self.settle()
+        except AssertionError as error:
+            raise AssertionError(f"after {kind}: {error}") from error
+        step = Step(kind, *map(frozenset, (came, went, back, may)))
+        for name, view in self.views.items():
+            view.rest(self.group)
+            step.told[name] = view.episodes(self.group)[before[name] :]
+        self.steps.append(step)
+
+    def incidents(self, view: str) -> list[Incident]:
+        return self.views[view].incidents(self.group)
+
+    def close(self) -> None:
+        """End what still runs."""
+        for member in self.python.values():
+            member.crash()
+        for puppet in self.java.values():
+            if self.stage.java.owned[puppet] is not None:
+                self.stage.java.begin_close(puppet, "LEAVE_GROUP")

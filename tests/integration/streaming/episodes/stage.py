@@ -1,0 +1,149 @@
+"""Where groups live side by side: one broker, three collectors and listeners beside them, topics that are written to.
+
+Each monitor is a *view* of the same groups from other evidence: the offsets topic with the coordinator's log, the
+offsets topic alone, polling, and what listeners in consumers say.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import load
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.protocols.java_members import JavaMembers
+from tests.support.following import Following
+from tests.support.kafka import PROPERTIES, eventually, unique
+from tests.support.wait import PATIENCE
+
+#: The evidence that there is, in the order of the table.
+LOG: Final = "offsets and coordinator's log"
+OFFSETS: Final = "offsets"
+POLLING: Final = "polling"
+LISTENER: Final = "listener"
+VIEWS: Final = (LOG, OFFSETS, POLLING, LISTENER)
+
+#: A process that polls as fast as the tests go.
+_QUICK: Final = {
+    "REBALANCE_MONITOR_COLLECT__POLL_INTERVAL_MS": "400",
+    "REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100",
+    "REBALANCE_MONITOR_COLLECT__POLL_REQUESTS_PER_SECOND": "400",
+    "REBALANCE_MONITOR_COLLECT__METADATA_INTERVAL_MS": "300",
+}
+_STREAMS: Final = {
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "500",
+}
+
+
+@dataclass
+class Stage:
+    """The broker, those who follow it, and the JVM with Java's consumers."""
+
+    broker: EmbeddedBroker
+    folder: Path
+    java: JavaMembers
+    views: dict[str, Following]
+    told_prefix: str
+    written: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def servers(self) -> str:
+        return self.broker.bootstrap_servers
+
+    def topic(self, partitions: int) -> str:
+        """A new topic that is written to from now on."""
+        name = unique("topic")
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
+        self.written.append((name, partitions))
+        return name
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """More partitions for a topic."""
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE)
+
+
+@contextmanager
+def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Stage]:
+    """A broker of its own, as its log is read."""
+    with ExitStack() as stack:
+        given = PROPERTIES | _STREAMS | (properties or {})
+        broker = stack.enter_context(EmbeddedBroker(properties=given))
+        servers, pattern = broker.bootstrap_servers, ".*"
+        views: dict[str, Following] = {}
+        for name, options in (
+            (LOG, ("--coordinator-log", str(broker.log_path))),
+            (OFFSETS, ()),
+            (POLLING, ("--by", "polling")),
+        ):
+            one = Collecting(servers, pattern, *options, log=folder / f"{name}.log")
+            one.environment = dict(_QUICK)
+            ensure_topics(one.settings)
+            stack.enter_context(one)
+            views[name] = stack.enter_context(Following(one.settings))
+        told = load(bootstrap_servers=servers, topic_prefix=f"{unique('told')}.")
+        ensure_topics(told)
+        views[LISTENER] = stack.enter_context(Following(told))
+        made = Stage(
+            broker, folder, stack.enter_context(JavaMembers()), views, told_prefix=told.topics.prefix
+        )
+        stack.enter_context(_written(made))
+        yield made
+
+
+@contextmanager
+def _written(stage: Stage) -> Iterator[None]:
+    """Something is written to all partitions of all topics, so that members commit."""
+    producer, stop = Producer({"bootstrap.servers": stage.servers}), threading.Event()
+
+    def write() -> None:
+        for number in count():
+            if stop.wait(0.2):
+                return
+            for topic, partitions in [*stage.written]:
+                for partition in range(partitions):
+                    producer.produce(topic, str(number).encode(), partition=partition)
+            producer.poll(0)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+        producer.flush(PATIENCE)
+
+
+def agree(view: Following, group: str, owned: dict[str, Any]) -> bool:
+    """Whether a view says that these, by client id, own this, and that nothing is waited for."""
+    told = view.episodes(group)
+    shares = {name: share for name, share in view.shares(group).items() if share}
+    return shares == owned and bool(told) and not told[-1].waiting_for
+
+
+def wait_for_agreement(views: dict[str, Following], group: str, owned: dict[str, Any]) -> None:
+    """Until all views say the same; the error says what each says."""
+    for name, view in views.items():
+        try:
+            eventually(lambda: agree(view, group, owned))  # noqa: B023 - called at once
+        except AssertionError as error:
+            told = view.episodes(group)
+            waits = told[-1].waiting_for if told else None
+            raise AssertionError(
+                f"{group}, by {name}: {view.shares(group)}, members have {owned}; waits for {waits}"
+            ) from error
