@@ -155,7 +155,7 @@ def _played(state: EpisodeState, note: RoundSeen) -> None:
         state.remade = state.remade or note.remade
     if note.moved:
         _moved(state, note.moved)
-    if first:
+    if first or cause.kind not in state.causes:  # a later round may have learned why
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     if cause.evidence:
         state.evidence = _evidence(state.evidence, note)

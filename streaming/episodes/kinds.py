@@ -9,13 +9,18 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from streaming.episodes.state import EpisodeState, tracks
-from streaming.episodes.tracks import UNSURE, Track
+from streaming.episodes.tracks import BY_MEMBER, UNSURE, Track
 from streaming.wire.episodes import EpisodeKind
 
 #: So many turns of one member in one episode are a storm where nobody says otherwise.
 STORM_TURNS: Final = 3
 #: Where evidence comes from that says of a crash that it is likely.
 _COMMITS: Final = "offset-commits"
+#: Where evidence comes from of groups that are looked at now and then: what was in between was not seen.
+_POLLING: Final = "polling"
+_ALIKE: Final = "members were matched by names that others may have as well"
+_TURNS: Final = "members went without leaving, one after the other"
+_GLIMPSED: Final = "how many were away at once between two answers was not seen"
 #: Evidence of this kind says that a group's coordinator moved.
 COORDINATOR_MOVED: Final = "coordinator.moved"
 
@@ -130,20 +135,29 @@ def _emptied(state: EpisodeState, seen: Faces) -> Judged:
 def _restarted(state: EpisodeState, seen: Faces) -> Judged:
     """Members went and came back: each in its turn, or all at once."""
     lost = [track for track in seen.back if track.how == "lost"]
-    matched = all(track.by not in UNSURE for track in seen.back)
-    why = "" if matched else "members were matched by names that others may have as well"
+    if state.protocol != "classic" and not lost and all(track.by == BY_MEMBER for track in seen.back):
+        return _returned(seen.back)
     whole = len(seen.back) > 1 and len(seen.back) == state.before and state.rebalances > 1
     if lost and not whole:
         return _crashed({track.how for track in seen.back})
     if len(seen.back) == 1 and seen.back[0].how == "gone":
         return Judged("restart", sure=False, why="nothing says whether it was restarted or crashed")
+    why = "" if all(track.by not in UNSURE for track in seen.back) else _ALIKE
+    glimpsed = any(item.source == _POLLING for item in state.evidence)
     if len(seen.back) > 1 and 2 * state.away <= (state.before or 0):
-        if lost:
-            return Judged(
-                "rolling-restart", sure=False, why="members went without leaving, one after the other"
-            )
-        return Judged("rolling-restart", sure=matched, why=why)
-    return Judged("crash" if lost else "restart", sure=matched, why=why)
+        why = _TURNS if lost else why or (_GLIMPSED if glimpsed else "")
+        return Judged("rolling-restart", sure=not why, why=why)
+    if glimpsed and len(seen.back) > 1:
+        return Judged("unknown", sure=False, why=_GLIMPSED)
+    return Judged("crash" if lost else "restart", sure=not why, why=why)
+
+
+def _returned(back: tuple[Track, ...]) -> Judged:
+    """Members came back under the same ids, which the clients themselves make: none was started anew (KIP-848)."""
+    if all(track.how == "left" for track in back):
+        why = "the same client left and came back: it did not poll in time, or it unsubscribed for a while"
+        return Judged("poll-timeout", sure=False, why=why)
+    return Judged("unknown", sure=False, why="the same client was gone and came back, and nothing says why")
 
 
 def _exchanged(seen: Faces) -> Judged:

@@ -157,6 +157,8 @@ def _crash(episode: Episode, names: _Names) -> str:
 def _overran(episode: Episode, names: _Names) -> str:
     members = episode.members
     who = [*members.lost, *(one.joined for one in members.replaced)]
+    if not episode.sure:
+        return f"{people(who, names)} of {episode.group_id} left and came back, most likely for not polling in time"
     said = f"{people(who, names)} of {episode.group_id} did not poll in time and had to go"
     return f"{said}, and came back" if members.replaced and not members.lost else said
 
@@ -187,6 +189,7 @@ def _unknown(episode: Episode, names: _Names) -> str:
     parts = [
         f"{people(ids, names)} {verb}"
         for ids, verb in (
+            ([one.joined for one in members.replaced], "went and came back"),
             (members.joined, "joined"),
             (members.left, "left"),
             (members.lost, "went without leaving"),

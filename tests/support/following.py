@@ -24,6 +24,8 @@ from tests.support.members import Share
 from tests.support.pure_stream import SINKS
 from tests.support.wait import PATIENCE
 
+#: Decoders are built when they are first used, which msgspec does not bear in two threads at once.
+_decoding = threading.Lock()
 _diffs = msgspec.json.Decoder(Diff)
 _latest = msgspec.json.Decoder(LatestAssignment)
 
@@ -88,6 +90,11 @@ class Following:
             asked.set_result(None)
 
     def _apply(self, records: list[Record], now: int) -> None:
+        if records:
+            with _decoding:
+                self._process(records, now)
+
+    def _process(self, records: list[Record], now: int) -> None:
         events = [codec.read(record) for record in records]
         for event in events:
             self._name(event)
@@ -127,6 +134,10 @@ class Following:
     def shares(self, group: str) -> dict[str, Share]:
         """The same by client id."""
         return {self.names.get(one, one): share for one, share in self.holds(group).items()}
+
+    def ids(self, group: str) -> dict[str, str]:
+        """Member ids of those that are in a group, by client id."""
+        return {self.names.get(one, one): one for one in self.holds(group)}
 
     def episodes(self, group: str) -> list[Episode]:
         """The episodes of a group so far, each as it was last."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streaming.wire.episodes import Episode, Incident
-from tests.integration.streaming.episodes.stage import LISTENER, Stage, wait_for_agreement
+from tests.integration.streaming.episodes.stage import LISTENER, Stage
+from tests.support.following import Following
 from tests.support.kafka import eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 
@@ -73,6 +74,7 @@ class Life:
         self.java: dict[str, str] = {}
         self.steps: list[Step] = []
         self._started = 0
+        self._new: set[str] = set()
         self.views = {name: view for name, view in stage.views.items() if name != LISTENER or speaks.listened}
 
     # What happens.
@@ -81,6 +83,7 @@ class Life:
         """Members that join, all at once."""
         for name in names:
             self._start(name, speaks or self.speaks)
+            self._new.add(name)
 
     def _start(self, name: str, speaks: Speaks) -> None:
         topics = self.subscribed.setdefault(name, tuple(self.topics))
@@ -197,7 +200,7 @@ class Life:
         return {name: dict(sorted(share.items())) for name, share in found.items() if share}
 
     def whole(self) -> None:
-        """Until the members consume everything that they subscribe to, each partition one of them, and each some."""
+        """Until the members consume everything that they subscribe to, each partition once, and each some."""
 
         def done() -> bool:
             assert not self.stage.java.failures, self.stage.java.failures
@@ -215,10 +218,29 @@ class Life:
         except AssertionError as error:
             raise AssertionError(f"{self.group}: {self.subscribed} own {self.owned()}") from error
 
-    def settle(self) -> None:
-        """Until the group is whole and every view has seen it so."""
+    def _agrees(self, view: Following, before: dict[str, str]) -> bool:
+        """Whether a view has the members and what they own, those that are new too, and nothing is waited for."""
+        told, ids = view.episodes(self.group), view.ids(self.group)
+        shares = {name: share for name, share in view.shares(self.group).items() if share}
+        return (
+            bool(told)
+            and not told[-1].waiting_for
+            and shares == self.owned()
+            and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
+        )
+
+    def settle(self, before: dict[str, dict[str, str]]) -> None:
+        """Until the group is whole and every view has seen it so; ``before``: member ids that each had."""
         self.whole()
-        wait_for_agreement(self.views, self.group, self.owned())
+        for name, view in self.views.items():
+            try:
+                eventually(lambda: self._agrees(view, before[name]))  # noqa: B023 - called at once
+            except AssertionError as error:
+                told, shares = view.episodes(self.group), view.shares(self.group)
+                waits = told[-1].waiting_for if told else None
+                raise AssertionError(
+                    f"{self.group}, by {name}: {shares}, members have {self.owned()}; waits for {waits}"
+                ) from error
 
     @contextmanager
     def step(
@@ -232,9 +254,11 @@ class Life:
     ) -> Iterator[None]:
         """What happens in the block is one episode of this kind; it ends when the group rests."""
         before = {name: len(view.episodes(self.group)) for name, view in self.views.items()}
+        ids = {name: view.ids(self.group) for name, view in self.views.items()}
+        self._new.clear()
         yield
         try:
-            self.settle()
+            self.settle(ids)
         except AssertionError as error:
             raise AssertionError(f"after {kind}: {error}") from error
         step = Step(kind, *map(frozenset, (came, went, back, may)))

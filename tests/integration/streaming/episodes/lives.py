@@ -40,19 +40,16 @@ def _everything(life: Life) -> None:
         life.grow(9)
     with life.step("rolling-restart", back=("a", "b", "c")):
         life.roll("a", "b", "c")
-    with life.step("poll-timeout", back=("b",)):
+    with life.step("poll-timeout", back=("b",), may=("crash", "restart")):
         life.stall("b")
     with life.step("scale-in", went=("a",)):
         life.leave("a")
     with life.step("restart", back=("b", "c")):
         life.leave("b", "c")
-        life.start("b", "c")
+        life.start("b")
+        life.start("c", speaks=replace(life.speaks, client="confluent"))
     _crash(life)
     _end(life)
-
-
-def eager_java(life: Life) -> None:
-    _everything(life)
 
 
 def _usual(life: Life) -> None:

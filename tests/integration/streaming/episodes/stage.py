@@ -1,4 +1,4 @@
-"""Where groups live side by side: one broker, three collectors and listeners beside them, topics that are written to.
+"""Where groups live side by side: one broker, three collectors and listeners, topics that are written to.
 
 Each monitor is a *view* of the same groups from other evidence: the offsets topic with the coordinator's log, the
 offsets topic alone, polling, and what listeners in consumers say.
@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -23,7 +23,7 @@ from streaming.settings.config import load
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.following import Following
-from tests.support.kafka import PROPERTIES, eventually, unique
+from tests.support.kafka import PROPERTIES, unique
 from tests.support.wait import PATIENCE
 
 #: The evidence that there is, in the order of the table.
@@ -40,7 +40,9 @@ _QUICK: Final = {
     "REBALANCE_MONITOR_COLLECT__POLL_REQUESTS_PER_SECOND": "400",
     "REBALANCE_MONITOR_COLLECT__METADATA_INTERVAL_MS": "300",
 }
-_STREAMS: Final = {
+#: Members that start at the same time are in the first generation together.
+_OTHERS: Final = {
+    "group.initial.rebalance.delay.ms": "1000",
     "group.streams.min.session.timeout.ms": "1000",
     "group.streams.session.timeout.ms": "6000",
     "group.streams.min.heartbeat.interval.ms": "100",
@@ -81,7 +83,7 @@ class Stage:
 def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Stage]:
     """A broker of its own, as its log is read."""
     with ExitStack() as stack:
-        given = PROPERTIES | _STREAMS | (properties or {})
+        given = PROPERTIES | _OTHERS | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=given))
         servers, pattern = broker.bootstrap_servers, ".*"
         views: dict[str, Following] = {}
@@ -127,23 +129,3 @@ def _written(stage: Stage) -> Iterator[None]:
         stop.set()
         writer.join()
         producer.flush(PATIENCE)
-
-
-def agree(view: Following, group: str, owned: dict[str, Any]) -> bool:
-    """Whether a view says that these, by client id, own this, and that nothing is waited for."""
-    told = view.episodes(group)
-    shares = {name: share for name, share in view.shares(group).items() if share}
-    return shares == owned and bool(told) and not told[-1].waiting_for
-
-
-def wait_for_agreement(views: dict[str, Following], group: str, owned: dict[str, Any]) -> None:
-    """Until all views say the same; the error says what each says."""
-    for name, view in views.items():
-        try:
-            eventually(lambda: agree(view, group, owned))  # noqa: B023 - called at once
-        except AssertionError as error:
-            told = view.episodes(group)
-            waits = told[-1].waiting_for if told else None
-            raise AssertionError(
-                f"{group}, by {name}: {view.shares(group)}, members have {owned}; waits for {waits}"
-            ) from error

@@ -33,6 +33,22 @@ def rolling(teller: Teller, *ids: str, seconds: float = 10) -> Teller:
     return teller
 
 
+def vanishing(teller: Teller, *ids: str) -> Teller:
+    """As :func:`rolling`, seen by polling."""
+    for one in ids:
+        teller.vanish(one, after=10).join(one.replace("#1", "#2"))
+    return teller
+
+
+def modern() -> Teller:
+    """A group under KIP-848, its first episode over."""
+    teller = Teller()
+    teller.protocol = "consumer"
+    teller.join(*THREE)
+    teller.now += 3_600_000
+    return teller
+
+
 def storm(teller: Teller) -> Teller:
     for number in range(1, 5):
         teller.fence(f"a@h1#{number}", after=20).join(f"a@h1#{number + 1}", after=0.5)
@@ -124,6 +140,32 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
     ),
     "connectors": (lambda: connectors(started()), "connector-change", True),
     "nothing says why": (lambda: started().round("group.observed"), "unknown", False),
+    "polled, one by one": (lambda: vanishing(started(), *THREE), "rolling-restart", False),
+    "polled, all between two answers": (
+        lambda: started().vanish(*THREE).join(*(one.replace("#1", "#2") for one in THREE)),
+        "unknown",
+        False,
+    ),
+    "the same client leaves and comes back (KIP-848)": (
+        lambda: modern().leave("a@h1#1").join("a@h1#1"),
+        "poll-timeout",
+        False,
+    ),
+    "the same client is gone and back (KIP-848)": (
+        lambda: modern().vanish("a@h1#1").join("a@h1#1"),
+        "unknown",
+        False,
+    ),
+    "the session of a client ends, and it is back (KIP-848)": (
+        lambda: modern().fence("a@h1#1").join("a@h1#1"),
+        "crash",
+        True,
+    ),
+    "a later round says why": (
+        lambda: started().round("group.observed").round("topic.partitions_changed", number=2),
+        "partition-growth",
+        True,
+    ),
     "a visitor": (lambda: started().join("d@h4#1").leave("d@h4#1"), "unknown", False),
     "a visitor that crashed": (lambda: started().join("d@h4#1").fence("d@h4#1"), "crash", True),
     "a default client id on other hosts": (

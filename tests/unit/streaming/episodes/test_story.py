@@ -69,6 +69,20 @@ def test_every_kind_is_told() -> None:
         "nothing says why": "checkout rebalanced, why is not known",
         "a visitor": "checkout rebalanced, why is not known: d joined, d left",
         "a visitor that crashed": "d of checkout went without leaving",
+        "polled, one by one": "Rolling restart of checkout, 3 members",
+        "polled, all between two answers": (
+            "checkout rebalanced, why is not known: a, b and c went and came back"
+        ),
+        "the same client leaves and comes back (KIP-848)": (
+            "a of checkout left and came back, most likely for not polling in time"
+        ),
+        "the same client is gone and back (KIP-848)": (
+            "checkout rebalanced, why is not known: a went and came back"
+        ),
+        "the session of a client ends, and it is back (KIP-848)": (
+            "a of checkout went without leaving and came back"
+        ),
+        "a later round says why": "Topics of checkout have another number of partitions",
         "a default client id on other hosts": "Rolling restart of checkout, 2 of 3 members",
     }
 
