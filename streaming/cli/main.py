@@ -20,7 +20,7 @@ from streaming.process.plain import warn
 if TYPE_CHECKING:
     import typer
 
-#: Command → what `--help` says of it. A module of the same name holds its Typer, by that name, too.
+#: Command → what `--help` says of it. A module of the same name, `_` for `-`, holds its Typer, by that name, too.
 COMMANDS: dict[str, str] = {
     "demo": "Watch real rebalances on this machine: broker, consumers, Spark, diffs.",
     "run": "Collector, Spark job and feed against your cluster, in one process group.",
@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "group": "One group: who owns what, and its last episodes.",
     "why": "Why a group rebalanced: an episode told with its evidence.",
     "incidents": "What is wrong now: storms, stuck groups, partitions without an owner and more.",
+    "what-if": "What would move if a live group changed, under every assignor.",
     "replay": "Compute the diffs of the membership log again, and compare.",
     "assign": "What Kafka would assign: one group a line in, one assignment a line out.",
     "partition": "Which partition a producer sends each key to.",
@@ -59,8 +60,10 @@ def _nothing() -> None:
     """Stands for a command that is listed but not called."""
 
 
-def _app_of(command: str) -> typer.Typer:
-    app: typer.Typer = getattr(import_module(f"streaming.cli.{command}"), command)
+def app_of(command: str) -> typer.Typer:
+    """The command of this name, imported."""
+    name = command.replace("-", "_")
+    app: typer.Typer = getattr(import_module(f"streaming.cli.{name}"), name)
     return app
 
 
@@ -83,7 +86,7 @@ def build(called: str | None) -> typer.Typer:
     app.callback()(root)
     for name, help_line in COMMANDS.items():
         if name == called:
-            app.add_typer(_app_of(name), name=name, help=help_line)
+            app.add_typer(app_of(name), name=name, help=help_line)
         else:
             app.command(name, help=help_line)(_nothing)
     return app
@@ -93,7 +96,7 @@ def _said_of(called: str | None, message: str) -> str:
     """What a command without commands of its own says of a word too many, such as a file's name."""
     if called not in COMMANDS or not message.startswith("No such command"):
         return message
-    if _app_of(called).registered_commands:
+    if app_of(called).registered_commands:
         return message
     word = message.removeprefix("No such command ").rstrip(".")
     return f"Unexpected argument {word}: `{called}` takes options only; see rebalance-monitor {called} --help"

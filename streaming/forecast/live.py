@@ -6,7 +6,7 @@ what is in the topic of latest assignments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from msgspec import UNSET, Struct, structs
@@ -80,7 +80,7 @@ class LiveGroup(NamedTuple):
         number: its generation, or epoch; 0: not known.
         timestamp: of what is known, ms.
         members: in the order of the JoinGroup response, as far as the record shows it.
-        topics: that members subscribe to, by name; one that is not told of is left out.
+        topics: that members subscribe to, by name, and others asked for; one that is not told of is left out.
         unknown: what is not known of it, lines for people.
     """
 
@@ -153,8 +153,10 @@ class Log:
                 for one, known in self._joined.items()
             }
 
-    def group(self, latest: LatestAssignment | None) -> LiveGroup:
+    def group(self, latest: LatestAssignment | None, also: Collection[str] = ()) -> LiveGroup:
         """The group; ``latest``: who owns what now, by the topic of latest assignments.
+
+        ``also``: topics to tell of, where they are known, beside those that members subscribe to.
 
         Raises:
             UnknownGroup: nothing is known of it, or it is gone.
@@ -169,7 +171,7 @@ class Log:
             found = self._derived(latest)
         else:
             raise UnknownGroup(f"group {self._group_id}: it has no members, or does not exist any more")
-        return self._with_topics(found)
+        return self._with_topics(found, also)
 
     def _derived(self, latest: LatestAssignment) -> LiveGroup:
         members, unknown = [], []
@@ -197,14 +199,16 @@ class Log:
             unknown=said,
         )
 
-    def _with_topics(self, group: LiveGroup) -> LiveGroup:
+    def _with_topics(self, group: LiveGroup, also: Collection[str]) -> LiveGroup:
         """The group with the topics that its members subscribe to."""
         if group.kind in ("connect", "streams"):
             return group
         wanted = sorted({topic for one in group.members for topic in one.topics})
         topics, unknown = {}, list(group.unknown)
-        for name in wanted:
+        for name in (*wanted, *sorted(set(also).difference(wanted))):
             known = self._topics.get(name)
+            if known is None and name in also:
+                continue
             if known is None:
                 unknown.append(f"topic {name}: the monitor was not told how many partitions it has")
                 continue

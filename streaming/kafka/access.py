@@ -76,6 +76,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         "watch": {topics.diffs: (_READ,)},
         **dict.fromkeys(("groups", "group"), dict.fromkeys((topics.assignments, topics.episodes), (_READ,))),
         "why": {topics.episodes: (_READ,)},
+        "what-if": dict.fromkeys((topics.membership, topics.assignments), (_READ,)),
         "incidents": {topics.incidents: (_READ,)},
         "forecast": dict.fromkeys((topics.assignments, topics.membership), (_READ,)),
         "dlt": {topics.dead_letters: (_READ,), topics.membership: (_WRITE,)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
@@ -21,13 +21,18 @@ _AT_ONCE = 2000
 
 
 def read_live(
-    settings: Settings, group_id: str, *, each: Callable[[int], None] = lambda _: None
+    settings: Settings,
+    group_id: str,
+    *,
+    also: Collection[str] = (),
+    each: Callable[[int], None] = lambda _: None,
 ) -> LiveGroup:
     """A group as it stands, by what is in the topics now.
 
     Args:
         settings: how to reach the cluster and what the topics are called.
         group_id: the group.
+        also: topics to tell of beside those that members subscribe to.
         each: told how many more records were read.
 
     Raises:
@@ -55,7 +60,7 @@ def read_live(
                     view = None
                     _feed(log, (message, attributes))
     _feed(log, view)
-    return log.group(latest)
+    return log.group(latest, also)
 
 
 def _feed(log: Log, told: tuple[Message, dict[str, str]] | None) -> None:

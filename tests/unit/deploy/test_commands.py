@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
 import typer
 
+from streaming.cli.main import app_of
 from tests.support.manifests import commands
 
 CASES = dict(commands())
@@ -21,7 +20,7 @@ def test_every_component_is_deployed_in_both_ways() -> None:
 @pytest.mark.parametrize("where", CASES)
 def test_the_command_takes_its_options(where: str) -> None:
     name, *options = CASES[where]
-    command = typer.main.get_command(getattr(import_module(f"streaming.cli.{name}"), name))
+    command = typer.main.get_command(app_of(name))
     known = {
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -17,7 +16,7 @@ import pytest
 import typer
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo, TyperInfo
 
-from streaming.cli.main import COMMANDS
+from streaming.cli.main import COMMANDS, app_of
 
 GOLDEN = Path(__file__).with_name("surface.json")
 SAID = (
@@ -69,7 +68,7 @@ def told(command: TyperInfo | CommandInfo) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_takes_what_it_took(name: str) -> None:
-    app: typer.Typer = getattr(import_module(f"streaming.cli.{name}"), name)
+    app = app_of(name)
     found = {
         "metavar": plain(app.info.subcommand_metavar),
         "alone": plain(app.info.invoke_without_command),

@@ -1,0 +1,141 @@
+"""``what-if``: for people, for programs, for pipelines, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streaming.wire import codec
+from streaming.wire.events import Event
+from tests.support.histories import Log
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def put(kafka: MemoryKafka, *events: Event) -> None:
+    for event in events:
+        key, value, headers = codec.encode_event(event)
+        kafka.append("rebalance.membership", value, key=key, headers=headers)
+
+
+@pytest.fixture
+def live(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create("rebalance.membership")
+    kafka.create("rebalance.assignments")
+    log = Log("checkout")
+    clients = {f"{name}-6f1b0000-0000-4000-8000-000000000000": (name, "/h") for name in ("pay-1", "pay-2")}
+    shares = dict(zip(clients, ({"t": [0, 1]}, {"t": [2, 3]}), strict=True))
+    put(kafka, log.topics(t=4, u=3), log.observe(7, shares, clients=clients))
+    return kafka
+
+
+def document(command: Command, *words: str) -> dict[str, Any]:
+    status, out, errors = command("what-if", "checkout", "--json", *words)
+    assert (status, errors) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_for_programs_every_way_and_the_one_that_is_asked_for(command: Command, live: MemoryKafka) -> None:
+    found = document(command, "--add", "1", "--partitions", "t=6")
+    assert (found["groupId"], found["protocol"], found["assignor"], found["generation"]) == (
+        "checkout",
+        "classic",
+        "range",
+        7,
+    )
+    assert found["partitions"] == {"t": 6}
+    assert [found["names"][one] for one in found["added"]] == ["new-1"]
+    ways = [(one["protocol"], one["assignor"], one["own"], one["chosen"]) for one in found["answers"]]
+    assert ways == [
+        ("eager", "range", True, True),
+        ("eager", "roundrobin", False, False),
+        ("eager", "sticky", False, False),
+        ("cooperative", "cooperative-sticky", False, False),
+        ("consumer", "uniform", False, False),
+        ("consumer", "range", False, False),
+    ]
+    own = found["answers"][0]
+    assert {found["names"][one]: share for one, share in own["assignment"].items()} == {
+        "new-1": {"t": [0, 1]},
+        "pay-1": {"t": [2, 3]},
+        "pay-2": {"t": [4, 5]},
+    }
+    assert (own["moved"], own["given"], own["rounds"], own["inexact"]) == (4, 2, 1, [])
+
+
+def test_another_assignor_is_marked(command: Command, live: MemoryKafka) -> None:
+    def chosen(*words: str) -> list[tuple[str, str]]:
+        answers = document(command, *words)["answers"]
+        return [(one["protocol"], one["assignor"]) for one in answers if one["chosen"]]
+
+    assert chosen("--assignor", "sticky") == [("eager", "sticky")]
+    assert chosen("--protocol", "consumer") == [("consumer", "uniform")]
+    assert chosen("--protocol", "consumer", "--assignor", "range") == [("consumer", "range")]
+    assert chosen("--assignor", "range") == [("eager", "range")]
+
+
+def test_for_people_a_table_the_changes_and_what_is_not_certain(command: Command, live: MemoryKafka) -> None:
+    status, out, errors = command("what-if", "checkout", "--remove", "pay-1")
+    assert (status, errors) == (0, "")
+    assert out.startswith("checkout  classic, range  2 → 1 members, 4 partitions\n")
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    assert ["→", "eager", "range", "2", "0", "4", "1", "", "now"] in rows
+    assert ["pay-1  goes", "t:0-1", ""] in rows
+    assert ["pay-2", "", "t:0-1"] in rows
+    assert "consumer uniform, consumer range: members get other ids under this protocol" in out
+
+
+@pytest.mark.parametrize(("most", "status"), [("4", 0), ("3", 1)])
+def test_a_pipeline_can_set_a_limit(command: Command, live: MemoryKafka, most: str, status: int) -> None:
+    words = ("what-if", "checkout", "--json", "--add", "new-1", "--partitions", "t=6")
+    assert command(*words, "--fail-if-moved-more-than", most)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--add", "0"), "--add 0: give a name, or how many, 1 to 10000"),
+        (("--partitions", "t"), "--partitions t: give TOPIC=N, N from 1 to 1000000"),
+        (("--remove", "x"), "--remove x: no member is called so; there are pay-1, pay-2"),
+        (
+            ("--assignor", "mine"),
+            "--assignor mine: none of eager (range, roundrobin, sticky); cooperative (cooperative-sticky); con",
+        ),
+        (("--subscribe", "u", "--subscribe", "w"), "--subscribe w: the monitor was not told how many"),
+    ],
+)
+def test_what_can_not_be_is_one_line(
+    command: Command, live: MemoryKafka, words: tuple[str, ...], said: str
+) -> None:
+    status, out, errors = command("what-if", "checkout", *words)
+    assert (status, out) == (2, "")
+    assert said in errors
+    assert errors.count("\n") == 1
+
+
+def test_topics_that_nobody_subscribes_to_yet_are_known_from_the_log(
+    command: Command, live: MemoryKafka
+) -> None:
+    found = document(command, "--subscribe", "u")
+    assert found["partitions"] == {"u": 3}
+    assert sorted(found["answers"][0]["assignment"].values(), key=str) == [{"u": [0, 1]}, {"u": [2]}]
+
+
+def test_a_group_that_nobody_knows(command: Command, live: MemoryKafka) -> None:
+    status, out, errors = command("what-if", "nobody")
+    assert (status, out) == (2, "")
+    assert "group nobody: nothing is known of it" in errors
+
+
+def test_a_limit_needs_an_assignor_that_is_known(command: Command, live: MemoryKafka) -> None:
+    log = Log("own")
+    put(live, log.topics(t=1), log.observe(1, {"a": {"t": [0]}}, protocol="mine"))
+    assert command("what-if", "own")[0] == 0
+    status, _, errors = command("what-if", "own", "--fail-if-moved-more-than", "1")
+    assert status == 2
+    assert "what moves can't be said: mine is none of Kafka's assignors; name an --assignor" in errors
