@@ -3,7 +3,8 @@
 Commits stand in the same partition of the offsets topic as the group's own records, so their order is exact: a
 commit behind the record that gave somebody a partition is of its new holder. Of a round that stopped it they tell
 
-- that it was consumed after the last commit but one, as the last one is further;
+- that its holder still had it at the last commit that went further than the one before: a member commits before it
+  gives a partition up;
 - that it was consumed again by the first commit further than that.
 """
 
@@ -21,8 +22,8 @@ COOPERATIVE: Final = "cooperative-sticky"
 #: Partitions without a holder whose commits are remembered.
 _MOST_FREE: Final = 1000
 
-#: The number of a round, a moment after which partitions were still consumed before it (None: not known), and one
-#: by which they were again; in ms.
+#: The number of a round, a moment until which partitions were consumed before it (None: not known), and one by
+#: which they were again; in ms.
 _Resumed = tuple[int, int | None, int]
 
 
@@ -33,8 +34,8 @@ class _Hold:
     Attributes:
         member_id: its holder; ``""``: nobody now.
         committed: when this holder last committed.
-        at, offset: when anybody last did, and what.
-        consumed: after this moment it was consumed: a commit went further than the one of this moment.
+        offset: what anybody last did.
+        consumed: when a commit last went further than the one before.
         stopped: a round stopped it, and no commit has shown since that it is consumed again.
         number: of the round that gave it to its holder then.
         stopped_after, base: ``consumed`` and ``offset`` as they were when it was stopped.
@@ -43,7 +44,6 @@ class _Hold:
     member_id: str
     since: int
     committed: int | None = None
-    at: int | None = None
     offset: int | None = None
     consumed: int | None = None
     stopped: bool = False
@@ -75,13 +75,13 @@ class Holdings:
             return False
         if timestamp is None or offset is None:
             held.committed = timestamp
-            held.at = held.offset = held.consumed = held.base = None
+            held.offset = held.consumed = held.base = None
             return False
         if held.member_id and timestamp >= held.since:
             held.committed = timestamp
-        if held.offset is not None and offset > held.offset:
-            held.consumed = held.at
-        held.at, held.offset = timestamp, offset
+        if held.offset is not None and offset > held.offset and 0 <= timestamp <= MAX_TIMESTAMP:
+            held.consumed = timestamp
+        held.offset = offset
         return held.stopped and self._further(held, topic, partition, timestamp, offset)
 
     def _further(self, held: _Hold, topic: str, partition: int, timestamp: int, offset: int) -> bool:

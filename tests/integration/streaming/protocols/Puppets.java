@@ -1,9 +1,13 @@
 import java.io.BufferedReader;
+import java.io.FileOutputStream;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +17,7 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -21,9 +26,12 @@ import oracle.Json;
 /**
  * Java consumers on strings: one JSON command a line on standard input, one callback a line on standard output.
  *
- * <p>{"do": "start", "name", "config": {}, "topics": []}, {"do": "subscribe", "name", "topics"},
+ * <p>{"do": "start", "name", "config": {}, "topics": [], "marks"}, {"do": "subscribe", "name", "topics"},
  * {"do": "stall", "name", "ms"}: it does not poll for so long,
  * {"do": "close", "name", "how": "LEAVE_GROUP" | "REMAIN_IN_GROUP" | "DEFAULT"}.
+ *
+ * <p>"marks" may be left out: a file that takes a line for each partition that a poll has records of, with the time,
+ * the partition, and the how many-th time it is that it was assigned to this consumer.
  */
 public final class Puppets {
     private static final PrintStream OUT = System.out;
@@ -48,8 +56,11 @@ public final class Puppets {
         final String name;
         final KafkaConsumer<byte[], byte[]> consumer;
         final ConcurrentLinkedQueue<Map<String, Object>> commands = new ConcurrentLinkedQueue<>();
+        final Map<TopicPartition, Integer> times = new HashMap<>();
+        final OutputStream marks;
 
-        Puppet(Map<String, Object> command) {
+        Puppet(Map<String, Object> command) throws IOException {
+            marks = command.containsKey("marks") ? new FileOutputStream((String) command.get("marks"), true) : null;
             name = (String) command.get("name");
             Properties config = new Properties();
             Json.object(command.get("config")).forEach((key, value) -> config.put(key, String.valueOf(value)));
@@ -61,7 +72,7 @@ public final class Puppets {
         public void run() {
             try {
                 while (true) {
-                    consumer.poll(Duration.ofMillis(20));
+                    mark(consumer.poll(Duration.ofMillis(20)));
                     Map<String, Object> command = commands.poll();
                     if (command == null) {
                         continue;
@@ -85,6 +96,19 @@ public final class Puppets {
             }
         }
 
+        /** Not buffered: whoever is killed has written what it had consumed. */
+        private void mark(ConsumerRecords<byte[], byte[]> records) throws IOException {
+            if (marks == null || records.isEmpty()) {
+                return;
+            }
+            long at = System.currentTimeMillis();
+            StringBuilder lines = new StringBuilder();
+            for (TopicPartition one : records.partitions()) {
+                lines.append(at + " " + one.partition() + " " + times.get(one) + "\n");
+            }
+            marks.write(lines.toString().getBytes("UTF-8"));
+        }
+
         private void tell(String event, Collection<TopicPartition> partitions, boolean add) {
             for (TopicPartition one : partitions) {
                 if (add) {
@@ -100,6 +124,7 @@ public final class Puppets {
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            partitions.forEach(one -> times.merge(one, 1, Integer::sum));
             tell("assigned", partitions, true);
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any, Self
@@ -17,9 +18,14 @@ _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
 
 
 class JavaMembers:
-    """One JVM with any number of Java consumers; a context manager."""
+    """One JVM with any number of Java consumers; a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        heard: told what a consumer owns whenever it changes.
+    """
+
+    def __init__(self, heard: Callable[[Share], object] = lambda _: None) -> None:
+        self._heard = heard
         jars = classpath("current")
         self._jvm = jvm(
             [str(compiled("members", _SOURCES, jars)), jars], "Puppets", ["-Xmx512m"], errors=DEVNULL
@@ -40,16 +46,20 @@ class JavaMembers:
                 self.failures.append(f"{told['name']}: {told['event']}")
             self.told.append((told["name"], told["at"], told["owned"]))
             self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
+            self._heard(told["owned"])
 
     def _command(self, **fields: Any) -> None:
         assert self._jvm.stdin is not None
         self._jvm.stdin.write(json.dumps(fields).encode() + b"\n")
         self._jvm.stdin.flush()
 
-    def start(self, name: str, config: dict[str, Any], topics: list[str]) -> None:
-        """A consumer with the Java client's own settings."""
+    def start(
+        self, name: str, config: dict[str, Any], topics: list[str], *, marks: Path | None = None
+    ) -> None:
+        """A consumer with the Java client's own settings; ``marks``: where it writes when it consumed what."""
         self.owned[name] = {}
-        self._command(do="start", name=name, config=config, topics=topics)
+        written = {} if marks is None else {"marks": str(marks)}
+        self._command(do="start", name=name, config=config, topics=topics, **written)
 
     def subscribe(self, name: str, topics: list[str]) -> None:
         self._command(do="subscribe", name=name, topics=topics)
@@ -67,13 +77,21 @@ class JavaMembers:
         """The same without waiting for it."""
         self._command(do="close", name=name, how=how)
 
-    def __enter__(self) -> Self:
-        return self
+    def kill(self) -> None:
+        """End the JVM, as a crash would."""
+        self._jvm.kill()
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """End the JVM; its consumers leave no group."""
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
         self._jvm.stdin.close()  # at its end the JVM leaves
         self._jvm.wait(timeout=30)
         self._reader.join(timeout=10)
         self._jvm.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()

@@ -51,7 +51,7 @@ def test_an_eager_round_stops_what_everybody_had(protocol: str | None) -> None:
     assert committed(known, (0, 4500, 20)) == [False]
     assert committed(known, (0, 5000, 25), (1, 5000, 25), (0, 6000, 30)) == [True, True, False]
     assert known.resumed() == {
-        2: [stop([0], 5000, stopped_after=2000), stop([1], 5000, stopped_after=2100)],
+        2: [stop([0], 5000, stopped_after=3000), stop([1], 5000, stopped_after=3100)],
     }
     assert known.resumed() == {}
 
@@ -63,7 +63,7 @@ def test_of_others_what_another_member_got(protocol: str) -> None:
     assert committed(known, (0, 4010, 22)) == [False]  # what its last holder did when it gave it up
     known.observe(view(4100, 3, {"a": [], "b": [1, 0]}, protocol))
     assert committed(known, (1, 5000, 90), (0, 5000, 25)) == [False, True]
-    assert known.resumed() == {3: [stop([0], 5000, stopped_after=3000)]}
+    assert known.resumed() == {3: [stop([0], 5000, stopped_after=4010)]}
 
 
 def test_a_later_round_that_leaves_it_where_it_is_changes_nothing() -> None:
@@ -71,14 +71,14 @@ def test_a_later_round_that_leaves_it_where_it_is_changes_nothing() -> None:
     known.observe(view(4000, 2, {"b": [0, 1]}, "uniform"))
     known.observe(view(4100, 3, {"b": [0, 1], "c": []}, "uniform"))
     assert committed(known, (0, 5000, 25)) == [True]
-    assert known.resumed() == {2: [stop([0], 5000, stopped_after=2000)]}
+    assert known.resumed() == {2: [stop([0], 5000, stopped_after=3000)]}
 
 
 def test_a_static_member_under_a_new_id_had_stopped() -> None:
     known = holding()
     known.observe(view(4000, 1, {"a-2": [0], "b": [1]}))
     assert committed(known, (1, 5000, 25), (0, 5000, 25)) == [False, True]
-    assert known.resumed() == {1: [stop([0], 5000, stopped_after=2000)]}
+    assert known.resumed() == {1: [stop([0], 5000, stopped_after=3000)]}
 
 
 def test_rounds_without_a_commit_in_between_are_one_gap_to_commits() -> None:
@@ -86,7 +86,7 @@ def test_rounds_without_a_commit_in_between_are_one_gap_to_commits() -> None:
     known.observe(view(4000, 2, {"a": [0, 1]}))
     known.observe(view(4100, 3, {"a": [0], "b": [1]}))
     committed(known, (0, 5000, 25))
-    assert known.resumed() == {3: [stop([0], 5000, stopped_after=2000)]}
+    assert known.resumed() == {3: [stop([0], 5000, stopped_after=3000)]}
 
 
 def test_without_two_commits_before_only_the_end_is_known() -> None:
@@ -115,8 +115,10 @@ def test_a_commit_that_was_removed_is_forgotten() -> None:
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1])
 def test_a_time_that_no_event_can_carry_tells_nothing(timestamp: int) -> None:
     known = holding()
+    assert committed(known, (1, timestamp, 30)) == [False]
     known.observe(view(4000, 2, {"a": [0], "b": [1]}))
-    assert committed(known, (0, timestamp, 99)) == [False]
+    assert committed(known, (0, timestamp, 99), (1, 5000, 31)) == [False, True]
+    assert known.resumed() == {2: [stop([1], 5000, stopped_after=3100)]}
 
 
 def test_nobodys_commits_are_nobodys() -> None:

@@ -1,0 +1,176 @@
+"""What the monitor says of how long partitions stood still, beside what was measured."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from streaming.collect.coordinator_log import SOURCE as LOG
+from streaming.episodes.downtime import bounds
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.wire import codec
+from streaming.wire.codec import Record
+from streaming.wire.events import Event, PartitionsStopped
+from tests.integration.streaming.downtime.groups import COMMIT_MS, QUIET_MS, RECORD_MS, Gap, Played
+from tests.support.pure_stream import SINKS
+
+
+class Bounds(NamedTuple):
+    """At least and at most so long, ms; ``upper`` None: nothing says."""
+
+    lower: int
+    upper: int | None
+
+
+class Compared(NamedTuple):
+    """One partition in what came of one act: what was said of it, and what was measured, all gaps together.
+
+    Attributes:
+        said: None: that it did not stand still.
+    """
+
+    act: int
+    kind: str
+    partition: int
+    gaps: int
+    measured: int
+    said: Bounds | None
+
+    @property
+    def inside(self) -> bool:
+        """Whether what is said is true. A gap begins up to one record's interval after the last one before it."""
+        if self.said is None:
+            return not self.gaps
+        lower, upper = self.said
+        # Moments are whole milliseconds.
+        least = self.measured - self.gaps * (RECORD_MS + 2)
+        return lower <= self.measured + 2 * self.gaps and (upper is None or least <= upper)
+
+    @property
+    def width(self) -> int | None:
+        return None if self.said is None or self.said.upper is None else self.said.upper - self.said.lower
+
+    @property
+    def beyond(self) -> int:
+        """By how much the bounds are wider than 1.5 times what was measured and a commit interval, ms."""
+        return (self.width or 0) - round(1.5 * self.measured) - COMMIT_MS
+
+
+def _no_log(event: Event) -> bool:
+    return not (isinstance(event.data, PartitionsStopped) and event.data.source == LOG)
+
+
+def _no_listener(event: Event) -> bool:
+    return not event.source.startswith("listener/")
+
+
+#: What the monitor may know, by name: of all events in the membership log those that it has then.
+EVIDENCE: dict[str, Callable[[Event], bool]] = {
+    "commits": lambda event: _no_log(event) and _no_listener(event),
+    "commits, log": _no_listener,
+    "commits, listener": _no_log,
+}
+
+
+def compared(played: Played, events: Iterable[Event]) -> list[Compared]:
+    """Each partition that stood still after each act, or is said to have."""
+    gaps: dict[tuple[int, int], list[Gap]] = defaultdict(list)
+    for gap in played.gaps():
+        gaps[_act(played, gap.end), gap.partition].append(gap)
+    said = _said(played, events)
+    return [
+        Compared(
+            act,
+            played.acts[act].kind,
+            partition,
+            len(gaps[act, partition]),
+            sum(gap.end - gap.start for gap in gaps[act, partition]),
+            said.get((act, partition)),
+        )
+        for act, partition in sorted({*gaps, *said})
+    ]
+
+
+def _act(played: Played, at: int) -> int:
+    """The last act that had begun by then; −1: none had."""
+    return sum(act.at <= at for act in played.acts) - 1
+
+
+def _said(played: Played, events: Iterable[Event]) -> dict[tuple[int, int], Bounds]:
+    """By act and partition, as it is when the next act begins."""
+    bucket, sinks = Bucket(), SINKS._replace(quiet_ms=QUIET_MS)
+    found: dict[tuple[int, int], dict[int, Bounds]] = defaultdict(dict)
+    act = -1
+    for offset, event in enumerate(events):
+        act = max(act, _act(played, event.data.timestamp))
+        process(bucket, [Record.of(0, offset, *codec.encode_event(event))], event.data.timestamp, sinks)
+        episode = bucket.get(played.group).episode
+        if act < 0 or episode is None or episode.standstill is None:
+            continue
+        for stills in episode.standstill.stills.values():
+            for partition, still in stills.items():
+                if _act(played, episode.opened_at) == act:
+                    found[act, partition][episode.number] = Bounds(*bounds(still))
+    return {
+        place: Bounds(
+            sum(one.lower for one in all_of.values()),
+            None
+            if any(one.upper is None for one in all_of.values())
+            else sum(one.upper or 0 for one in all_of.values()),
+        )
+        for place, all_of in found.items()
+    }
+
+
+class Line(NamedTuple):
+    """A line of the table; times in ms, medians over partitions that stood still.
+
+    Attributes:
+        stops, bounded: partitions that stood still, and those of them with an upper bound.
+        beyond: see :attr:`Compared.beyond`.
+    """
+
+    group: str
+    evidence: str
+    rounds: int
+    inside: int
+    stops: int
+    bounded: int
+    gap: float
+    lower: float
+    width: float
+    beyond: float
+
+    def row(self) -> str:
+        """As it stands in the table."""
+        return (
+            f"| {self.group} | {self.evidence} | {self.inside} of {self.rounds} | {self.bounded} of {self.stops} "
+            f"| {self.gap:.0f} ms | {self.lower:.0f} ms | {self.width:.0f} ms | {self.beyond:+.0f} ms |"
+        )
+
+
+def line(group: str, evidence: str, rounds: int, found: Sequence[Compared]) -> Line:
+    """What came of so many rounds."""
+    wrong = {one.act for one in found if not one.inside}
+    stops = [one for one in found if one.said is not None]
+    bounded = [one for one in stops if one.width is not None]
+    return Line(
+        *(group, evidence, rounds, rounds - len(wrong), len(stops), len(bounded)),
+        gap=median(one.measured for one in stops),
+        lower=median(one.said.lower for one in stops if one.said is not None),
+        width=median(one.width or 0 for one in bounded),
+        beyond=median(one.beyond for one in bounded),
+    )
+
+
+def table(lines: Iterable[Line]) -> str:
+    """The lines as Markdown."""
+    lines = list(lines)
+    head = (
+        "| group | evidence | rounds inside | bounded from above | gap | lower bound | width | narrow |",
+        "|---|---|---|---|---|---|---|---|",
+    )
+    return "\n".join([*head, *(one.row() for one in lines)]) + "\n"

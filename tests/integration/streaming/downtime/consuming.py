@@ -1,0 +1,121 @@
+"""A consumer that writes when it consumed what: ``python -m tests.integration.streaming.downtime.consuming``.
+
+Its argument is JSON: ``client`` (confluent, kafka-python), ``config`` of that client, ``topic``, ``marks`` (a
+file), ``listener`` (bootstrap servers and topic prefix of a monitor), ``cooperative`` (kafka-python's assignor) and
+``incremental`` (callbacks name what is added). After each rebalance callback it writes the numbers of the
+partitions that it has as a line on standard output, and for each record that it consumed a line into ``marks``: the
+time (ms), the partition, and the how many-th time it is that this partition was assigned to it. SIGTERM has it
+leave its group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from streaming.listener import Listener
+from streaming.process.children import follow_parent
+
+_Wrap = Callable[[type[Any]], type[Any]]
+
+
+class Marks:
+    """What it holds, told after each callback, and what it consumed."""
+
+    def __init__(self, path: str, *, incremental: bool) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._incremental = incremental
+        self._held: set[int] = set()
+        self._times: Counter[int] = Counter()
+
+    def assigned(self, partitions: Iterable[Any]) -> None:
+        given = {one.partition for one in partitions}
+        self._times.update(given)
+        self._held = self._held | given if self._incremental else given
+        self._tell()
+
+    def taken(self, partitions: Iterable[Any]) -> None:
+        self._held -= {one.partition for one in partitions}
+        self._tell()
+
+    def consumed(self, partition: int) -> None:
+        """Not buffered: whoever is killed has written what it had consumed."""
+        line = f"{time.time_ns() // 1_000_000} {partition} {self._times[partition]}\n"
+        os.write(self._file, line.encode())
+
+    def _tell(self) -> None:
+        sys.stdout.write(json.dumps(sorted(self._held)) + "\n")
+        sys.stdout.flush()
+
+
+def confluent(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
+    """Until SIGTERM."""
+    from confluent_kafka import Consumer
+
+    consumer = wrap(Consumer)(said["config"])
+    consumer.subscribe(
+        [said["topic"]],
+        on_assign=lambda _, partitions: marks.assigned(partitions),
+        on_revoke=lambda _, partitions: marks.taken(partitions),
+        on_lost=lambda _, partitions: marks.taken(partitions),
+    )
+    try:
+        while not stop.is_set():
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                marks.consumed(message.partition())
+    finally:
+        consumer.close()
+
+
+def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
+    """Until SIGTERM."""
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+    class Telling(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
+        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            marks.assigned(assigned)
+
+        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            marks.taken(revoked)
+
+        def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+            marks.taken(lost)
+
+    assignor = CooperativeStickyAssignor if said["cooperative"] else RangePartitionAssignor
+    consumer = wrap(KafkaConsumer)(**said["config"], partition_assignment_strategy=[assignor])
+    # A leader without metadata of its topic gives out nothing, and may not see later that there is some.
+    consumer.partitions_for_topic(said["topic"])
+    consumer.subscribe([said["topic"]], listener=Telling())
+    try:
+        while not stop.is_set():
+            for place, records in consumer.poll(timeout_ms=100).items():
+                for _ in records:
+                    marks.consumed(place.partition)
+    finally:
+        consumer.close()
+
+
+def main() -> None:
+    """Consume until SIGTERM, then leave the group."""
+    said = json.loads(sys.argv[1])
+    follow_parent()
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    servers, prefix = said["listener"]
+    listener = Listener(servers, topic_prefix=prefix)
+    run = confluent if said["client"] == "confluent" else kafka_python
+    run(listener.wrap, said, Marks(said["marks"], incremental=said["incremental"]), stop)
+
+
+if __name__ == "__main__":
+    main()

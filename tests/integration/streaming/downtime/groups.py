@@ -1,0 +1,322 @@
+"""Groups of real consumers under steady traffic, what is done to them, and when each partition was consumed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle, islice, pairwise, repeat
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import Any, NamedTuple, Self
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.integration.streaming.protocols.java_members import JavaMembers
+from tests.support.command import command
+from tests.support.kafka import unique
+from tests.support.wait import PATIENCE, eventually
+
+PARTITIONS = 6
+#: A record a partition each so many ms.
+RECORD_MS = 50
+COMMIT_MS = 500
+#: Nothing has changed for so long, ms: what was done is over, and what comes next is an episode of its own.
+QUIET_MS = 3000
+ACTS = ("join", "kill", "join", "leave", "restart")
+_JAVA = "org.apache.kafka.clients.consumer."
+
+
+class Mark(NamedTuple):
+    """A partition was consumed ``at`` a moment (ms) by ``holder``: another one each time that it was assigned."""
+
+    partition: int
+    at: int
+    holder: tuple[str, ...]
+
+
+class Gap(NamedTuple):
+    """Nobody consumed a partition between two moments (ms), and then another holder did."""
+
+    partition: int
+    start: int
+    end: int
+
+
+class Act(NamedTuple):
+    """What was done to a group, and from when on (ms)."""
+
+    kind: str
+    at: int
+
+
+@contextmanager
+def traffic(servers: str) -> Iterator[str]:
+    """A topic with a record a partition each :data:`RECORD_MS`."""
+    name = unique("steady")
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
+    producer, stop = Producer({"bootstrap.servers": servers, "linger.ms": 0}), threading.Event()
+
+    def write() -> None:
+        due = time.monotonic()
+        while not stop.wait(max(0.0, due - time.monotonic())):
+            for partition in range(PARTITIONS):
+                producer.produce(name, b"v", partition=partition)
+            producer.poll(0)
+            due += RECORD_MS / 1000
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield name
+    finally:
+        stop.set()
+        writer.join()
+        producer.flush(PATIENCE)
+
+
+class Members(ABC):
+    """The members of one group, by name; a context manager that ends them all.
+
+    Attributes:
+        held: what each one that is there holds by its callbacks.
+        changed: when that last changed, on :func:`time.monotonic`.
+    """
+
+    def __init__(self, group: str, folder: Path) -> None:
+        self.group, self._folder = group, folder
+        self.held: dict[str, list[int]] = {}
+        self.changed = time.monotonic()
+        self._files: list[Path] = []
+
+    @abstractmethod
+    def start(self, name: str) -> None: ...
+
+    @abstractmethod
+    def leave(self, name: str) -> None: ...
+
+    @abstractmethod
+    def kill(self, name: str) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def marks(self) -> list[Mark]:
+        """When partitions were consumed, in the order of time."""
+        found = [
+            Mark(int(partition), int(at), (str(number), times))
+            for number, file in enumerate(self._files)
+            if file.exists()
+            for at, partition, times in (line.split() for line in file.read_text().splitlines())
+        ]
+        return sorted(found, key=lambda mark: (mark.partition, mark.at))
+
+    def _file(self, name: str) -> Path:
+        """A file for the marks of a consumer that starts."""
+        self._files.append(self._folder / f"{self.group}-{name}-{len(self._files)}")
+        return self._files[-1]
+
+    def _now_holds(self, name: str, partitions: list[int]) -> None:
+        self.held[name] = partitions
+        self.changed = time.monotonic()
+
+    def _gone(self, name: str) -> None:
+        del self.held[name]
+        self.changed = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class JavaGroup(Members):
+    """Java consumers, each in a JVM of its own."""
+
+    def __init__(self, protocol: str, servers: str, topic: str, folder: Path) -> None:
+        super().__init__(unique(f"java-{protocol}"), folder)
+        self._topic = topic
+        self._config: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            "group.id": self.group,
+            "auto.offset.reset": "latest",
+            "auto.commit.interval.ms": COMMIT_MS,
+        }
+        if protocol == "consumer":
+            self._config["group.protocol"] = "consumer"
+        else:
+            assignor = "CooperativeStickyAssignor" if protocol == "cooperative" else "RangeAssignor"
+            self._config["partition.assignment.strategy"] = _JAVA + assignor
+            self._config |= {"session.timeout.ms": 4000, "heartbeat.interval.ms": 500}
+        self._jvms: dict[str, JavaMembers] = {}
+
+    def start(self, name: str) -> None:
+        jvm = JavaMembers(lambda owned: self._now_holds(name, owned.get(self._topic, [])))
+        self._jvms[name] = jvm
+        self._now_holds(name, [])
+        jvm.start(name, self._config | {"client.id": name}, [self._topic], marks=self._file(name))
+
+    def leave(self, name: str) -> None:
+        jvm = self._jvms.pop(name)
+        jvm.close(name, "DEFAULT")
+        assert not jvm.failures, jvm.failures
+        jvm.end()
+        self._gone(name)
+
+    def kill(self, name: str) -> None:
+        jvm = self._jvms.pop(name)
+        jvm.kill()
+        jvm.end()
+        self._gone(name)
+
+    def close(self) -> None:
+        for jvm in self._jvms.values():
+            jvm.end()
+
+
+class PythonGroup(Members):
+    """Consumers of confluent-kafka or kafka-python with the listener, each in a process of its own."""
+
+    def __init__(
+        self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str
+    ) -> None:
+        super().__init__(unique(f"{client}-{protocol}"), folder)
+        self._processes: dict[str, tuple[Popen[bytes], threading.Thread]] = {}
+        self._said = {
+            "client": client,
+            "config": (_confluent if client == "confluent" else _kafka_python)(protocol, servers, self.group),
+            "topic": topic,
+            "listener": [servers, prefix],
+            "cooperative": protocol == "cooperative",
+            "incremental": protocol != "eager",
+        }
+
+    def start(self, name: str) -> None:
+        said = json.dumps(self._said | {"marks": str(self._file(name))})
+        module = "tests.integration.streaming.downtime.consuming"
+        process = Popen(command(said, module=module), stdout=PIPE, stderr=DEVNULL)
+        self._now_holds(name, [])
+
+        def read() -> None:
+            assert process.stdout is not None
+            with process.stdout as lines:
+                for line in lines:
+                    self._now_holds(name, json.loads(line))
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        self._processes[name] = process, reader
+
+    def leave(self, name: str) -> None:
+        self._end(name, signal.SIGTERM)
+
+    def kill(self, name: str) -> None:
+        self._end(name, signal.SIGKILL)
+
+    def close(self) -> None:
+        for name in [*self._processes]:
+            self._end(name, signal.SIGKILL)
+
+    def _end(self, name: str, number: signal.Signals) -> None:
+        process, reader = self._processes.pop(name)
+        process.send_signal(number)
+        process.wait(PATIENCE)
+        reader.join(PATIENCE)
+        self._gone(name)
+
+
+def _confluent(protocol: str, servers: str, group: str) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "group.id": group,
+        "auto.offset.reset": "latest",
+        "auto.commit.interval.ms": COMMIT_MS,
+        "log_level": 0,
+    }
+    if protocol == "consumer":
+        return config | {"group.protocol": "consumer"}
+    assignor = "cooperative-sticky" if protocol == "cooperative" else "range"
+    times = {"session.timeout.ms": 4000, "heartbeat.interval.ms": 500}
+    return config | {"partition.assignment.strategy": assignor, **times}
+
+
+def _kafka_python(_: str, servers: str, group: str) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": servers,
+        "group_id": group,
+        "auto_offset_reset": "latest",
+        "auto_commit_interval_ms": COMMIT_MS,
+        "session_timeout_ms": 4000,
+        "heartbeat_interval_ms": 500,
+        "allow_auto_create_topics": False,
+    }
+
+
+@dataclass
+class Played:
+    """What was done to a group and what came of it, from the first act on."""
+
+    members: Members
+    acts: list[Act] = field(default_factory=list)
+
+    @property
+    def group(self) -> str:
+        return self.members.group
+
+    def gaps(self) -> list[Gap]:
+        """Of each partition, the times between two holders."""
+        return [
+            Gap(one.partition, one.at, other.at)
+            for one, other in pairwise(self.members.marks())
+            if one.partition == other.partition and one.holder != other.holder and other.at >= self.acts[0].at
+        ]
+
+
+def play(members: Members, rounds: int) -> Played:
+    """Do this to a group of two so many times, each when what was before is over."""
+    played = Played(members)
+    members.start("a")
+    members.start("b")
+    _settle(members)
+    for kind in islice(cycle(ACTS), rounds):
+        played.acts.append(Act(kind, time.time_ns() // 1_000_000))
+        match kind:
+            case "join":
+                members.start("c")
+            case "kill":
+                members.kill("c")
+            case "leave":
+                members.leave("c")
+            case _:
+                members.leave("b")
+                members.start("b")
+        _settle(members)
+    return played
+
+
+def _settle(members: Members) -> None:
+    def quiet() -> bool:
+        held = list(members.held.values())
+        given = sorted(partition for share in held for partition in share)
+        still = time.monotonic() - members.changed > (QUIET_MS + 500) / 1000
+        return still and all(held) and given == list(range(PARTITIONS))
+
+    eventually(quiet, every=0.1)
+
+
+def together(groups: list[Members], rounds: int) -> list[Played]:
+    """Play all groups at the same time."""
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(len(groups)))
+        for members in groups:
+            stack.enter_context(members)
+        return list(pool.map(play, groups, repeat(rounds)))

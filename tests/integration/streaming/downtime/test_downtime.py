@@ -1,0 +1,92 @@
+"""Downtime measured from outside, by the times at which each partition's records were consumed, lies in the bounds.
+
+``DOWNTIME_ROUNDS=15`` for the full comparison, 120 rounds of eight groups; with ``WRITE_DOWNTIME=1`` its table goes
+into ``docs/explanation/downtime.md``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from math import floor
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.broker import EmbeddedBroker
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.downtime.compared import EVIDENCE, Line, compared, line, table
+from tests.integration.streaming.downtime.groups import JavaGroup, PythonGroup, together, traffic
+from tests.support.kafka import PROPERTIES
+
+pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.timeout(900)]
+
+ROUNDS = int(os.environ.get("DOWNTIME_ROUNDS", "4"))
+#: From so many on, medians say something of the bounds and little of what else the machine does.
+ENOUGH = 10
+DOCUMENT = Path(__file__).parents[4] / "docs/explanation/downtime.md"
+CLIENTS = {
+    "java": ("eager", "cooperative", "consumer"),
+    "confluent": ("eager", "cooperative", "consumer"),
+    "kafka-python": ("eager", "cooperative"),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(properties=PROPERTIES) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def lines() -> Iterator[dict[str, list[Line]]]:
+    """By client; written down at the end."""
+    found: dict[str, list[Line]] = {}
+    yield found
+    if os.environ.get("WRITE_DOWNTIME") and found.keys() == CLIENTS.keys():
+        begin, end = "<!-- downtime: start -->\n", "<!-- downtime: end -->"
+        before, _, rest = DOCUMENT.read_text().partition(begin)
+        after = rest.partition(end)[2]
+        DOCUMENT.write_text(
+            before + begin + table(one for all_of in found.values() for one in all_of) + end + after
+        )
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_was_measured_lies_inside(
+    cluster: EmbeddedBroker, lines: dict[str, list[Line]], client: str, tmp_path: Path
+) -> None:
+    servers, protocols = cluster.bootstrap_servers, CLIENTS[client]
+    reading = ("--coordinator-log", str(cluster.log_path))
+    with (
+        traffic(servers) as topic,
+        Collecting(servers, f"{client}-.*", *reading, log=tmp_path / "collect.log") as collecting,
+    ):
+        prefix = collecting.settings.topics.prefix
+        played = together(
+            [
+                JavaGroup(protocol, servers, topic, tmp_path)
+                if client == "java"
+                else PythonGroup(client, protocol, servers, topic, tmp_path, prefix=prefix)
+                for protocol in protocols
+            ],
+            ROUNDS,
+        )
+        assert collecting.stop() == 0, collecting.said()
+    found = []
+    for one, protocol in zip(played, protocols, strict=True):
+        events = collecting.events(one.group)
+        for evidence, wanted in EVIDENCE.items():
+            if (evidence == "commits, log" and protocol != "eager") or (
+                evidence == "commits, listener" and client == "java"
+            ):
+                continue
+            partitions = compared(one, filter(wanted, events))
+            found.append(line(f"{client}, {protocol}", evidence, ROUNDS, partitions))
+            assert found[-1].inside >= floor(0.95 * ROUNDS), [item for item in partitions if not item.inside]
+    lines[client] = found
+    if ROUNDS >= ENOUGH:
+        wide = [
+            one for one in found if one.beyond > 0 and (one.evidence != "commits" or "consumer" in one.group)
+        ]
+        assert not wide
