@@ -15,7 +15,8 @@ from msgspec import UNSET, Struct, UnsetType
 from assignors.errors import BadInput, MonitorError
 from streaming.answers.output import one_line
 from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Episode, EpisodeRecord, EpisodeStatus
+from streaming.wire.downtime import midnight, together
+from streaming.wire.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus
 from streaming.wire.events import Holding, LatestAssignment, Partitions
 from streaming.wire.names import called
 
@@ -41,12 +42,17 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class StandingLine(_Wire, frozen=True):
-    """A line of ``groups --json``. ``state`` and ``episode`` are null where no episode is known."""
+    """A line of ``groups --json``. ``state`` and ``episode`` are null where no episode is known.
+
+    ``downtimeToday``: of its episodes that had a round today (UTC), null where nothing is known to have stood
+    still.
+    """
 
     group_id: str
     kind: str
     state: State | None
     members: int
+    downtime_today: Downtime | None
     episode: msgspec.Raw | None
 
 
@@ -79,10 +85,11 @@ class GroupDocument(_Wire, frozen=True):
 
 
 class GroupStanding(NamedTuple):
-    """A group: who owns what, and its last episodes, the newest first."""
+    """A group: who owns what, and its last episodes, the newest first; ``today``: their downtime of the day."""
 
     latest: LatestAssignment
     told: Sequence[EpisodeRecord]
+    today: Downtime | None = None
 
     @property
     def kind(self) -> str:
@@ -107,15 +114,26 @@ def _when(told: EpisodeRecord) -> tuple[int, int]:
     return told.episode.opened_at, told.episode.episode
 
 
-def standings(assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord]) -> list[GroupStanding]:
-    """All groups that exist, by their ids; each with the newest of its episodes."""
+def standings(
+    assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord], now_ms: int
+) -> list[GroupStanding]:
+    """All groups that exist, by their ids; each with the newest of its episodes, and the downtime of the day."""
     newest: dict[str, EpisodeRecord] = {}
+    today: dict[str, list[Downtime | None]] = {}
+    since = midnight(now_ms)
     for one in told:
-        known = newest.get(one.episode.group_id)
+        group_id = one.episode.group_id
+        known = newest.get(group_id)
         if known is None or _when(known) < _when(one):
-            newest[one.episode.group_id] = one
+            newest[group_id] = one
+        if max(one.episode.opened_at, one.episode.updated_at) >= since:
+            today.setdefault(group_id, []).append(one.episode.downtime)
     return [
-        GroupStanding(latest, [newest[latest.group_id]] if latest.group_id in newest else [])
+        GroupStanding(
+            latest,
+            [newest[latest.group_id]] if latest.group_id in newest else [],
+            together(today.get(latest.group_id, ())),
+        )
         for latest in sorted(assignments, key=lambda one: one.group_id)
     ]
 
@@ -190,6 +208,7 @@ def line(group: GroupStanding) -> StandingLine:
         kind=group.kind,
         state=group.state,
         members=len(group.latest.members),
+        downtime_today=group.today,
         episode=one_line(group.told[0].value) if group.told else None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from streaming.cli.options import AsJson, command, connected
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 @command("Example: rebalance-monitor groups --json | jq -r 'select(.state == \"stuck\").groupId'")
 @connected
 def groups(settings: Settings, *, as_json: AsJson = False) -> None:
-    """All groups: of which kind each is, how it stands, how many members it has, and its newest episode."""
+    """All groups: kind, state, members, downtime today (UTC), and what happened last."""
     from streaming.answers.output import json_lines
     from streaming.answers.progress import Progress
     from streaming.answers.standing import line, standings
@@ -23,7 +24,8 @@ def groups(settings: Settings, *, as_json: AsJson = False) -> None:
     from streaming.process.terminal import console
 
     with Progress("records read") as progress:
-        found = standings(*read_groups(settings, on_malformed=skipped, each=progress.step))
+        assignments, told = read_groups(settings, on_malformed=skipped, each=progress.step)
+    found = standings(assignments, told, time.time_ns() // 1_000_000)
     if not as_json:
         console(wide=True).print(group_table(found))
         return

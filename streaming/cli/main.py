@@ -29,7 +29,7 @@ COMMANDS: dict[str, str] = {
     "dlt": "Dead letters: list them, send them again.",
     "serve": "Serve the diffs over HTTP: a page, a live feed, JSON and metrics.",
     "watch": "Show diffs as they land.",
-    "groups": "All groups: kind, state, members, and what happened last.",
+    "groups": "All groups: kind, state, members, downtime today, and what happened last.",
     "group": "One group: who owns what, and its last episodes.",
     "why": "Why a group rebalanced: an episode told with its evidence.",
     "incidents": "What is wrong now: storms, stuck groups, partitions without an owner and more.",

@@ -25,6 +25,7 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from streaming.episodes.stops import LISTENER, RECORDS, Callback, Pending, Told, Turned, Witness
+from streaming.wire.downtime import longest
 from streaming.wire.episodes import Downtime, PartitionDowntime
 from streaming.wire.events import Holding, Stop
 
@@ -147,22 +148,12 @@ def downtime(known: Standstill | None) -> Downtime | None:
     return Downtime(
         lower_ms=sum(one.lower_ms for one in found),
         upper_ms=None if unbounded else bounded,
-        worst=max(found, key=_provably if unbounded else _possibly, default=None),
+        worst=longest(found, bounded=not unbounded),
         evidence=list(known.sources),
         partitions=known.missed + len(found),
         unbounded=unbounded,
         bounded_ms=bounded,
     )
-
-
-def _possibly(one: PartitionDowntime) -> tuple[int, int]:
-    """By what is possible: where all are bounded, none stood still for longer than the first of these may have."""
-    return one.upper_ms or 0, one.lower_ms
-
-
-def _provably(one: PartitionDowntime) -> tuple[int, int]:
-    """By what is proved."""
-    return one.lower_ms, one.upper_ms or 0
 
 
 def bounds(still: Still) -> tuple[int, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
@@ -20,8 +21,9 @@ from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.problems import Problem
 from streaming.serve.rounds import GroupSummary
-from streaming.serve.stories import Sort
+from streaming.serve.stories import Sort, Stood
 from streaming.wire.codec import encode
+from streaming.wire.downtime import midnight
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -115,11 +117,14 @@ class Api:
         params.only(request, ())
         group = self._known(request)
         assignment = await self._read(self._archive.assignment, group.group_id)
+        today = midnight(time.time_ns() // 1_000_000)
         return _joined(
             {
                 b"group": encode(group),
                 b"assignment": assignment or b"null",
                 b"names": await self._read(self._archive.names, assignment),
+                b"downtime": encode(self._board.told.stood.get(group.group_id, Stood())),
+                b"downtimeToday": encode(await self._read(self._archive.downtime, group.group_id, today)),
                 b"standing": encode(self._board.stands()),
             }
         )

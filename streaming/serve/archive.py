@@ -15,8 +15,10 @@ import msgspec
 from streaming.serve import rounds, schema
 from streaming.serve.history import Extent, StoredRound
 from streaming.serve.rounds import RoundSummary
-from streaming.serve.stories import Sort, StoredStory
+from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
 from streaming.wire.codec import encode
+from streaming.wire.downtime import together
+from streaming.wire.episodes import Downtime
 from streaming.wire.events import Diff, LatestAssignment
 from streaming.wire.names import called
 
@@ -30,12 +32,17 @@ SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND grou
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
 """
 _STORIES: Final = "SELECT id, body FROM stories WHERE"
+_EPISODES_SINCE: Final = """
+SELECT body FROM stories
+WHERE sort = 'episode' AND group_id = (SELECT id FROM groups WHERE name = ?) AND updated >= ?
+"""
 _TOLD_AFTER: Final = """
 SELECT seq, sort, ce_id, (SELECT name FROM groups WHERE id = group_id), body
 FROM stories WHERE seq > ? ORDER BY seq LIMIT ?
 """
 _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
+_episodes = msgspec.json.Decoder(EpisodeSummary)
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
@@ -170,6 +177,12 @@ class Archive:
             ).fetchall()
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]
         return Page(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
+
+    def downtime(self, group: str, since: int) -> Downtime | None:
+        """How long a group's partitions stood still in its episodes that had a round since a moment (ms)."""
+        with self._reading() as connection:
+            rows = connection.execute(_EPISODES_SINCE, (group, since)).fetchall()
+            return together(_episodes.decode(zlib.decompress(body)).downtime for (body,) in rows)
 
     def page(self, window: Window, *, with_diff: bool) -> Page:
         """Rounds newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from streaming.serve.board import Board
 from streaming.serve.standing import STALE_KINDS
+from streaming.serve.stories import Stood
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -93,6 +94,36 @@ class GroupMetrics(_BoardCollector):
             for cause, text in group.cause_members.items():
                 named.add_metric([name, cause], {"members": text})
         return members, state, unowned, rebalances, moved, unavailable, duration, last, info, named
+
+
+class DowntimeMetrics(_BoardCollector):
+    """How long partitions stood still, by the episodes that are over."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Both bounds, and how many partitions have no upper one; of a group that never stood still too."""
+        name, label = "kafka_consumergroup_downtime", ["consumergroup"]
+        lower = CounterMetricFamily(
+            f"{name}_lower_seconds",
+            "Seconds that partitions stood still in episodes that are over, summed over partitions: at least.",
+            labels=label,
+        )
+        upper = CounterMetricFamily(
+            f"{name}_upper_seconds",
+            "The same at most, of the partitions that something bounds from above.",
+            labels=label,
+        )
+        unbounded = CounterMetricFamily(
+            f"{name}_unbounded_partitions",
+            "Partitions that stood still in an episode and that nothing bounds from above.",
+            labels=label,
+        )
+        stood, never = self._board.told.stood, Stood()
+        for group in self._board.groups:
+            found = stood.get(group, never)
+            lower.add_metric([group], found.lower_ms / 1000)
+            upper.add_metric([group], found.upper_ms / 1000)
+            unbounded.add_metric([group], found.unbounded)
+        return lower, upper, unbounded
 
 
 class IncidentMetrics(_BoardCollector):
@@ -184,6 +215,7 @@ class Metrics:
     def __init__(self, board: Board) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(GroupMetrics(board))
+        self._registry.register(DowntimeMetrics(board))
         self._registry.register(IncidentMetrics(board))
         self._registry.register(FeedMetrics(board))
         self._registry.register(PartMetrics(board))

@@ -11,13 +11,13 @@ from assignors import __version__
 from streaming.freshness.verdict import Part
 from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.serve.standing import Stale
-from streaming.serve.stories import EpisodeSummary, IncidentSummary
-from streaming.wire.episodes import Episode, Incident
+from streaming.serve.stories import EpisodeSummary, IncidentSummary, Stood
+from streaming.wire.episodes import Downtime, Episode, Incident
 from streaming.wire.events import Diff, LatestAssignment
 
 _TYPES: Final = (
-    *(Diff, Episode, Incident, LatestAssignment, Stale, Part),
-    *(GroupSummary, RoundSummary, EpisodeSummary, IncidentSummary),
+    *(Diff, Downtime, Episode, Incident, LatestAssignment, Stale, Part),
+    *(GroupSummary, RoundSummary, EpisodeSummary, IncidentSummary, Stood),
 )
 _INTEGER: Final = {"type": "integer", "minimum": 0}
 _STRING: Final = {"type": "string"}
@@ -145,7 +145,14 @@ def _stream() -> dict[str, Any]:
 
 def _group_paths() -> dict[str, Any]:
     nullable = {"oneOf": [_ref("LatestAssignment"), {"type": "null"}]}
-    group = _object(group=_ref("GroupSummary"), assignment=nullable, names=_NAMES, standing=_standing())
+    group = _object(
+        group=_ref("GroupSummary"),
+        assignment=nullable,
+        names=_NAMES,
+        downtime=_ref("Stood"),
+        downtimeToday={"oneOf": [_ref("Downtime"), {"type": "null"}]},
+        standing=_standing(),
+    )
     seq = _parameter("seq", _INTEGER, "Number of the round.", where="path")
     below = {
         "": ("One group, and who owns what.", group, []),

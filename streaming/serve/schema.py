@@ -63,6 +63,15 @@ CREATE TABLE stories (
     UNIQUE (sort, group_id, number));
 CREATE INDEX stories_by_group ON stories (sort, group_id, began);
 """
+#: How long partitions of a group stood still in its episodes that are over; added like :data:`_STORIES`.
+_DOWNTIME: Final = """
+CREATE TABLE downtime (
+    group_id INTEGER PRIMARY KEY REFERENCES groups (id),
+    counted INTEGER NOT NULL,
+    lower_ms INTEGER NOT NULL,
+    upper_ms INTEGER NOT NULL,
+    unbounded INTEGER NOT NULL);
+"""
 
 
 class WrongHistory(BadInput):
@@ -201,5 +210,6 @@ def create(connection: sqlite3.Connection, cluster_id: str) -> None:
 
 def extend(connection: sqlite3.Connection) -> None:
     """Add what releases before had not yet."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stories'").fetchone() is None:
-        connection.executescript(f"BEGIN IMMEDIATE; {_STORIES} COMMIT;")
+    for name, tables in (("stories", _STORIES), ("downtime", _DOWNTIME)):
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is None:
+            connection.executescript(f"BEGIN IMMEDIATE; {tables} COMMIT;")

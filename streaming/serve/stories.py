@@ -83,6 +83,18 @@ class StoredStory(Struct, frozen=True):
     body: bytes
 
 
+class Stood(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How long a group's partitions stood still in its episodes that are over, all together, ms.
+
+    ``upperMs`` leaves out the partitions that nothing bounds from above: ``unbounded``, one that stood still in two
+    episodes counted twice.
+    """
+
+    lower_ms: int = 0
+    upper_ms: int = 0
+    unbounded: int = 0
+
+
 class Told(Struct):
     """What is told now.
 
@@ -90,11 +102,13 @@ class Told(Struct):
         last: the number of the story that was stored last.
         newest: each group's newest episode.
         open: the incidents that are open, by group and number.
+        stood: by group.
     """
 
     last: int = 0
     newest: dict[str, EpisodeSummary] = {}
     open: dict[tuple[str, int], IncidentSummary] = {}
+    stood: dict[str, Stood] = {}
 
     def take(self, summary: Summary) -> None:
         """Take note of a story as it stands now."""
@@ -122,7 +136,7 @@ class Stories:
 
     def _load(self) -> Told:
         row = self._connection.execute("SELECT value FROM meta WHERE key = 'told'").fetchone()
-        told = Told(int(row[0]) if row else 0, {}, {})
+        told = Told(int(row[0]) if row else 0, {}, {}, {})
         episodes = self._connection.execute(
             # SQLite: the other columns are those of the row with the maximum.
             "SELECT body, MAX(began) FROM stories WHERE sort = 'episode' GROUP BY group_id"
@@ -132,12 +146,17 @@ class Stories:
         incidents = self._connection.execute("SELECT body FROM stories WHERE sort = 'incident' AND open")
         for (body,) in incidents:
             told.take(summary_of("incident", zlib.decompress(body)))
+        totals = self._connection.execute(
+            "SELECT name, lower_ms, upper_ms, unbounded FROM downtime JOIN groups ON groups.id = group_id"
+        )
+        for name, lower, upper, unbounded in totals:
+            told.stood[name] = Stood(lower_ms=lower, upper_ms=upper, unbounded=unbounded)
         return told
 
     def begin(self) -> Told:
         """What is told before a transaction, which changes a copy: it is put back if that fails."""
         before = self.told
-        self.told = Told(before.last, dict(before.newest), dict(before.open))
+        self.told = Told(before.last, dict(before.newest), dict(before.open), dict(before.stood))
         return before
 
     def store(self, group: int, found: DecodedStory) -> StoredStory | None:
@@ -176,7 +195,24 @@ class Stories:
             self._drop_oldest(found.sort, group)
         self.told.last = seq
         self.told.take(summary)
+        if isinstance(summary, EpisodeSummary):
+            self._count(group, summary)
         return StoredStory(seq, found.sort, found.ce_id, found.group_id, found.body)
+
+    def _count(self, group: int, episode: EpisodeSummary) -> None:
+        """Add what an episode that is over says; each once, also from a topic made again: they end in order."""
+        if episode.closed_at is None or episode.downtime is None:
+            return
+        found = episode.downtime
+        row = self._connection.execute(
+            "INSERT INTO downtime VALUES (?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
+            "counted = excluded.counted, lower_ms = lower_ms + excluded.lower_ms, "
+            "upper_ms = upper_ms + excluded.upper_ms, unbounded = unbounded + excluded.unbounded "
+            "WHERE counted < excluded.counted RETURNING lower_ms, upper_ms, unbounded",
+            (group, episode.opened_at, found.lower_ms, found.bounded_ms, found.unbounded),
+        ).fetchone()
+        if row is not None:
+            self.told.stood[episode.group_id] = Stood(lower_ms=row[0], upper_ms=row[1], unbounded=row[2])
 
     def _drop_oldest(self, sort: Sort, group: int) -> None:
         self._connection.execute(

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from streaming.collect.metrics import CollectMetrics, PollMetrics
 from streaming.serve.board import Board
 from streaming.serve.history import Extent
-from streaming.serve.metrics import FeedMetrics, GroupMetrics, PartMetrics
+from streaming.serve.metrics import DowntimeMetrics, FeedMetrics, GroupMetrics, PartMetrics
 from streaming.spark.progress import BatchMetrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -31,6 +31,7 @@ def exported(board: Board) -> set[str]:
         *registry.collect(),
         *polling.collect(),
         *GroupMetrics(board).collect(),
+        *DowntimeMetrics(board).collect(),
         *FeedMetrics(board).collect(),
         *PartMetrics(board).collect(),
     ]

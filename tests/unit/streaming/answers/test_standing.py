@@ -21,17 +21,18 @@ from streaming.answers.standing import (
     standings,
 )
 from streaming.wire.codec import encode
-from streaming.wire.episodes import EpisodeRecord
+from streaming.wire.episodes import Downtime, EpisodeRecord
 from tests.support.compacted import ENDED, RESTARTED, STARTED, checkout, latest, told
 from tests.support.told import Teller
 
 GROUP = "team/checkout"
 QUIET = 120_000
+NOW = ENDED + 60_000
 
 
 def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
     other = Teller(group_id="a").join("x")
-    found = standings([latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)])
+    found = standings([latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], NOW)
     assert [(one.latest.group_id, one.state, len(one.told)) for one in found] == [
         ("a", "settling", 1),
         (GROUP, "settled", 1),
@@ -44,8 +45,8 @@ def test_after_a_group_was_forgotten_its_new_first_episode_is_the_newest() -> No
     first, second = told(checkout())
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}")
     assert newest(GROUP, [again, second]) is again
-    assert standings([latest(checkout())], [second, again])[0].told == [again]
-    assert standings([latest(checkout())], [again, second])[0].told == [again]
+    assert standings([latest(checkout())], [second, again], NOW)[0].told == [again]
+    assert standings([latest(checkout())], [again, second], NOW)[0].told == [again]
 
 
 def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newer() -> None:
@@ -56,8 +57,8 @@ def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newe
 
 def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state() -> None:
     teller = Teller().join("a").leave("a")
-    (empty,) = standings([latest(teller)], told(teller))
-    (unknown,) = standings([latest(Teller().join("a"))], [])
+    (empty,) = standings([latest(teller)], told(teller), NOW)
+    (unknown,) = standings([latest(Teller().join("a"))], [], NOW)
     assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
     assert json.loads(encode(line(unknown))) == {
         "groupId": "g",
@@ -65,7 +66,26 @@ def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state(
         "state": None,
         "members": 1,
         "episode": None,
+        "downtimeToday": None,
     }
+
+
+def test_todays_downtime_is_that_of_the_episodes_that_had_a_round_today() -> None:
+    found = [
+        EpisodeRecord(
+            structs.replace(one.episode, downtime=Downtime(lower_ms=5, upper_ms=9, bounded_ms=9)), b"{}"
+        )
+        for one in told(checkout())
+    ]
+    day = 86_400_000
+    yesterdays = structs.replace(found[0].episode, opened_at=NOW - 2 * day, updated_at=NOW - day)
+    (both,) = standings([latest(checkout())], found, NOW)
+    (second,) = standings([latest(checkout())], [found[1], EpisodeRecord(yesterdays, b"{}")], NOW)
+    (tomorrow,) = standings([latest(checkout())], found, NOW + day)
+    assert both.today == Downtime(lower_ms=10, upper_ms=18, bounded_ms=18)
+    assert second.today == found[1].episode.downtime
+    assert tomorrow.today is None
+    assert json.loads(encode(line(both)))["downtimeToday"]["upperMs"] == 18
 
 
 def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
@@ -73,9 +93,9 @@ def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
     teller.kind = "connect"
     last = told(teller)[-1]
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
-    (found,) = standings([latest(teller)], [later])
+    (found,) = standings([latest(teller)], [later], NOW)
     assert encode(line(found)) == (
-        b'{"groupId":"team/checkout","kind":"connect","state":"settled","members":3,"episode":'
+        b'{"groupId":"team/checkout","kind":"connect","state":"settled","members":3,"downtimeToday":null,"episode":'
         + last.value[:-1]
         + b',"new":1}}'
     )

@@ -17,11 +17,11 @@ def test_for_people_a_table_that_is_plain_in_a_pipe(command: Command, groups: Me
     rows = [
         [cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "consumer" in line
     ]
-    assert [row[:4] for row in rows] == [
-        ["flappy", "consumer", "storming", "2"],
-        ["team/checkout", "consumer", "settled", "3"],
+    assert [row[:5] for row in rows] == [
+        ["flappy", "consumer", "storming", "2", ""],
+        ["team/checkout", "consumer", "settled", "3", ""],
     ]
-    assert rows[1][4].startswith("Rolling restart of team/checkout, 2 of 3 members (2023-11-14 22:23 UTC)")
+    assert rows[1][5].startswith("Rolling restart of team/checkout, 2 of 3 members (2023-11-14 22:23 UTC)")
 
 
 def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) -> None:
@@ -29,8 +29,14 @@ def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) ->
     lines = [json.loads(line) for line in out.splitlines()]
     assert status == 0
     assert [{name: line[name] for name in line if name != "episode"} for line in lines] == [
-        {"groupId": "flappy", "kind": "consumer", "state": "storming", "members": 2},
-        {"groupId": "team/checkout", "kind": "consumer", "state": "settled", "members": 3},
+        {"groupId": "flappy", "kind": "consumer", "state": "storming", "members": 2, "downtimeToday": None},
+        {
+            "groupId": "team/checkout",
+            "kind": "consumer",
+            "state": "settled",
+            "members": 3,
+            "downtimeToday": None,
+        },
     ]
     assert out.splitlines()[1].endswith(f'"episode":{told(checkout())[-1].value.decode()}}}')
 

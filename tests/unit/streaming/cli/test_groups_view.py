@@ -10,8 +10,10 @@ from streaming.cli.groups_view import group_table, show_episode, show_group
 from streaming.process.terminal import console
 from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Replaced
 from streaming.wire.events import Evidence, MemberNames
-from tests.support.compacted import checkout, latest, told
+from tests.support.compacted import ENDED, checkout, latest, told
 from tests.support.told import Teller
+
+GROUP = "team/checkout"
 
 
 @pytest.fixture(autouse=True)
@@ -111,5 +113,22 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
         __import__("rich.console").console.ColorSystem.STANDARD,
         True,
     )
-    screen.print(group_table(standings([latest(checkout())], told(checkout()))))
+    screen.print(group_table(standings([latest(checkout())], told(checkout()), ENDED)))
     assert "\x1b[32msettled" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (Downtime(lower_ms=300, upper_ms=1210), "0.3 s to 1.2 s"),
+        (Downtime(lower_ms=300, upper_ms=None), "at least 0.3 s"),
+        (None, ""),
+    ],
+)
+def test_the_downtime_of_the_day_stands_with_each_group(
+    known: Downtime | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (found,) = standings([latest(checkout())], told(checkout()), ENDED)
+    console(wide=True).print(group_table([found._replace(today=known)]))
+    row = next(line for line in capsys.readouterr().out.splitlines() if GROUP in line)
+    assert row.split("│")[5].strip() == said

@@ -25,6 +25,7 @@ def test_one_group_with_its_assignment(app: ASGIApp) -> None:
     found = ask(app, "/api/groups/orders").json
     assert found["group"]["rounds"] == 30
     assert found["assignment"]["groupId"] == "orders"
+    assert (found["downtime"], found["downtimeToday"]) == ({"lowerMs": 0, "upperMs": 0, "unbounded": 0}, None)
     slashed = ask(app, "/api/groups/team%2Fbilling").json
     assert (slashed["group"]["groupId"], slashed["assignment"]) == ("team/billing", None)
     assert len(ask(app, "/api/groups/team%2Fbilling/rounds").json["rounds"]) == 5

@@ -15,8 +15,12 @@ from streaming.serve.board import Board
 from streaming.serve.history import History, Retention
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord
+from streaming.serve.rounds import with_assignment
 from streaming.serve.schema import HistoryFailure
-from tests.support.compacted import checkout, told, updated
+from streaming.serve.stories import Stood
+from streaming.wire.downtime import together
+from streaming.wire.episodes import Downtime
+from tests.support.compacted import RESTARTED, checkout, latest, told, updated
 from tests.support.feed import EPISODES, stories, story
 from tests.support.incidents import incident
 
@@ -172,6 +176,55 @@ def test_open_incidents_are_counted_by_group_and_kind(history: History) -> None:
     assert [line for line in text.splitlines() if line.startswith("kafka_consumergroup_incident_open")] == [
         'kafka_consumergroup_incident_open{consumergroup="g",kind="storm"} 2.0',
         'kafka_consumergroup_incident_open{consumergroup="g",kind="stuck"} 1.0',
+    ]
+
+
+def stood(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
+    """Two episodes of a group, the first one told as it begins too."""
+    one, other = (found.episode for found in told(checkout()))
+    last = other if over else msgspec.structs.replace(other, closed_at=None, status="settling")
+    return [
+        story(msgspec.structs.replace(one, downtime=first, closed_at=None, status="settling")),
+        story(msgspec.structs.replace(one, downtime=first), offset=1),
+        story(msgspec.structs.replace(last, downtime=second), offset=2),
+    ]
+
+
+def test_downtime_adds_up_once_an_episode_is_over_also_after_a_restart(tmp_path: Path) -> None:
+    bounded = Downtime(lower_ms=500, upper_ms=2000, bounded_ms=2000)
+    half = Downtime(lower_ms=40, upper_ms=None, bounded_ms=70, unbounded=3)
+    with opened(tmp_path) as history:
+        history.append(stood(bounded, half, over=False))
+        assert history.told.stood == {GROUP: Stood(lower_ms=500, upper_ms=2000)}
+        before = history.told
+    both = {GROUP: Stood(lower_ms=540, upper_ms=2070, unbounded=3)}
+    with opened(tmp_path) as history:
+        assert history.told == before
+        history.append(stood(bounded, half)[2:])
+        assert history.told.stood == both
+        # Their topic is made again, and what is told of them too.
+        history.renew({EPISODES: "t-1"})
+        history.renew({EPISODES: "t-2"})
+        history.append(stood(bounded, half))
+        assert history.told.stood == both
+        since = Archive(history.path).downtime
+        assert since(GROUP, RESTARTED) == half
+        assert since(GROUP, 0) == together([bounded, half])
+        assert since("another", 0) is None
+
+
+def test_downtime_is_exported_of_every_group(history: History) -> None:
+    groups = {name: with_assignment(None, latest(checkout(name))) for name in ("g", GROUP)}
+    history.append(stood(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
+    text = Metrics(Board(history.extent, groups, history.told)).text().decode()
+    name = "kafka_consumergroup_downtime"
+    assert [line for line in text.splitlines() if line.startswith(name) and "_created" not in line] == [
+        f'{name}_lower_seconds_total{{consumergroup="g"}} 0.0',
+        f'{name}_lower_seconds_total{{consumergroup="{GROUP}"}} 0.5',
+        f'{name}_upper_seconds_total{{consumergroup="g"}} 0.0',
+        f'{name}_upper_seconds_total{{consumergroup="{GROUP}"}} 2.0',
+        f'{name}_unbounded_partitions_total{{consumergroup="g"}} 0.0',
+        f'{name}_unbounded_partitions_total{{consumergroup="{GROUP}"}} 2.0',
     ]
 
 
