@@ -33,6 +33,15 @@ _Deploy = Annotated[
         show_default=False,
     ),
 ]
+_From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="EPISODE",
+        help="Who came and went in a past episode, by its number, or `last`.",
+        show_default=False,
+    ),
+]
 _Heartbeat = Annotated[
     str | None,
     typer.Option(
@@ -64,13 +73,14 @@ def forecast(
     between: _Between = "30s",
     scale: _Scale = None,
     deploy: _Deploy = None,
+    from_: _From = None,
     heartbeat: _Heartbeat = None,
     processing: _Processing = "1s",
     as_json: _OneDocument = False,
 ) -> None:
     """What a change of a group will cost, from where it stands: eager, cooperative, static members and KIP-848.
 
-    Say one of --rolling-restart, --scale and --deploy. TIME is 500ms, 20s or 5m.
+    Say one of --rolling-restart, --scale, --deploy and --from. TIME is 500ms, 20s or 5m.
     """
     from streaming.answers import forecast as ask
     from streaming.answers.output import json_lines
@@ -79,8 +89,7 @@ def forecast(
     from streaming.cli.forecast_view import show_answer
     from streaming.forecast import changes
     from streaming.forecast.answer import document, played
-    from streaming.forecast.start import start
-    from streaming.kafka.live import read_live
+    from streaming.kafka.live import read_change
 
     rolling = changes.RollingRestart(
         parallel, short_ms(down, "--down", least=1), short_ms(between, "--between")
@@ -89,17 +98,16 @@ def forecast(
         rolling if rolling_restart else None,
         None if scale is None else changes.Scale(scale),
         None if deploy is None else changes.Deploy(ask.deploy(deploy)),
+        None if from_ is None else changes.Replay(from_),
     )
     times = {"processing_ms": short_ms(processing, "--processing")}
     if heartbeat is not None:
         beat = short_ms(heartbeat, "--heartbeat", least=1)
         times |= {"heartbeat_ms": beat, "consumer_heartbeat_ms": beat}
     with Progress("records read") as progress:
-        group = read_live(settings, group_id, each=progress.step)
-    begun = start(group)
+        asked = read_change(settings, group_id, change, times, each=progress.step)
     with Progress("events played") as progress:
-        what, plan = changes.changed({**begun.document, **times}, change)
-        answer = played(begun, what, plan, rounds=as_json, each=progress.step)
+        answer = played(asked, rounds=as_json, each=progress.step)
     if as_json:
         json_lines()(document(group_id, answer))
     else:

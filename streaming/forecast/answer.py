@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from streaming.forecast import compare
+from streaming.forecast.changes import Asked
 from streaming.forecast.compare import Cost
-from streaming.forecast.start import Start
 from streaming.simulate.parse import scenario
 from streaming.simulate.run import timing
 from streaming.simulate.scenario import Scenario
@@ -29,40 +29,31 @@ class Answer(NamedTuple):
     unsure: tuple[str, ...]
 
 
-def played(
-    start: Start,
-    what: str,
-    document: dict[str, Any],
-    *,
-    rounds: bool = True,
-    each: Callable[[int], None] = lambda _: None,
-) -> Answer:
+def played(asked: Asked, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None) -> Answer:
     """A change played every way.
 
     Args:
-        start: where the group stands.
-        what: the change in a sentence, such as ``This rolling restart``.
-        document: its scenario, with the events that are the change.
+        asked: the change.
         rounds: list the rounds, where they are not too many.
         each: told of every event that was played.
 
     Raises:
         InvalidScenario: the change can't happen to this group.
     """
-    plan = scenario(document)
+    start, plan = asked.start, scenario(asked.document)
     few = len(plan.events) * _ROUNDS * max(len(plan.members), 1) <= MAX_ROWS
     costs = [
         compare.cost(plan, way, rounds=rounds and few, each=each)
         for way in compare.ways(start.protocol, start.assignor)
     ]
-    unlisted = () if few or not rounds else (_UNLISTED,)
+    said = compare.sentence(costs, start.way, asked.what)
     return Answer(
-        what,
+        asked.what,
         start.way,
         plan,
         costs,
-        compare.sentence(costs, start.way, what),
-        (*start.unsure, _assumed(plan), *unlisted),
+        f"{said} {asked.measured}".strip(),
+        (*start.unsure, _assumed(plan), *(() if few or not rounds else (_UNLISTED,))),
     )
 
 

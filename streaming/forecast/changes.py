@@ -7,6 +7,7 @@ from itertools import count, islice
 from typing import Any, NamedTuple
 
 from assignors.errors import BadInput
+from streaming.forecast.start import Start
 from streaming.simulate.scenario import InvalidScenario
 
 #: An event as a scenario's file could hold it.
@@ -40,10 +41,32 @@ class Deploy(NamedTuple):
     told: Any
 
 
+class Replay(NamedTuple):
+    """What a past episode was: its number, or ``last``."""
+
+    episode: str
+
+
 Change = RollingRestart | Scale | Deploy
 
 
-def one_of(*asked: Change | None) -> Change:
+class Asked(NamedTuple):
+    """A change of a group, to be played.
+
+    Attributes:
+        start: where the group stands.
+        what: the change in a sentence, such as ``This rolling restart``.
+        document: the group's scenario, with the events that are the change.
+        measured: what was seen of it where it has happened, a sentence; else empty.
+    """
+
+    start: Start
+    what: str
+    document: dict[str, Any]
+    measured: str = ""
+
+
+def one_of(*asked: Change | Replay | None) -> Change | Replay:
     """The one change that is asked for.
 
     Raises:
@@ -51,25 +74,25 @@ def one_of(*asked: Change | None) -> Change:
     """
     found = [one for one in asked if one is not None]
     if len(found) != 1:
-        raise NoChange("say one of --rolling-restart, --scale and --deploy: what is to change")
+        raise NoChange("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
     return found[0]
 
 
-def changed(group: Mapping[str, Any], change: Change) -> tuple[str, dict[str, Any]]:
-    """The change in words, and the group's scenario with its events.
+def changed(start: Start, times: Mapping[str, int], change: Change) -> Asked:
+    """A change from where a group stands; ``times`` stand in place of what a scenario takes.
 
     Raises:
         InvalidScenario: it can't happen to this group.
     """
-    names = list(group["members"])
+    group, names = {**start.document, **times}, start.members
     match change:
         case RollingRestart(parallel, down_ms, between_ms):
             events = rolling_restart(sorted(names), parallel=parallel, down_ms=down_ms, between_ms=between_ms)
-            return "This rolling restart", {**group, "events": events}
+            return Asked(start, "This rolling restart", {**group, "events": events})
         case Scale(to):
-            return f"Scaling to {to} members", {**group, "events": scaled(names, to)}
+            return Asked(start, f"Scaling to {to} members", {**group, "events": scaled(names, to)})
         case Deploy(told):
-            return "This deploy", deployed(group, told)
+            return Asked(start, "This deploy", deployed(group, told))
 
 
 def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[Entry]:

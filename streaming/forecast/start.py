@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from assignors.errors import BadInput
@@ -121,7 +121,7 @@ def _topics(group: LiveGroup) -> tuple[dict[str, Any], list[str]]:
 
 
 def _members(group: LiveGroup, topics: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    names = dict(_names(group))
+    names = scenario_names(group.names, group.names)
     taken: set[tuple[str, int]] = set()
     doubled = 0
     members = {}
@@ -146,17 +146,24 @@ def _members(group: LiveGroup, topics: dict[str, Any]) -> tuple[dict[str, Any], 
     return members, []
 
 
-def _names(group: LiveGroup) -> Iterator[tuple[str, str]]:
-    """What each member is called in a scenario, where ``~`` has a meaning and names are printable."""
-    taken: set[str] = set()
-    for member_id, name in group.names.items():
-        plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in name)
-        found, number = plain, 1
-        while found in taken:
+def scenario_names(
+    names: Mapping[str, str], members: Iterable[str], *, taken: Iterable[str] = ()
+) -> dict[str, str]:
+    """What each member is called in a scenario, where ``~`` has a meaning and names are printable.
+
+    ``names``: what people call them, by member id. ``taken``: names that others have.
+    """
+    others, found = set(taken), {}
+    for member_id in members:
+        called = names.get(member_id, member_id)
+        plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in called)
+        name, number = plain, 1
+        while name in others:
             number += 1
-            found = f"{plain} {number}"
-        taken.add(found)
-        yield member_id, found
+            name = f"{plain} {number}"
+        others.add(name)
+        found[member_id] = name
+    return found
 
 
 def _protocol(group: LiveGroup) -> tuple[str, list[str]]:

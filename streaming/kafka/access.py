@@ -46,6 +46,7 @@ def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
         "stream": {signs: _WRITE},
         "serve": dict.fromkeys((signs, *told), _READ),
         "watch": {signs: _READ, settings.topics.episodes: _READ},
+        "forecast": {settings.topics.episodes: _READ, settings.topics.diffs: _READ},
     }
     return tuple(Permission(operation, topic) for topic, operation in wanted.get(component, {}).items())
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
-from streaming.forecast.live import TYPES, LiveGroup, Log
-from streaming.kafka.newest import read_assignments
+from streaming.forecast.changes import Asked, Change, Replay, changed
+from streaming.forecast.live import TYPES, LiveGroup, Log, UnknownGroup
+from streaming.forecast.past import chosen, past
+from streaming.forecast.start import start
+from streaming.kafka.newest import read_assignments, read_episodes
+from streaming.kafka.reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
+
+    from streaming.wire.episodes import Episode
+    from streaming.wire.events import Diff
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 2000
@@ -71,3 +78,55 @@ def _feed(log: Log, told: tuple[Message, dict[str, str]] | None) -> None:
         log.feed(codec.decode_event(message.key(), message.value(), attributes))
     except BadInput as problem:
         _log.debug("passed over, as the stream does: %s", problem)
+
+
+def read_change(
+    settings: Settings,
+    group_id: str,
+    change: Change | Replay,
+    times: Mapping[str, int],
+    *,
+    each: Callable[[int], None] = lambda _: None,
+) -> Asked:
+    """A change of a group, from where it stands, or from where a past episode began.
+
+    Args:
+        settings: how to reach the cluster and what the topics are called.
+        group_id: the group.
+        change: what is to happen, or has.
+        times: in place of what a scenario takes.
+        each: told how many more records were read.
+
+    Raises:
+        UnknownGroup, NoForecast, InvalidScenario: as they say.
+        TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
+    """
+    if not isinstance(change, Replay):
+        return changed(start(read_live(settings, group_id, each=each)), times, change)
+    told = [one.episode for one in read_episodes(settings, group=group_id, each=each)]
+    episode = chosen(group_id, told, change.episode)
+    try:
+        now = read_live(settings, group_id, each=each)
+    except UnknownGroup:
+        now = None
+    return past(episode, read_rounds(settings, episode, each=each), now, times)
+
+
+def read_rounds(
+    settings: Settings, episode: Episode, *, each: Callable[[int], None] = lambda _: None
+) -> list[Diff]:
+    """The rounds of an episode that the diff topic still has, in order.
+
+    Raises:
+        MalformedDiff: a record does not parse.
+        TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
+    """
+    wanted = set(episode.rounds)
+    found: dict[str, Diff] = {}
+    for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=episode.group_id):
+        each(1)
+        if record.id in wanted:
+            found[record.id] = record.diff
+            if len(found) == len(wanted):
+                break
+    return [found[one] for one in episode.rounds if one in found]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.wire.codec import encode_event
+from streaming.wire.codec import encode, encode_event
+from tests.support.compacted import checkout, records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
 
@@ -73,10 +74,36 @@ def test_more_members_and_a_file(command: Command, live: MemoryKafka, tmp_path: 
     assert json.loads(out)["protocols"]["consumer"]["moved"] == 2
 
 
+def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka) -> None:
+    teller = checkout("pay/out")
+    live.create("rebalance.episodes", 1)
+    live.create("rebalance.diffs", 1)
+    for topic, key, value in records(teller):
+        live.append(topic, value, key=key)
+    for ce_id, diff in teller.told:
+        headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
+        live.append("rebalance.diffs", encode(diff), key=b"pay/out", headers=headers)
+
+    status, out, errors = command("forecast", "pay/out", "--from", "last", "--json")
+    assert (status, errors) == (0, "")
+    found = json.loads(out)
+    assert found["change"] == "The rolling-restart of 2023-11-14T22:23:21.000Z (episode 2)"
+    assert found["protocols"]["eager"]["rebalances"] == 4
+
+    status, _, errors = command("forecast", "pay/out", "--from", "7")
+    assert (status, errors) == (
+        2,
+        "error: --from 7: group pay/out has no such episode; there are 1 to 2\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("checkout",), "error: say one of --rolling-restart, --scale and --deploy: what is to change"),
+        (
+            ("checkout",),
+            "error: say one of --rolling-restart, --scale, --deploy and --from: what is to change",
+        ),
         (
             ("checkout", "--scale", "3"),
             "error: --scale 3: the group has 3 members; give another number, from 1 up",

@@ -13,6 +13,7 @@ from streaming.forecast.changes import (
     rolling_restart,
     scaled,
 )
+from streaming.forecast.start import Start
 from streaming.simulate.scenario import InvalidScenario
 
 
@@ -41,29 +42,31 @@ def test_no_change(to: int) -> None:
 
 
 GROUP = {"topics": {"t": {"partitions": 2}}, "members": {"b": {}, "a": {}}, "session_timeout_ms": 6000}
+START = Start(GROUP, "eager", "eager", "range")
 
 
 def test_members_restart_in_the_order_of_their_names() -> None:
-    what, found = changed(GROUP, RollingRestart(1, 1000, 2000))
+    found = changed(START, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
 
-    assert what == "This rolling restart"
-    assert [event["bounce"] for event in found["events"]] == ["a", "b"]
-    assert found["members"] == GROUP["members"]
+    assert (found.what, found.start, found.measured) == ("This rolling restart", START, "")
+    assert [event["bounce"] for event in found.document.pop("events")] == ["a", "b"]
+    assert found.document == {**GROUP, "processing_ms": 0}
 
 
 def test_a_file_brings_its_events_its_times_and_new_topics() -> None:
     told = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
 
-    assert changed(GROUP, Deploy(told)) == (
-        "This deploy",
-        {**GROUP, **told, "topics": {"t": {"partitions": 2}, "u": 1}},
-    )
+    assert changed(START, {}, Deploy(told)).document == {
+        **GROUP,
+        **told,
+        "topics": {"t": {"partitions": 2}, "u": 1},
+    }
 
 
 @pytest.mark.parametrize("told", [None, [], {"members": {}}, {"topics": [], "events": []}])
 def test_a_file_that_is_no_deploy(told: object) -> None:
     with pytest.raises(InvalidScenario, match=r"^--deploy: "):
-        changed(GROUP, Deploy(told))
+        changed(START, {}, Deploy(told))
 
 
 def test_one_change_is_asked_for() -> None:
