@@ -11,13 +11,13 @@ from streaming.cli.options import command, connected
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-_Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
 _Rolling = Annotated[
     bool, typer.Option("--rolling-restart", help="Every member stops and comes back, in the order of names.")
 ]
-_Parallel = Annotated[int, typer.Option("--parallel", min=1, help="Members that restart at once.")]
-_Down = Annotated[str, typer.Option("--down", metavar="TIME", help="How long a member is away.")]
-_Between = Annotated[
+Parallel = Annotated[int, typer.Option("--parallel", min=1, help="Members that restart at once.")]
+Down = Annotated[str, typer.Option("--down", metavar="TIME", help="How long a member is away.")]
+Between = Annotated[
     str, typer.Option("--between", metavar="TIME", help="From the return of some to the stop of the next.")
 ]
 _Scale = Annotated[
@@ -42,7 +42,7 @@ _From = Annotated[
         show_default=False,
     ),
 ]
-_Heartbeat = Annotated[
+Heartbeat = Annotated[
     str | None,
     typer.Option(
         "--heartbeat",
@@ -51,10 +51,10 @@ _Heartbeat = Annotated[
         show_default="3s; KIP-848 5s",
     ),
 ]
-_Processing = Annotated[
+Processing = Annotated[
     str, typer.Option("--processing", metavar="TIME", help="How long members process what one poll gave.")
 ]
-_OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
+OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
 
 
 @command(
@@ -65,18 +65,18 @@ _OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document fo
 @connected
 def forecast(
     settings: Settings,
-    group_id: _Group,
+    group_id: Group,
     *,
     rolling_restart: _Rolling = False,
-    parallel: _Parallel = 1,
-    down: _Down = "20s",
-    between: _Between = "30s",
+    parallel: Parallel = 1,
+    down: Down = "20s",
+    between: Between = "30s",
     scale: _Scale = None,
     deploy: _Deploy = None,
     from_: _From = None,
-    heartbeat: _Heartbeat = None,
-    processing: _Processing = "1s",
-    as_json: _OneDocument = False,
+    heartbeat: Heartbeat = None,
+    processing: Processing = "1s",
+    as_json: OneDocument = False,
 ) -> None:
     """What a change of a group will cost, from where it stands: eager, cooperative, static members and KIP-848.
 
@@ -100,10 +100,7 @@ def forecast(
         None if deploy is None else changes.Deploy(ask.deploy(deploy)),
         None if from_ is None else changes.Replay(from_),
     )
-    times = {"processing_ms": short_ms(processing, "--processing")}
-    if heartbeat is not None:
-        beat = short_ms(heartbeat, "--heartbeat", least=1)
-        times |= {"heartbeat_ms": beat, "consumer_heartbeat_ms": beat}
+    times = given_times(heartbeat, processing)
     with Progress("records read") as progress:
         asked = read_change(settings, group_id, change, times, each=progress.step)
     with Progress("events played") as progress:
@@ -112,3 +109,18 @@ def forecast(
         json_lines()(document(group_id, answer))
     else:
         show_answer(group_id, answer)
+
+
+def given_times(heartbeat: str | None, processing: str) -> dict[str, int]:
+    """What ``--heartbeat`` and ``--processing`` say, as a scenario has it.
+
+    Raises:
+        UnreadableDuration: one is no time.
+    """
+    from streaming.cli.durations import short_ms
+
+    times = {"processing_ms": short_ms(processing, "--processing")}
+    if heartbeat is not None:
+        beat = short_ms(heartbeat, "--heartbeat", least=1)
+        times |= {"heartbeat_ms": beat, "consumer_heartbeat_ms": beat}
+    return times

@@ -1,12 +1,17 @@
-"""A forecast for people: the sentence, a row a protocol, and why it can't be exact."""
+"""What ``forecast`` and ``migrate`` show people: sentences, tables, and why an answer can't be exact."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 from rich.table import Column, Table
 
 from streaming.forecast.answer import Answer
 from streaming.forecast.compare import Cost, seconds
+from streaming.forecast.migrate import Path, Plan
 from streaming.process.terminal import SafeText, console
+from streaming.wire.codec import rfc3339
+from streaming.wire.episodes import Episode
 
 #: A way as a row's name.
 _NAMES = {
@@ -25,8 +30,12 @@ def show_answer(group_id: str, answer: Answer) -> None:
     screen.print(head.append(f"now {_NAMES[answer.own]}"), soft_wrap=True)
     screen.print(SafeText(answer.sentence, "bold"), soft_wrap=True)
     screen.print(forecast_table(answer))
-    for line in answer.unsure:
-        screen.print(SafeText(f"not exact: {line}", "dim"), soft_wrap=True)
+    for line in _unsure(answer.unsure):
+        screen.print(line, soft_wrap=True)
+
+
+def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
+    return (SafeText(f"not exact: {line}", "dim") for line in lines)
 
 
 def forecast_table(answer: Answer) -> Table:
@@ -56,3 +65,81 @@ def _row(one: Cost) -> tuple[str | SafeText, ...]:
         seconds(one.worst_ms),
         SafeText("" if one.worst is None else f"{one.worst[0]}-{one.worst[1]}"),
     )
+
+
+#: Members that are named for one reason.
+_NAMED = 20
+
+
+def show_plan(group_id: str, found: Plan, happened: Sequence[Episode]) -> None:
+    """Where a group stands, and the way to each target."""
+    screen = console(wide=True)
+    head = SafeText().append(group_id, "bold").append(f"  {len(found.start.members)} members, ")
+    by = f", {found.start.assignor}" if found.start.assignor else ""
+    screen.print(head.append(f"now {_NAMES[found.start.way]}{by}"), soft_wrap=True)
+    for one in found.paths:
+        for line in _path(one):
+            screen.print(line, soft_wrap=True)
+    if happened:
+        screen.print(SafeText("happened", "bold"))
+        screen.print(_happened_table(happened))
+    for line in _unsure(found.start.unsure):
+        screen.print(line, soft_wrap=True)
+
+
+def _path(one: Path) -> Iterator[SafeText]:
+    colour = {"done": "green", "ready": "cyan", "blocked": "bold red"}[one.state]
+    yield SafeText().append(f"{_NAMES[one.to]}: ", "bold").append(one.state, colour)
+    reasons: dict[tuple[str, int | None], list[str]] = {}
+    for each in one.hindrances:
+        reasons.setdefault((each.reason, each.step), []).append(each.name)
+    for (reason, until), names in reasons.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        ends = "in the way" if until is None else f"until step {until}"
+        yield SafeText(f"  {ends}: {', '.join(names[:_NAMED])}{more}: {reason}")
+    for number, step in enumerate(one.steps, 1):
+        yield SafeText(f"  {number}. {step.says}")
+        if step.cost is not None:
+            yield SafeText(f"     {_figures(step.cost)}", "cyan")
+    yield from _unsure(one.unsure)
+
+
+def _figures(cost: Cost) -> str:
+    ledger = cost.forecast.ledger
+    return (
+        f"{ledger.rebalances} rebalances, {ledger.round_count} rounds, {ledger.moved} partitions moved, "
+        f"{seconds(cost.total_ms)} of downtime, {seconds(cost.worst_ms)} at worst"
+    )
+
+
+def _happened_table(happened: Sequence[Episode]) -> Table:
+    table = Table(
+        Column("episode", justify="right"),
+        "kind",
+        "status",
+        "since",
+        *(Column(name, justify="right") for name in ("rebalances", "rounds", "moved")),
+        "downtime",
+        box=None,
+        pad_edge=False,
+    )
+    for one in happened:
+        table.add_row(
+            str(one.episode),
+            one.kind,
+            one.status,
+            rfc3339(one.opened_at),
+            str(one.rebalances),
+            str(one.round_count),
+            str(one.moved),
+            _bounds(one),
+        )
+    return table
+
+
+def _bounds(one: Episode) -> str:
+    if one.downtime is None:
+        return "not known"
+    upper = one.downtime.upper_ms
+    most = "no upper bound" if upper is None else seconds(upper)
+    return f"{seconds(one.downtime.lower_ms)} to {most}"

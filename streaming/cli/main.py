@@ -40,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "place": "Where Kafka would put the replicas of new partitions.",
     "simulate": "What a change will do under each rebalance protocol.",
     "forecast": "What a deploy of a live group will cost, under each protocol.",
+    "migrate": "Whether a group is ready for another protocol, the steps, and what they cost.",
     "check": "Whether an observed assignment, or a placement, keeps Kafka's rules.",
     "broker": "Run an embedded Kafka broker on this machine.",
     "topics": "Create and show the monitor's topics.",

@@ -66,7 +66,13 @@ def cost(
 
     ``rounds``: keep every round; without them large groups take little memory. ``each``: told of every event.
     """
-    played = _as(scenario, way)
+    return as_told(_as(scenario, way), way, rounds=rounds, each=each)
+
+
+def as_told(
+    played: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
+) -> Cost:
+    """The same with every member as the scenario has it, not as the way would."""
     setup = Setup(timing(played), way.assignor, _member_ids(played, way))
     found = forecast(played, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
     worst, worst_ms, total = None, 0, 0
@@ -120,17 +126,20 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
 
 def document(costs: Sequence[Cost]) -> dict[str, Any]:
     """The answer for programs: as ``simulate --json``, and what each way's downtime adds up to."""
-    return {"protocols": {one.way.name: _way(one) for one in costs}}
+    return {"protocols": {one.way.name: {**results.protocol(one.forecast), **figures(one)} for one in costs}}
 
 
-def _way(one: Cost) -> dict[str, Any]:
+def figures(one: Cost) -> dict[str, Any]:
+    """One way in figures; times in ms."""
     worst = None
     if one.worst is not None:
         worst = {"topic": one.worst[0], "partition": one.worst[1], "ms": one.worst_ms}
+    ledger = one.forecast.ledger
     return {
-        **results.protocol(one.forecast),
         "assignor": one.way.assignor,
-        "roundCount": one.forecast.ledger.round_count,
+        "rebalances": ledger.rebalances,
+        "roundCount": ledger.round_count,
+        "moved": ledger.moved,
         "downtime": {"totalMs": one.total_ms, "worst": worst},
     }
 

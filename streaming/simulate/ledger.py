@@ -154,6 +154,11 @@ class Ledger:
             for topic, partitions in share.items():
                 self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
+    @property
+    def held(self) -> Mapping[str, Share]:
+        """Who has what after the last round."""
+        return self._held
+
     def topics(self, topics: Mapping[str, Topic], at: int) -> None:
         """Topics have changed."""
         self.gaps.partitions(topics, self._wanted, at)

@@ -157,7 +157,7 @@ def documented() -> dict[str, tuple[Permission, ...]]:
 def test_the_documented_permissions_are_those_that_are_needed() -> None:
     settings = Settings()
     assert documented() == {name: (*needs(name, settings), *wishes(name, settings)) for name in documented()}
-    asking = {"watch", "groups", "group", "why", "incidents", "forecast", "what-if"}
+    asking = {"watch", "groups", "group", "why", "incidents", "forecast", "migrate", "what-if"}
     assert set(documented()) == {"collect", "stream", "serve", "dlt", "topics", *asking}
 
 

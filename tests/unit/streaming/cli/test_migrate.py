@@ -1,0 +1,58 @@
+"""``migrate``: whether a group is ready for another protocol, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from streaming.wire.codec import encode_event
+from tests.support.histories import Log
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def live(kafka: MemoryKafka) -> MemoryKafka:
+    for topic in ("membership", "assignments", "episodes"):
+        kafka.create(f"rebalance.{topic}", 1)
+    log = Log("checkout")
+    shares = {name: {"t": [2 * number, 2 * number + 1]} for number, name in enumerate(("a-1", "b-1"))}
+    for event in (log.topics(t=4), log.observe(4, shares, clients={"a-1": ("a", "/h"), "b-1": ("b", "/h")})):
+        key, value, headers = encode_event(event)
+        kafka.append("rebalance.membership", value, key=key, headers=headers)
+    return kafka
+
+
+def test_for_people_the_way_to_each(command: Command, live: MemoryKafka) -> None:
+    status, out, errors = command("migrate", "checkout")
+
+    assert (status, errors) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "checkout  2 members, now eager, range"
+    assert [line for line in lines if not line.startswith((" ", "not exact", "checkout"))] == [
+        "cooperative: ready",
+        "static members: ready",
+        "consumer (KIP-848): ready",
+    ]
+    assert "  until step 1: a, b: has no group.instance.id" in lines
+    assert "     0 rebalances, 0 rounds, 0 partitions moved, 80 s of downtime, 20 s at worst" in lines
+
+
+def test_for_programs_one_object(command: Command, live: MemoryKafka) -> None:
+    _, out, _ = command("migrate", "checkout", "--to", "consumer", "--json")
+    found = json.loads(out)
+
+    assert list(found["targets"]) == ["consumer"]
+    assert found["targets"]["consumer"]["steps"][1]["forecast"]["rebalances"] == 4
+    assert found["happened"] == []
+
+
+def test_an_unknown_target(command: Command, live: MemoryKafka) -> None:
+    assert command("migrate", "checkout", "--to", "raft") == (
+        2,
+        "",
+        "error: --to: 'raft' is none of cooperative, static, consumer\n",
+    )
