@@ -32,10 +32,16 @@ class _Names:
 
     @cached_property
     def _found(self) -> Mapping[str, str]:
-        # Who was replaced has the name of the one that came back: it is told by that one's id.
-        pairs = self._members.replaced
-        former = {one.left for one in pairs} - {one.joined for one in pairs}
-        return called({one: who for one, who in self._members.names.items() if one not in former})
+        return called_in(self._members)
+
+
+def called_in(members: EpisodeMembers) -> dict[str, str]:
+    """What the story of an episode calls its members, by member id.
+
+    Who was replaced has the name of the one that came back: it is told by that one's id.
+    """
+    former = {one.left for one in members.replaced} - {one.joined for one in members.replaced}
+    return called({one: who for one, who in members.names.items() if one not in former})
 
 
 def story(episode: Episode) -> str:

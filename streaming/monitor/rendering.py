@@ -73,6 +73,7 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
                 )
                 for member in state.members
             },
+            racks={one.member_id: one.rack_id for one in state.members if one.rack_id} or UNSET,
         )
 
     @property

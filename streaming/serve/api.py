@@ -21,7 +21,7 @@ from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.problems import Problem
 from streaming.serve.rounds import GroupSummary
-from streaming.serve.stories import Sort, Stood
+from streaming.serve.stories import Sort, Stood, names_in
 from streaming.wire.codec import encode
 from streaming.wire.downtime import midnight
 
@@ -113,11 +113,12 @@ class Api:
         return JsonBytes(encode(self._board.stands() | {"groups": list(self._board.groups.values())}))
 
     async def group(self, request: Request) -> Response:
-        """One group, who owns what in it, and whether that is true now."""
+        """One group, who owns what in it and is in it since when, and whether that is true now."""
         params.only(request, ())
         group = self._known(request)
         assignment = await self._read(self._archive.assignment, group.group_id)
         today = midnight(time.time_ns() // 1_000_000)
+        since = await self._read(self._archive.since, group.group_id, assignment)
         return _joined(
             {
                 b"group": encode(group),
@@ -125,6 +126,7 @@ class Api:
                 b"names": await self._read(self._archive.names, assignment),
                 b"downtime": encode(self._board.told.stood.get(group.group_id, Stood())),
                 b"downtimeToday": encode(await self._read(self._archive.downtime, group.group_id, today)),
+                b"since": encode(since),
                 b"standing": encode(self._board.stands()),
             }
         )
@@ -182,8 +184,13 @@ class Api:
         if params.text(request, "open") is not None:
             opened = params.one_of(request, "open", ("true", "false"), "") == "true"
         page = await self._read(self._archive.stories, sort, window, opened=opened)
-        whole = sort in self._board.standing.whole
-        return _joined({**_listed(page, b"%bs" % sort.encode()), b"caughtUp": b"true" if whole else b"false"})
+        # The newest comes first, and what it calls a member goes before what an older one does.
+        names = {one: name for body in reversed(page.items) for one, name in names_in(sort, body).items()}
+        told = {
+            b"names": encode(names),
+            b"caughtUp": b"true" if sort in self._board.standing.whole else b"false",
+        }
+        return _joined({**_listed(page, b"%bs" % sort.encode()), **told})
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""

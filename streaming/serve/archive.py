@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from streaming.serve import rounds, schema
 from streaming.serve.history import Extent, StoredRound
@@ -19,17 +20,22 @@ from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
 from streaming.wire.codec import encode
 from streaming.wire.downtime import together
 from streaming.wire.episodes import Downtime
-from streaming.wire.events import Diff, LatestAssignment
+from streaming.wire.events import Cause, Diff, LatestAssignment
 from streaming.wire.names import called
 
 #: One page holds no more than this, whatever was asked for.
 MAX_PAGE: Final = 2000
+#: Rounds that are looked through for when somebody joined.
+MOST_LOOKED_AT: Final = 200
 #: Diffs are large: fewer of them stand on a page than summaries.
 MAX_DIFFS: Final = 500
 
 _AFTER: Final = """
 SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
+"""
+_NEWEST: Final = """
+SELECT body FROM rounds WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY seq DESC LIMIT ?
 """
 _STORIES: Final = "SELECT id, body FROM stories WHERE"
 _EPISODES_SINCE: Final = """
@@ -44,6 +50,21 @@ _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
 _assignments = msgspec.json.Decoder(LatestAssignment)
+
+
+class _Presence(Struct, frozen=True):
+    present: bool | None = None
+
+
+class _Looked(Struct, frozen=True):
+    """What is decoded of a diff to know who was there."""
+
+    timestamp: int
+    cause: Cause
+    members: dict[str, _Presence]
+
+
+_presences = msgspec.json.Decoder(_Looked)
 
 
 class Window(NamedTuple):
@@ -230,6 +251,33 @@ class Archive:
         with self._reading() as connection:
             row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
         return None if row is None else row[0]
+
+    def since(self, group: str, assignment: bytes | None) -> dict[str, int]:
+        """When each member of a latest assignment joined, by the group's last rounds, ms.
+
+        One that was there before the oldest round that is looked at is left out.
+        """
+        if assignment is None:
+            return {}
+        found: dict[str, int] = {}
+        missing = set(_assignments.decode(assignment).members)
+        later: int | None = None
+        looked: _Looked | None = None
+        with self._reading() as connection:
+            rows = connection.execute(_NEWEST, (group, MOST_LOOKED_AT))
+            with closing(rows):
+                for (body,) in rows:
+                    looked = _presences.decode(zlib.decompress(body))
+                    there = {one for one, member in looked.members.items() if member.present is not False}
+                    if later is not None:
+                        found |= dict.fromkeys(missing - there, later)
+                    missing &= there
+                    later = looked.timestamp
+                    if not missing:
+                        break
+        if looked is not None and looked.cause.kind == "member.joined":
+            found |= dict.fromkeys(missing.intersection(looked.cause.member_ids), looked.timestamp)
+        return found
 
     def names(self, assignment: bytes | None) -> bytes:
         """JSON bytes: what people call the members of a latest assignment."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.standing import Standing
-from streaming.serve.stories import StoredStory, Told
+from streaming.serve.stories import StoredStory, Told, names_in
 from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
@@ -116,10 +116,10 @@ class Board:
         return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data, place)
 
     def story_frame(self, stored: StoredStory) -> Frame:
-        """A story as an event: ``{"seq", "id"}``, and ``episode`` or ``incident`` as it stands in its topic."""
-        sort = stored.sort.encode()
-        data = b'event: %b\ndata: {"seq":%d,"id":%b,"%b":%b}\n\n' % (
-            *(sort, stored.seq, encode(stored.id), sort, one_line(stored.body)),
+        """A story as an event: ``{"seq", "id", "names"}``, and ``episode`` or ``incident`` as in its topic."""
+        sort, names = stored.sort.encode(), encode(names_in(stored.sort, stored.body))
+        data = b'event: %b\ndata: {"seq":%d,"id":%b,"names":%b,"%b":%b}\n\n' % (
+            *(sort, stored.seq, encode(stored.id), names, sort, one_line(stored.body)),
         )
         return Frame(0, stored.group_id, "", 0, data, told=stored.seq)
 

@@ -121,7 +121,7 @@ def _standing(**more: Any) -> dict[str, Any]:
 
 
 def _stories(sort: str) -> dict[str, Any]:
-    return _object(**{f"{sort}s": _list(_ref(sort.capitalize()))}, next=_NEXT, caughtUp=_FLAG)
+    return _object(**{f"{sort}s": _list(_ref(sort.capitalize()))}, next=_NEXT, names=_NAMES, caughtUp=_FLAG)
 
 
 def _stream() -> dict[str, Any]:
@@ -145,10 +145,16 @@ def _stream() -> dict[str, Any]:
 
 def _group_paths() -> dict[str, Any]:
     nullable = {"oneOf": [_ref("LatestAssignment"), {"type": "null"}]}
+    since = {
+        "type": "object",
+        "additionalProperties": _INTEGER,
+        "description": "When members joined, by member id; none of who was there before the oldest round.",
+    }
     group = _object(
         group=_ref("GroupSummary"),
         assignment=nullable,
         names=_NAMES,
+        since=since,
         downtime=_ref("Stood"),
         downtimeToday={"oneOf": [_ref("Downtime"), {"type": "null"}]},
         standing=_standing(),

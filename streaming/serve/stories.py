@@ -14,7 +14,17 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from streaming.wire.episodes import Downtime, EpisodeKind, EpisodeStatus, IncidentKind, Waiting
+from streaming.episodes.story import called_in
+from streaming.wire.episodes import (
+    Downtime,
+    EpisodeKind,
+    EpisodeMembers,
+    EpisodeStatus,
+    IncidentKind,
+    Waiting,
+)
+from streaming.wire.events import MemberNames
+from streaming.wire.names import called
 
 #: What a story is.
 Sort = Literal["episode", "incident"]
@@ -125,6 +135,25 @@ class Told(Struct):
 def summary_of(sort: Sort, body: bytes) -> Summary:
     """The summary of a story."""
     return _decoders[sort].decode(body)
+
+
+class _OfEpisode(Struct, frozen=True):
+    members: EpisodeMembers
+
+
+class _OfIncident(Struct, frozen=True):
+    names: dict[str, MemberNames] = {}
+
+
+_of_episode: Final = msgspec.json.Decoder(_OfEpisode)
+_of_incident: Final = msgspec.json.Decoder(_OfIncident)
+
+
+def names_in(sort: Sort, body: bytes) -> dict[str, str]:
+    """What people call those whom a story names, by member id."""
+    if sort == "episode":
+        return called_in(_of_episode.decode(body).members)
+    return called(_of_incident.decode(body).names)
 
 
 class Stories:

@@ -394,7 +394,8 @@ class LatestAssignment(_Wire, frozen=True):
     """The value of the compacted topic: who owns what in a group now.
 
     ``kind`` is left out for groups of consumers. ``standby`` and ``warmup``: tasks of Kafka Streams by member and
-    subtopology; left out for other groups. ``names`` has every one of ``members``.
+    subtopology; left out for other groups. ``names`` has every one of ``members``. ``racks``: those of members that
+    say where they run; left out where none does.
     """
 
     group_id: str
@@ -408,6 +409,7 @@ class LatestAssignment(_Wire, frozen=True):
     standby: dict[str, Partitions] | UnsetType = UNSET
     warmup: dict[str, Partitions] | UnsetType = UNSET
     names: dict[str, MemberNames] = field(default_factory=dict)
+    racks: dict[str, str] | UnsetType = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold, by member id."""

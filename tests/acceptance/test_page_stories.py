@@ -15,8 +15,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from streaming.wire.codec import encode
-from streaming.wire.episodes import Episode, Incident, Waiting
-from tests.support.browser import chromium, open_page
+from streaming.wire.episodes import Downtime, Episode, Incident, PartitionDowntime, Waiting
+from tests.support.axe import violations
+from tests.support.browser import TOO_WIDE, chromium, open_page
 from tests.support.compacted import checkout, latest, updated
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
 from tests.support.feed_server import Running, running
@@ -34,7 +35,7 @@ class Shown:
     feed: Running
     told: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def tell(self, teller: Teller, *, over: bool = True) -> None:
+    def tell(self, teller: Teller, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
         """What a group has told since the last time: its rounds, its episodes, who owns what."""
         source = self.feed.source
         rounds, known = self.told.get(teller.group_id, (0, 0))
@@ -45,7 +46,7 @@ class Shown:
         for one in stories[known:]:
             rounds_of = [f"{one.group_id}/{ce_id}" for ce_id in one.rounds]
             self.put(msgspec.structs.replace(one, rounds=rounds_of))
-        value = encode(latest(teller))
+        value = encode(msgspec.structs.replace(latest(teller), racks=racks or msgspec.UNSET))
         source.put(record(ASSIGNMENTS, len(source.log), teller.group_id, value, None))
         # The update that ends the last one is not among those of a longer story.
         self.told[teller.group_id] = len(teller.told), len(stories) - over
@@ -229,3 +230,83 @@ def test_what_a_group_waits_for_is_said_by_name(shown: Shown) -> None:
     expect(page.locator(".headline .mark")).to_have_text("Stuck")
     shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 2, rounds=[]))
     expect(waits).to_be_hidden()
+
+
+def test_members_stand_with_their_names_places_and_what_they_own(shown: Shown) -> None:
+    teller = Teller(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
+    shown.tell(teller, racks={"pay@h2#1": "eu-1a"})
+    page = shown.open("/groups/shop")
+    members = shown.waiting("Members")
+    expect(members.locator("b")).to_have_text(["pay (h1)", "pay (h2)", "web-0"])
+    expect(members.locator(".where").nth(1)).to_have_text(
+        re.compile(r"^h2 · rack eu-1a · since .*:\d\d:\d\d, \d+ d$")
+    )
+    expect(members.locator("p")).to_have_text(["t 0, 1", "t 2, 3", "t 4, 5"])
+    teller.leave("pay@h1#1").join("new@h7#1")
+    shown.tell(teller)
+    expect(members.locator("b")).to_have_text(["new", "pay", "web-0"])
+    expect(members.locator(".where").nth(1)).to_contain_text("rack eu-1a")
+    expect(members.locator(".where").first).to_have_text(re.compile(r"^h7 · since "))
+    expect(page.locator("[data-member='pay@h2#1'] .end")).to_have_text("2 partitions")
+
+
+def busy(shown: Shown) -> None:
+    """Everything that the page has: incidents, a group that is stuck, one that rests, bands, members."""
+    teller = checkout("shop")
+    shown.tell(teller)
+    newest = updated(teller)[-1]
+    member = newest.members.replaced[0].joined
+    waiting = Waiting(
+        since=START,
+        reason="to give up partitions",
+        member_id=member,
+        partitions={"t": [1]},
+        usual_ms=9,
+        usual_of=2,
+    )
+    shown.put(
+        msgspec.structs.replace(
+            newest,
+            status="stuck",
+            closed_at=None,
+            updated_at=newest.updated_at + 1,
+            waiting_for=[waiting],
+            rounds=[f"shop/{one}" for one in newest.rounds],
+            downtime=Downtime(
+                lower_ms=900,
+                upper_ms=4000,
+                worst=PartitionDowntime(topic="t", partition=1, lower_ms=400, upper_ms=900),
+                evidence=["group-records"],
+                partitions=5,
+            ),
+        )
+    )
+    shown.put(incident("shop", 1, opened_at=START, closed_at=START + 9))
+    shown.put(incident("shop", 2, kind="stuck", opened_at=START + 60_000, story="shop does not get on."))
+    resting = Teller(6, group_id="resting").join("a@h1#1")
+    resting.round("member.left", gone=("a@h1#1",), shares={}, unassigned={"t": [0, 1, 2]})
+    shown.tell(resting)
+    settling = Teller(6, group_id="mail").join("a@h1#1")
+    shown.tell(settling, over=False)
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)])
+def test_axe_finds_nothing_wrong(shown: Shown, theme: str, width: int) -> None:
+    busy(shown)
+    shown.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    shown.page.set_viewport_size({"width": width, "height": 900})
+    page = shown.open("/")
+    expect(shown.waiting("Needs attention").locator("li")).to_have_count(2)
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    assert violations(page) == []
+    page = shown.open("/groups/shop")
+    page.get_by_role("button", name="Unfold all").click()
+    page.locator(".round > button").first.click()
+    expect(page.locator(".diff table")).to_be_visible()
+    expect(page.locator(".members li")).to_have_count(3)
+    expect(shown.waiting("Waits for")).to_be_visible()
+    assert violations(page) == []
+    page = shown.open("/groups/resting")
+    expect(page.locator(".badge")).to_have_text("Empty, rests")
+    assert violations(page) == []
+    assert page.evaluate(TOO_WIDE) == []

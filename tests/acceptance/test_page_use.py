@@ -16,7 +16,7 @@ from streaming.freshness.verdict import Freshness, Late, Part
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from streaming.serve.standing import Stale
-from tests.support.browser import chromium, open_page
+from tests.support.browser import TOO_WIDE, chromium, open_page
 from tests.support.command import command
 from tests.support.feed import DIFFS, MemorySource, records
 from tests.support.feed_server import running
@@ -144,10 +144,6 @@ def test_zoom_keys_and_hover(page: Page, url: str) -> None:
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 60)
     page.mouse.up()
     page.wait_for_url(re.compile(r"from="))
-
-
-TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".diff, .card")]
-  .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
 
 
 def test_a_phone_folds_rows_and_diffs_and_scrolls_down_only(page: Page, url: str) -> None:

@@ -23,6 +23,10 @@ ARGUMENTS = (
     "--disable-sync",
 )
 
+#: What is wider than its place, so that something scrolls sideways.
+TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".diff, .card")]
+  .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
+
 #: Where pictures for the docs go; elsewhere unless ``WRITE_IMAGES=1``, so that a test run leaves the tree clean.
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 

@@ -88,8 +88,8 @@ export class RoundsList {
   }
 
   foldAll() {
-    const open = this.anyOpen;
-    for (const { episode } of this.episodes.bands(this.model.rounds, !this.model.next)) if (episode) this.folded.set(episode.episode, open);
+    const fold = !this.anyFolded;
+    for (const { episode } of this.episodes.bands(this.model.rounds, !this.model.next)) if (episode) this.folded.set(episode.episode, fold);
     this.render();
   }
 
@@ -98,7 +98,7 @@ export class RoundsList {
     const bands = this.episodes.bands(rounds, !next);
     const wanted = [];
     let room = this.shown; // lines
-    this.anyOpen = false;
+    this.anyFolded = bands.some((band, place) => band.episode && this.isFolded(band, place));
     let left = false;
     for (const [place, band] of bands.entries()) {
       if (room <= 0) {
@@ -106,7 +106,6 @@ export class RoundsList {
         break;
       }
       const folded = band.episode !== null && this.isFolded(band, place);
-      if (band.episode && !folded) this.anyOpen = true;
       const shown = folded ? [] : band.rounds.slice(0, room);
       left ||= !folded && shown.length < band.rounds.length;
       room -= shown.length + (band.episode ? 1 : 0);
@@ -117,7 +116,7 @@ export class RoundsList {
     arrange(this.list, wanted);
     this.more.hidden = !left && !next;
     this.all.hidden = !this.episodes.known.size;
-    setText(this.all, this.anyOpen ? "Fold all" : "Unfold all");
+    setText(this.all, this.anyFolded ? "Unfold all" : "Fold all");
     const told = bands.filter(({ episode }) => episode).length;
     setText(this.title, told ? "Episodes" : "Rounds");
     setText(this.count, told ? `${number(told)}, ${counting(rounds.length, "round")}${next ? " loaded" : ""}` : `${number(rounds.length)}${next ? " loaded" : ""}`);

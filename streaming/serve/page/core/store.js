@@ -35,8 +35,8 @@ class Store extends EventTarget {
     if (event === "snapshot") this.snapshot(data);
     else if (event === "round") this.round(data);
     else if (event === "stories") this.stories(data);
-    else if (event === "episode") this.episode(data.episode);
-    else if (event === "incident") this.incident(data.incident);
+    else if (event === "episode") this.episode(data);
+    else if (event === "incident") this.incident(data);
     else if (event === "group") {
       this.groups.set(data.groupId, data);
       this.tell("groups");
@@ -69,19 +69,19 @@ class Store extends EventTarget {
     this.tell("stories");
   }
 
-  episode(episode) {
+  episode({ episode, names }) {
     const known = this.episodes.get(episode.groupId);
     if (!known || episode.openedAt >= known.openedAt) this.episodes.set(episode.groupId, episode);
     this.tell("groups");
-    this.tell("episode", episode);
+    this.tell("episode", { episode, names });
   }
 
-  incident(incident) {
+  incident({ incident, names }) {
     const key = `${incident.groupId}/${incident.incident}`;
     if (incident.closedAt === null) this.incidents.set(key, incident);
     else this.incidents.delete(key);
     this.tell("groups");
-    this.tell("incident", incident);
+    this.tell("incident", { incident, names });
   }
 
   round(round) {

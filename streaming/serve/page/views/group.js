@@ -2,6 +2,7 @@
 import { stateCell } from "../components/cells.js";
 import { Episodes } from "../components/episodes.js";
 import { Incidents } from "../components/incidents.js";
+import { Members } from "../components/members.js";
 import { RoundsList } from "../components/rounds-list.js";
 import { Timeline } from "../components/timeline/timeline.js";
 import { NOBODY, Ownership, RESTING } from "../components/timeline/model.js";
@@ -32,6 +33,7 @@ class GroupView {
     this.episodes = new Episodes();
     this.incidents = new Incidents();
     this.waits = new Waits(this.owners);
+    this.members = new Members(this.owners);
     this.loading = false;
     this.closed = false;
     this.list = new RoundsList({ group, model: this.model, episodes: this.episodes, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older() });
@@ -46,11 +48,13 @@ class GroupView {
     this.refresh = paced(() => this.update(), 120);
     this.listeners = {
       round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load(), stories: () => this.tell(),
-      episode: (event) => this.told(this.episodes, event.detail), incident: (event) => this.told(this.incidents, event.detail),
+      episode: (event) => this.told(this.episodes, event.detail.episode, event.detail.names),
+      incident: (event) => this.told(this.incidents, event.detail.incident, event.detail.names),
     };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.forget = onTheme(() => this.recolor());
     this.clock = setInterval(this.refresh, 1000); // ages of what is waited for grow
+    this.who = paced(() => this.closed || this.present(), 1000);
     this.load();
     this.tell();
   }
@@ -79,7 +83,7 @@ class GroupView {
       h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge" }, this.state.element), this.status),
       this.waits.element,
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
-      this.chart, h("div", { class: "told-beside" }, this.list.element, h("aside", {}, this.incidents.element)), this.said);
+      this.chart, h("div", { class: "told-beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.said);
     outlet.append(this.page);
   }
 
@@ -115,6 +119,15 @@ class GroupView {
     if (known) this.timeline.grown();
     else this.restore();
     this.update();
+    await this.present();
+  }
+
+  // Who is in it now, and where each runs.
+  async present() {
+    const { assignment, names, since } = await get(groupPath(this.group));
+    if (this.closed) return;
+    this.owners.call(names);
+    this.members.load({ assignment, since });
   }
 
   // Its stories: all that are kept, whatever came before them by the stream.
@@ -126,14 +139,16 @@ class GroupView {
       if (!(error instanceof ApiError) || error.status !== 404) throw error;
     }
     if (this.closed || told === null) return;
-    const [{ episodes }, { incidents }] = told;
+    const [{ episodes, names }, { incidents }] = told;
+    this.owners.call(names, { later: false });
     for (const one of episodes) this.episodes.take(one);
     for (const one of incidents) this.incidents.take(one);
     this.stories();
   }
 
-  told(where, story) {
+  told(where, story, names) {
     if (story.groupId !== this.group) return;
+    this.owners.call(names, { later: false });
     where.take(story);
     this.stories();
   }
@@ -222,6 +237,8 @@ class GroupView {
     }
     this.model.append(round);
     this.list.diffs.set(round.seq, round.diff);
+    this.members.round(round.diff);
+    this.who();
     this.list.render();
     this.timeline.grown();
     this.refresh();
@@ -310,6 +327,7 @@ class GroupView {
     this.list.clear();
     this.list.open.clear();
     this.list.render();
+    this.members.recolor();
     this.legends();
   }
 }

@@ -101,7 +101,7 @@ function tile(label, more = "") {
 class GroupsView {
   constructor(outlet) {
     this.tiles = { groups: tile("Groups"), busy: tile("Rebalancing"), unowned: tile("Unowned", " partitions"), members: tile("Members") };
-    this.hour = h("dd", {}, "–");
+    this.hour = h("span", {}, "–");
     this.pulse = new Pulse();
     this.activity = new Activity();
     this.attention = new Attention();
@@ -112,7 +112,7 @@ class GroupsView {
     const table = h("div", { class: "card table" },
       h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.table.element);
     const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element),
-      h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), this.hour, this.pulse.element));
+      h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), h("dd", {}, this.hour, this.pulse.element)));
     outlet.append(h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.attention.element, tiles, table), h("aside", {}, this.activity.element)));
     this.told = false;
     this.refresh = paced(() => this.update(), 250);

@@ -54,3 +54,11 @@ def test_the_latest_assignment_is_what_the_last_round_left() -> None:
     (diff,) = diffs(outputs)
     assert latest.assignment is not None
     assert latest.assignment.members == {"c1": diff.members["c1"].assigned}
+
+
+def test_racks_are_told_of_members_that_say_where_they_run() -> None:
+    log = Log()
+    _, outputs = play([log.topics(t=2), log.join("c1", rack_id="r1"), log.join("c2", rack_id="")])
+    newest = assignments(outputs)[-1].assignment
+    assert newest is not None
+    assert newest.racks == {"c1": "r1"}

@@ -64,7 +64,7 @@ def test_episodes_of_a_time_are_those_that_began_then(
 
 
 def test_without_episodes_none_are_told_and_that_there_may_be_some(app: ASGIApp) -> None:
-    nothing = {"episodes": [], "next": None, "caughtUp": False}
+    nothing = {"episodes": [], "next": None, "names": {}, "caughtUp": False}
     assert ask(app, "/api/groups/team%2Fbilling/episodes").json == nothing
     assert ask(app, "/api/groups/none/episodes").status == 404
     assert ask(app, "/api/groups/orders/episodes?cause=x").status == 400

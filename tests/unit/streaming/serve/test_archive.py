@@ -14,8 +14,10 @@ from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
 from streaming.serve.schema import HistoryFailure
 from streaming.wire.codec import encode
+from tests.support.compacted import latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group, change, sample
+from tests.support.told import Teller
 
 
 @pytest.fixture
@@ -195,3 +197,22 @@ def test_a_group_that_stands_under_another_name_is_damage(tmp_path: Path) -> Non
         connection.commit()
     with pytest.raises(HistoryFailure, match=r"is damaged; .* \(group 'a' stands under another name\)"):
         History(path, cluster_id="c", diffs_topic=DIFFS)
+
+
+def test_since_when_members_are_there(history: History) -> None:
+    teller = Teller(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
+    history.append(records([diff for _, diff in teller.told]))
+    now = encode(latest(teller))
+    archive = Archive(history.path)
+    times = [diff.timestamp for _, diff in teller.told]
+    assert archive.since("g", now) == {"a": times[0], "b": times[5], "c": times[5], "d": times[3]}
+    assert archive.since("g", None) == archive.since("nobody", now) == {}
+    archive.close()
+
+
+def test_who_was_there_before_the_rounds_that_are_kept_has_no_time(history: History) -> None:
+    teller = Teller(6, group_id="g").join("a").join("b").leave("b").join("c")
+    history.append(records([diff for _, diff in teller.told[2:]]))
+    archive = Archive(history.path)
+    assert archive.since("g", encode(latest(teller))) == {"c": teller.now}
+    archive.close()

@@ -67,7 +67,7 @@ async def test_what_is_told_now_comes_first_and_then_what_changes(feeding: Feedi
             ("incident", f"{feeding.history.epoch}.1.{last + 1}"),
         ]
         assert events[1].data["incident"]["status"] == "closed"  # type: ignore[index]
-        assert set(events[1].data) == {"seq", "id", "incident"}
+        assert set(events[1].data) == {"seq", "id", "names", "incident"}
         mark = (await reader.until("progress"))[-1]
         assert mark.id == f"{feeding.history.epoch}.1.{last + 1}"
 

@@ -24,7 +24,7 @@ export class Timeline {
     this.marks = [];
     this.bands = [];
     this.canvas = h("canvas", {
-      tabindex: "0", role: "slider", "aria-valuemin": "0",
+      tabindex: "0", role: "slider", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0", "aria-valuetext": "No round chosen",
       "aria-label": "Ownership of partitions over time, by round",
       "aria-description": "Left and right choose a round, plus and minus zoom, 0 shows the newest, Enter opens the round. The list below holds the same rounds as text.",
     });

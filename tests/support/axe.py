@@ -1,0 +1,59 @@
+"""axe-core's checks of accessibility on a page; npm fetches it once, into the user's cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from streaming.kafka.cache import cache_dir, locked
+
+VERSION = "4.14.1"
+
+#: Everything that axe-core knows, its best practices too, but for what it only tries out.
+_RUN = """async () => (await axe.run(document, { runOnly: {
+  type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+} })).violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(({ html, failureSummary, target }) =>
+  `${target}: ${html.slice(0, 200)} ${failureSummary}`) }))"""
+
+
+@cache
+def axe_core() -> str:
+    """The script. The test is skipped where there is no npm; in CI it fails."""
+    done = cache_dir("npm") / f"axe-core-{VERSION}"
+    script = done / "node_modules" / "axe-core" / "axe.min.js"
+    with locked(done.with_name(f".{done.name}.lock")):
+        if not script.is_file():
+            _install(done)
+    return script.read_text()
+
+
+def _install(done: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        if os.environ.get("CI"):
+            pytest.fail("npm is missing, which fetches axe-core: apt-get install npm")
+        pytest.skip("npm is missing, which fetches axe-core: apt-get install npm")
+    with tempfile.TemporaryDirectory(dir=done.parent) as folder:
+        place = Path(folder) / "axe"
+        place.mkdir()
+        options = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--no-package-lock")
+        command = [npm, "install", *options, "--prefix", str(place), f"axe-core@{VERSION}"]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert told.returncode == 0, told.stderr
+        place.rename(done)
+
+
+def violations(page: Page) -> list[dict[str, Any]]:
+    """What axe-core finds wrong with a page as it stands: rule, what it asks for, and where it is not so."""
+    if not page.evaluate("typeof axe === 'object'"):
+        page.evaluate(axe_core())
+    found: list[dict[str, Any]] = page.evaluate(_RUN)
+    return found
