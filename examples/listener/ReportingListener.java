@@ -104,10 +104,11 @@ public final class ReportingListener implements ConsumerRebalanceListener, AutoC
 
     private synchronized void assigned(Collection<TopicPartition> partitions) {
         if (!incremental) owned.clear();
-        for (TopicPartition one : partitions) {
-            owned.computeIfAbsent(one.topic(), topic -> new TreeSet<>()).add(one.partition());
-        }
-        stand();
+        byTopic(partitions).forEach((topic, numbers) -> owned.merge(topic, numbers, (held, given) -> {
+            held.addAll(given);
+            return held;
+        }));
+        stand(",\"assigned\":" + shares(byTopic(partitions)));
     }
 
     private synchronized void revoked(Collection<TopicPartition> partitions) {
@@ -115,15 +116,16 @@ public final class ReportingListener implements ConsumerRebalanceListener, AutoC
             owned.getOrDefault(one.topic(), new TreeSet<>()).remove(one.partition());
         }
         owned.values().removeIf(Set::isEmpty);
+        String change = ",\"revoked\":" + shares(byTopic(partitions));
         if (incremental && !leaving) {
-            stand();
+            stand(change);
         } else if (member != null) { // between two generations, or on its way out
             between = true;
-            acknowledge();
+            acknowledge(change);
         }
     }
 
-    private void stand() {
+    private void stand(String change) {
         ConsumerGroupMetadata metadata = consumer.groupMetadata();
         boolean joins = !metadata.memberId().equals(member);
         member = metadata.memberId();
@@ -133,19 +135,32 @@ public final class ReportingListener implements ConsumerRebalanceListener, AutoC
         beatAt = since + TimeUnit.MILLISECONDS.toNanos(BEAT_MS);
         repeated = 0;
         if (joins) join();
-        acknowledge();
+        acknowledge(change);
     }
 
     private void join() {
         put("member.joined", ",\"topics\":" + topics + about + ",\"acknowledges\":true");
     }
 
-    private void acknowledge() {
-        StringJoiner held = new StringJoiner(",", "{", "}");
-        owned.forEach((topic, numbers) -> held.add(text(topic) + ":" + numbers));
+    private void acknowledge(String change) {
         long heldMs = between ? 0 : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - since);
         put("member.assignment_acknowledged",
-            ",\"generation\":" + (between ? -1 : generation) + ",\"owned\":" + held + ",\"heldMs\":" + heldMs);
+            ",\"generation\":" + (between ? -1 : generation) + ",\"owned\":" + shares(owned) + ",\"heldMs\":" + heldMs
+                + change);
+    }
+
+    private static SortedMap<String, SortedSet<Integer>> byTopic(Collection<TopicPartition> partitions) {
+        SortedMap<String, SortedSet<Integer>> found = new TreeMap<>();
+        for (TopicPartition one : partitions) {
+            found.computeIfAbsent(one.topic(), topic -> new TreeSet<>()).add(one.partition());
+        }
+        return found;
+    }
+
+    private static String shares(SortedMap<String, SortedSet<Integer>> partitions) {
+        StringJoiner found = new StringJoiner(",", "{", "}");
+        partitions.forEach((topic, numbers) -> found.add(text(topic) + ":" + numbers));
+        return found.toString();
     }
 
     private synchronized void gone(String type, String reason) {
@@ -171,11 +186,11 @@ public final class ReportingListener implements ConsumerRebalanceListener, AutoC
             if (!between) {
                 since = now;
                 repeated = 0;
-                acknowledge();
+                acknowledge("");
             }
         } else if (!between && repeated < SAID_AGAIN_MS.length && held >= SAID_AGAIN_MS[repeated]) {
             repeated++;
-            acknowledge();
+            acknowledge("");
         } else if (now >= beatAt) {
             put("member.heartbeat", ",\"generation\":" + generation);
         } else {

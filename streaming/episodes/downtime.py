@@ -252,11 +252,11 @@ def _idle(known: Standstill, at: int, pending: Holding) -> bool:
 
 
 def _ahead(early: dict[str, dict[int, Early]], number: int) -> dict[str, dict[int, Early]]:
-    """What was said of rounds that are still to come."""
+    """What was said of rounds that are still to come, of the same number too."""
     ahead: dict[str, dict[int, Early]] = {}
     for topic, found in early.items():
         for partition, one in found.items():
-            if one.number is not None and one.number > number:
+            if one.number is not None and one.number >= number:
                 ahead.setdefault(topic, {})[partition] = one
     return ahead
 
@@ -322,8 +322,8 @@ def _callback(known: Standstill, told: Callback) -> bool:
     if sum(map(len, told.revoked.values())) <= room:
         for topic, partition in _each(told.revoked):
             changed = _gave_up(known, topic, partition, told.at) or changed
-    if told.number > 0 and sum(map(len, told.owned.values())) <= room:
-        for topic, partition in _each(told.owned):
+    if told.number > 0 and sum(map(len, told.assigned.values())) <= room:
+        for topic, partition in _each(told.assigned):
             changed = _got(known, topic, partition, told) or changed
     if changed:
         _credit(known, LISTENER)
@@ -344,14 +344,16 @@ def _gave_up(known: Standstill, topic: str, partition: int, at: int) -> bool:
 
 def _got(known: Standstill, topic: str, partition: int, told: Callback) -> bool:
     """A member says that it got a partition, with the round that is known, or one that is to come."""
-    at, number = max(0, told.at - told.held_ms), told.number
+    at, number = told.at, told.number
     still = known.stills.get(topic, {}).get(partition)
-    if still is not None and still.owned and still.number == number and still.said_resumed is None:
+    given = still is not None and still.owned and still.number == number
+    if still is not None and given and still.said_resumed is None:
         known.stills[topic][partition] = structs.replace(still, said_resumed=at)
         return True
     early = known.early.get(topic, {}).get(partition)
     if early is None:
-        if number <= known.number:
+        # Of one epoch there are several rounds: who gets it may say so ahead of that which gives it to him.
+        if number < known.number or given:
             return False
         early = Early()
     if early.number is None or early.number < number:

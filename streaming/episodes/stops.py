@@ -17,7 +17,7 @@ class Turned(NamedTuple):
     """What a round stops and starts.
 
     Attributes:
-        number: of its generation, or of its epoch.
+        number: of its generation, or of its epoch; −1: not known, so nothing that has one is told of it.
         at: when the coordinator wrote it, ms; None: its time is nothing that partitions can be measured by.
         live: what it stops and whose holder is still there.
         gone: what it stops and whose holder is gone, or has come back under another id.
@@ -55,15 +55,13 @@ class Callback(NamedTuple):
         at: when, ms, on its own clock.
         number: its generation or epoch; −1: it is between two.
         revoked: what it has just given up.
-        owned: what it holds.
-        held_ms: for how long it has held just that.
+        assigned: what it has just been given.
     """
 
     at: int
     number: int
     revoked: Holding
-    owned: Holding
-    held_ms: int
+    assigned: Holding
 
 
 #: What is told beside rounds.

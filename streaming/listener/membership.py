@@ -112,7 +112,8 @@ class Membership:
         with self._lock:
             known = self._standing
             held = known.owned if known is not None and self._about.incremental else frozenset[Place]()
-            return self._stand(_Standing(member_id, generation, held.union(partitions)), at)
+            given = frozenset(partitions)
+            return self._stand(_Standing(member_id, generation, held | given), at, given=given)
 
     def revoked(self, partitions: Iterable[Place], generation: int, at: Moment) -> list[Event]:
         """It has given partitions up."""
@@ -123,9 +124,9 @@ class Membership:
             given_up = known.owned.intersection(partitions)
             held = known.owned.difference(partitions)
             if self._about.incremental and not self._leaving:
-                return self._stand(_Standing(known.member_id, generation, held), at, given_up)
+                return self._stand(_Standing(known.member_id, generation, held), at, given_up=given_up)
             self._standing = replace(known, owned=held, between=True)
-            return [self._acknowledged(at, given_up)]
+            return [self._acknowledged(at, given_up=given_up)]
 
     def lost(self, at: Moment) -> list[Event]:
         """The coordinator has taken it out of its group: what it held may be with another already."""
@@ -194,11 +195,11 @@ class Membership:
         joined = self._joined(at)
         return [joined] if known.between else [joined, *self._stand(known, at)]
 
-    def _stand(self, standing: _Standing, at: Moment, given_up: Iterable[Place] | None = None) -> list[Event]:
+    def _stand(self, standing: _Standing, at: Moment, **change: Iterable[Place]) -> list[Event]:
         known, self._standing = self._standing, standing
         self._since, self._repeated, self._beat_at = at.tick, 0, at.tick + self._pause
         new = known is None or known.member_id != standing.member_id
-        return [*([self._joined(at)] if new else []), self._acknowledged(at, given_up)]
+        return [*([self._joined(at)] if new else []), self._acknowledged(at, **change)]
 
     def _joined(self, at: Moment) -> Event:
         about, self._renewed = self._about, at.tick
@@ -218,8 +219,10 @@ class Membership:
             )
         )
 
-    def _acknowledged(self, at: Moment, given_up: Iterable[Place] | None = None) -> Event:
-        """What it holds; ``given_up``: what it has just revoked, None where it tells of something else."""
+    def _acknowledged(
+        self, at: Moment, *, given_up: Iterable[Place] | None = None, given: Iterable[Place] | None = None
+    ) -> Event:
+        """What it holds; ``given_up``, ``given``: by the callback that it tells of, None where that is another."""
         standing = self._standing
         between = standing is None or standing.between
         return self._event(
@@ -229,6 +232,7 @@ class Membership:
                 owned=_by_topic(() if standing is None else standing.owned),
                 held_ms=0 if between else at.tick - self._since,
                 revoked=UNSET if given_up is None else _by_topic(given_up),
+                assigned=UNSET if given is None else _by_topic(given),
             )
         )
 

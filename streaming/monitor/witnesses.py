@@ -25,6 +25,8 @@ from streaming.wire.events import (
 #: The one classic assignor under which members keep consuming what they keep.
 _COOPERATIVE = "cooperative-sticky"
 _NOTHING: Holding = {}
+#: In place of a count of the collector by polling: no witness has it.
+_NO_NUMBER = -1
 
 
 def turned(output: DiffOutput, past: Sequence[MemberState]) -> Turned | None:
@@ -51,7 +53,7 @@ def turned(output: DiffOutput, past: Sequence[MemberState]) -> Turned | None:
     stopped = _together(live)
     pending = _pending(data) if modern else _NOTHING if eager else stopped
     return Turned(
-        number=decided.generation,
+        number=_NO_NUMBER if data.polled else decided.generation,
         at=_at(data),
         live=stopped,
         gone=_together(gone),
@@ -67,7 +69,7 @@ def returned(event: Event, state: GroupState, renamed: Mapping[str, str]) -> Tur
         return None
     owned = _together([one.owned for one in state.members if one.member_id in renamed.values()])
     pending = _pending(data) if data.counts_epochs else _NOTHING
-    return Turned(state.generation, _at(data), _NOTHING, owned, owned, pending)
+    return Turned(_NO_NUMBER if data.polled else state.generation, _at(data), _NOTHING, owned, owned, pending)
 
 
 def told(event: Event, state: GroupState | None, *, played: bool) -> Told | None:
@@ -75,14 +77,16 @@ def told(event: Event, state: GroupState | None, *, played: bool) -> Told | None
     data = event.data
     if state is None or (not state.observed and state.reports is None) or state.kind != "consumer":
         return None
+    if state.counted:
+        return None  # what members and records say has Kafka's numbers
     match data:
         case PartitionsStopped():
             number = data.generation if state.protocol == "classic" else data.group_epoch
             return None if number is None else Witness(data.source, number, data.stops)
         case AssignmentAcknowledged():
             revoked = _NOTHING if data.revoked is UNSET else data.revoked
-            held = 0 if data.held_ms is UNSET else data.held_ms
-            return Callback(data.timestamp, data.generation, revoked, data.owned, held)
+            assigned = _NOTHING if data.assigned is UNSET else data.assigned
+            return Callback(data.timestamp, data.generation, revoked, assigned)
         case GroupObserved() if not played and data.group_protocol == "consumer":
             at = _at(data)
             current = (data.group_epoch or 0) >= state.generation

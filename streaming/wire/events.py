@@ -120,13 +120,14 @@ class AssignmentAcknowledged(_MemberEvent, frozen=True):
     """A member reports what it holds after its rebalance callbacks.
 
     ``generation`` −1: it is between two generations. ``heldMs``: for how long it has held just this. ``revoked``:
-    what it has just given up, where it has.
+    what it has just given up, where it has; ``assigned``: what it has just been given, where it has.
     """
 
     generation: Int32 = -1
     owned: Partitions = field(default_factory=dict)
     held_ms: Count | UnsetType = UNSET
     revoked: Partitions | UnsetType = UNSET
+    assigned: Partitions | UnsetType = UNSET
 
 
 class TopicMetadata(_Wire, frozen=True):

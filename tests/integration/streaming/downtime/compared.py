@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
@@ -169,8 +170,11 @@ def line(group: str, evidence: str, rounds: int, found: Sequence[Compared]) -> L
 def table(lines: Iterable[Line]) -> str:
     """The lines as Markdown."""
     lines = list(lines)
+    rounds = sum({one.group: one.rounds for one in lines}.values())
     head = (
-        "| group | evidence | rounds inside | bounded from above | gap | lower bound | width | narrow |",
+        f"{rounds} rounds on a machine of {os.cpu_count()} cores:",
+        "",
+        "| group | evidence | rounds inside | bounded from above | gap | lower bound | width | beyond |",
         "|---|---|---|---|---|---|---|---|",
     )
     return "\n".join([*head, *(one.row() for one in lines)]) + "\n"

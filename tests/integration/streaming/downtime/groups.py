@@ -140,11 +140,11 @@ class Members(ABC):
 
 
 class JavaGroup(Members):
-    """Java consumers, each in a JVM of its own."""
+    """Java consumers, each in a JVM of its own; ``static``: eager, with ids that stay."""
 
     def __init__(self, protocol: str, servers: str, topic: str, folder: Path) -> None:
         super().__init__(unique(f"java-{protocol}"), folder)
-        self._topic = topic
+        self._topic, self._static = topic, protocol == "static"
         self._config: dict[str, Any] = {
             "bootstrap.servers": servers,
             "group.id": self.group,
@@ -163,7 +163,8 @@ class JavaGroup(Members):
         jvm = JavaMembers(lambda owned: self._now_holds(name, owned.get(self._topic, [])))
         self._jvms[name] = jvm
         self._now_holds(name, [])
-        jvm.start(name, self._config | {"client.id": name}, [self._topic], marks=self._file(name))
+        who = {"client.id": name, **({"group.instance.id": name} if self._static else {})}
+        jvm.start(name, self._config | who, [self._topic], marks=self._file(name))
 
     def leave(self, name: str) -> None:
         jvm = self._jvms.pop(name)

@@ -37,8 +37,8 @@ def logged(number: int, after: int, before: int) -> Witness:
     return Witness("coordinator-log", number, [Stop(stopped_after=after, stopped_before=before)])
 
 
-def callback(at: int, number: int, revoked: Holding = NONE, owned: Holding = NONE, held: int = 0) -> Callback:
-    return Callback(at, number, revoked, owned, held)
+def callback(at: int, number: int, revoked: Holding = NONE, assigned: Holding = NONE) -> Callback:
+    return Callback(at, number, revoked, assigned)
 
 
 def bounds(known: Standstill | None) -> tuple[int, int | None]:
@@ -86,7 +86,7 @@ class TestOneRound:
 
     @pytest.mark.parametrize("early", [True, False])
     def test_callbacks_bound_it_from_below_wherever_they_stand_in_the_log(self, early: bool) -> None:
-        said = [callback(91_000, -1, revoked=P), callback(91_250, 2, owned=P)]
+        said = [callback(91_000, -1, revoked=P), callback(91_250, 2, assigned=P)]
         told = [*said, eager(2, 1000)] if early else [eager(2, 1000), *said]
         assert bounds(after(*told, committed(2, 400, 1700))) == (250, 1300)
 
@@ -95,20 +95,20 @@ class TestOneRound:
         assert bounds(known) == (0, 1300)
 
     def test_what_is_said_again_later_changes_nothing(self) -> None:
-        known = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, owned=P))
-        assert not learn(known, callback(2300, 2, owned=P, held=2000))
+        known = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
+        assert not learn(known, callback(2300, 2, assigned=P))
         assert bounds(known) == (200, None)
 
     def test_callbacks_of_a_later_generation_are_none_of_this_round(self) -> None:
-        said = [callback(100, -1, revoked=P), callback(300, 2, owned=P)]
-        later = [callback(5000, -1, revoked=P), callback(9000, 3, owned=P)]
-        known = after(eager(1, 50), callback(60, 1, owned=P), *said, *later)
+        said = [callback(100, -1, revoked=P), callback(300, 2, assigned=P)]
+        later = [callback(5000, -1, revoked=P), callback(9000, 3, assigned=P)]
+        known = after(eager(1, 50), callback(60, 1, assigned=P), *said, *later)
         assert bounds(known) == (0, None)
         assert bounds(play(known, eager(2, 1000))) == (0, None)
         assert bounds(play(known, eager(3, 6000))) == (4000, None)
 
     def test_witnesses_that_contradict_each_other_leave_nothing(self) -> None:
-        said = [callback(0, -1, revoked=P), callback(5000, 2, owned=P)]
+        said = [callback(0, -1, revoked=P), callback(5000, 2, assigned=P)]
         assert bounds(after(*said, eager(2, 1000), committed(2, 900, 1100))) == (0, None)
 
 
@@ -131,11 +131,21 @@ class TestIncremental:
         known = after(turned(2, 1000, gone=P), turned(3, 5000), turned(4, 9000))
         assert bounds(known) == (8000, None)
 
+    def test_who_gets_it_may_say_so_ahead_of_the_round_of_the_same_epoch_that_gives_it_to_him(self) -> None:
+        known = after(
+            callback(60, -1, revoked=P),
+            turned(2, 1000, gone=P),
+            callback(95, 2, assigned=P),
+            turned(2, 1010, started={"t": [7]}),
+            turned(2, 1040, started=P),
+        )
+        assert bounds(known) == (40, None)
+
     def test_callbacks_of_the_old_and_the_new_holder(self) -> None:
         known = after(
             turned(2, 1000, live=P, pending=P),
             callback(70, 2, revoked=P),
-            callback(95, 3, owned=P),
+            callback(95, 3, assigned=P),
             turned(3, 1400, started=P),
         )
         assert bounds(known) == (25, None)
@@ -188,7 +198,7 @@ class TestTheRecord:
 
     def test_where_one_has_no_bound_the_longest_is_the_one_that_is_proved(self) -> None:
         both: Holding = {"t": [0, 1]}
-        said = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, owned={"t": [1]})]
+        said = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, assigned={"t": [1]})]
         found = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *said))
         assert found is not None
         assert (found.upper_ms, found.unbounded, found.bounded_ms) == (None, 1, 1300)
@@ -206,11 +216,11 @@ class TestTheRecord:
         assert msgpack.decode(msgpack.encode(known), type=Standstill) == known
 
     def test_of_an_episode_that_is_over_what_was_said_of_the_next_round_is_kept(self) -> None:
-        known = after(eager(2, 1000), callback(300, 2, owned=P), callback(900, -1, revoked=P))
+        known = after(eager(2, 1000), callback(300, 2, assigned=P), callback(900, -1, revoked=P))
         rest = downtime.over(known)
         assert rest is not None
         assert downtime.downtime(rest) is None
-        assert bounds(after_more(rest, eager(3, 9000), callback(980, 3, owned=P))) == (80, None)
+        assert bounds(after_more(rest, eager(3, 9000), callback(980, 3, assigned=P))) == (80, None)
 
 
 def after_more(known: Standstill, *told: Turned | Callback) -> Standstill:

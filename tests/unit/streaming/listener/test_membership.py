@@ -49,7 +49,9 @@ def ack(
     generation: int,
     owned: Partitions,
     held_ms: int = 0,
+    *,
     revoked: Partitions | UnsetType = UNSET,
+    assigned: Partitions | UnsetType = UNSET,
 ) -> AssignmentAcknowledged:
     return AssignmentAcknowledged(
         group_id="g",
@@ -59,6 +61,7 @@ def ack(
         owned=owned,
         held_ms=held_ms,
         revoked=revoked,
+        assigned=assigned,
     )
 
 
@@ -86,7 +89,7 @@ def holding(about: About = EAGER) -> Membership:
 def test_its_first_assignment_is_its_join() -> None:
     made = member()
     events = made.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
-    assert data(events) == [joined(), ack(0, 3, {"t": [0, 1]})]
+    assert data(events) == [joined(), ack(0, 3, {"t": [0, 1]}, assigned={"t": [0, 1]})]
     assert [event.id for event in events] == ["1", "2"]
     assert {event.source for event in events} == {events[0].source}
 
@@ -98,13 +101,15 @@ def test_no_two_consumers_have_one_source() -> None:
 def test_an_eager_consumer_gives_all_up_between_two_generations() -> None:
     made = holding()
     assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
-    assert data(made.assigned([("t", 1)], "m", 4, at(9))) == [ack(9, 4, {"t": [1]})]
+    assert data(made.assigned([("t", 1)], "m", 4, at(9))) == [ack(9, 4, {"t": [1]}, assigned={"t": [1]})]
 
 
 def test_a_cooperative_consumer_gives_up_within_a_generation() -> None:
     made = holding(COOPERATIVE)
     assert data(made.revoked([("t", 0)], 4, at(5))) == [ack(5, 4, {"t": [1]}, revoked={"t": [0]})]
-    assert data(made.assigned([("u", 2)], "m", 5, at(9))) == [ack(9, 5, {"t": [1], "u": [2]})]
+    assert data(made.assigned([("u", 2)], "m", 5, at(9))) == [
+        ack(9, 5, {"t": [1], "u": [2]}, assigned={"u": [2]})
+    ]
 
 
 def test_what_is_given_up_while_leaving_is_of_no_generation() -> None:
@@ -125,7 +130,7 @@ def test_lost_is_fenced_and_then_a_new_join() -> None:
     fenced = MemberFenced(group_id="g", timestamp=1005, member_id="m", reason=LOST, acknowledges=True)
     assert data(made.lost(at(5))) == [fenced]
     assert made.revoked([("t", 0)], 3, at(6)) == made.lost(at(6)) == []
-    assert data(made.assigned([], "m", 5, at(9))) == [joined(timestamp=1009), ack(9, 5, {})]
+    assert data(made.assigned([], "m", 5, at(9))) == [joined(timestamp=1009), ack(9, 5, {}, assigned={})]
 
 
 def test_it_says_again_what_it_holds_and_between_that_it_lives() -> None:

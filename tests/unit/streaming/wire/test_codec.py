@@ -243,7 +243,13 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "acknowledges": UNSET,
     },
     "member.subscription_changed": {"topics": ["t"]},
-    "member.assignment_acknowledged": {"generation": -1, "owned": {}, "held_ms": UNSET, "revoked": UNSET},
+    "member.assignment_acknowledged": {
+        "generation": -1,
+        "owned": {},
+        "held_ms": UNSET,
+        "revoked": UNSET,
+        "assigned": UNSET,
+    },
 }
 
 

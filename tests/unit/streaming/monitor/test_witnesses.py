@@ -1,0 +1,60 @@
+"""What events tell a group's episode of partitions that stood still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.wire import codec
+from streaming.wire.codec import Record
+from streaming.wire.episodes import Downtime, PartitionDowntime, decode_episode
+from streaming.wire.events import POLLING, Event, Evidence, PartitionsStopped, Stop
+from tests.support.histories import Log
+from tests.support.pure_stream import SINKS
+
+POLLED = (Evidence(source=POLLING, reason="asked for"),)
+
+
+def downtime(events: Iterable[Event]) -> Downtime | None:
+    """Of the group's episode after these events."""
+    rows = [Record.of(1, at, *codec.encode_event(event)) for at, event in enumerate(events)]
+    writes = process(Bucket(), rows, 0, SINKS)
+    return decode_episode(next(one.value for one in writes if one.topic == "e") or b"").downtime
+
+
+def rounds(log: Log, evidence: tuple[Evidence, ...] = ()) -> list[Event]:
+    """A member's partition is another's after a second round: both tell of it, and commits show it."""
+    return [
+        log.observe(1, {"a": {"t": [0]}}, evidence=evidence),
+        log.acknowledge("a", generation=-1, owned={}, revoked={"t": [0]}),
+        log.acknowledge("b", generation=2, owned={"t": [0]}, assigned={"t": [0]}),
+        log.observe(2, {"a": {}, "b": {"t": [0]}}, evidence=evidence),
+        log.event(
+            PartitionsStopped,
+            source="offset-commits",
+            stops=[Stop(partitions={"t": [0]}, stopped_after=1500, resumed_before=4900)],
+            generation=2,
+        ),
+    ]
+
+
+def test_the_words_of_members_and_commits_bound_the_round_that_they_are_of() -> None:
+    assert downtime(rounds(Log())) == Downtime(
+        lower_ms=1000,
+        upper_ms=3400,
+        worst=PartitionDowntime(topic="t", partition=0, lower_ms=1000, upper_ms=3400),
+        evidence=["group-records", "listener", "offset-commits"],
+        partitions=1,
+        bounded_ms=3400,
+    )
+
+
+def test_rounds_that_polling_counted_have_no_bounds_as_what_witnesses_name_is_another_number() -> None:
+    assert downtime(rounds(Log(), POLLED)) == Downtime(
+        lower_ms=0,
+        upper_ms=None,
+        worst=PartitionDowntime(topic="t", partition=0, lower_ms=0, upper_ms=None),
+        partitions=1,
+        unbounded=1,
+    )
