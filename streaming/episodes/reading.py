@@ -85,6 +85,7 @@ class GroupReader:
             ),
             midway=first and midway(diff.cause, {one: member.owned for one, member in diff.members.items()}),
             derived=self._derived,
+            expected=None if diff.expected is UNSET else diff.expected,
         )
 
     def bounced(self, note: Bounced) -> Bounced:

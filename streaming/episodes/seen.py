@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from streaming.episodes.stops import Turned
 from streaming.wire.episodes import Waiting
-from streaming.wire.events import Cause, Holding
+from streaming.wire.events import Cause, Expected, Holding
 from streaming.wire.names import Named
 
 
@@ -36,6 +36,7 @@ class RoundSeen(Struct, frozen=True, gc=False):
         midway: of the first round that is known of a group: it was there before.
         derived: nobody observes the group, so its cause is the event itself, and no conclusion of a collector.
         turned: which partitions it stops and starts; None where that is not known.
+        expected: whether members got what its assignor makes of it; None where that is not asked.
     """
 
     id: str
@@ -57,6 +58,7 @@ class RoundSeen(Struct, frozen=True, gc=False):
     midway: bool = False
     derived: bool = False
     turned: Turned | None = None
+    expected: Expected | None = None
 
 
 class Bounced(NamedTuple):

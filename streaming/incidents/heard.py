@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
+from assignors.shares import held
 from streaming.episodes import kinds
 from streaming.episodes.record import repeated
 from streaming.episodes.seen import Bounced, RoundSeen
@@ -17,13 +18,15 @@ from streaming.incidents import fold
 from streaming.incidents.seen import Found, Thresholds
 from streaming.incidents.state import IncidentState
 from streaming.wire.episodes import IncidentKind
-from streaming.wire.events import Evidence
+from streaming.wire.events import Evidence, Expected
 from streaming.wire.names import called
 
 #: The kinds that are over with the episode that they are of.
 OF_EPISODE: Final[tuple[IncidentKind, ...]] = ("storm", "poll-timeout")
 #: Members whose overruns are remembered, and how many of each.
 _MOST: Final = 64
+#: Verdicts by which an assignment is as it should be.
+_FINE: Final = ("equal", "tie", "custom")
 _ENDS: Final = ("member.left", "member.fenced")
 
 
@@ -54,6 +57,9 @@ def hear(
     if isinstance(note, RoundSeen):
         if state.known:
             state = fold.gone(state, _healed(state, note, episode), at)
+        if note.expected is not None and note.expected.verdict == "different":
+            what = _unexpected(group_id, note, note.expected, episode)
+            state = fold.found(state, what, at, episode=episode.number, reopen_ms=limits.reopen_ms)
         for one in _overruns(note):
             state, again = _overrun(state, group_id, note, one, limits)
             if again is not None:
@@ -72,6 +78,20 @@ def _healed(state: IncidentState, note: RoundSeen, episode: EpisodeState) -> Ite
         yield "stuck"
     if state.lasts("partition-without-owner") and not note.unassigned:
         yield "partition-without-owner"
+    if note.expected is not None and note.expected.verdict in _FINE and state.lasts("unexpected-assignment"):
+        yield "unexpected-assignment"
+
+
+def _unexpected(group_id: str, note: RoundSeen, found: Expected, episode: EpisodeState) -> Found:
+    """What the leader, or the coordinator, gave out otherwise than the assignor that it names."""
+    extra = {} if found.extra is UNSET else found.extra
+    partitions = {topic: sorted(numbers) for topic, numbers in held(extra.values()).items()}
+    names = {track.now: track.person for track in tracks(episode).all}
+    number = sum(map(len, partitions.values()))
+    who = "coordinator" if note.protocol == "consumer" else "leader"
+    said = f"{group_id}'s {who} gave {count(number, 'partition')} to other members than {note.assignor} does"
+    evidence = Evidence(source="comparison", reason=f"round {note.id}: `expected` has the difference")
+    return Found("unexpected-assignment", said, sorted(extra), names, partitions, evidence=[evidence])
 
 
 def _may_storm(note: RoundSeen | Bounced, episode: EpisodeState, turns: int) -> bool:

@@ -13,6 +13,7 @@ from streaming.episodes.kinds import STORM_TURNS
 from streaming.incidents.seen import DEFAULTS, Thresholds
 from streaming.monitor import liveness
 from streaming.monitor.alarms import IncidentOutput
+from streaming.monitor.expected import MOST_PARTITIONS
 from streaming.monitor.rendering import DiffOutput, Output
 from streaming.monitor.telling import EpisodeOutput
 from streaming.wire import codec, episodes
@@ -47,7 +48,8 @@ class Sinks(NamedTuple):
     ``forget_after_ms``: how long an empty group is remembered; the event that ends it goes to ``membership``.
     ``episodes``, ``incidents``: None for none. ``quiet_ms``: how long a group is quiet before its episode is over.
     ``storm_turns``: how often one member is the reason of a rebalance in a storm.
-    ``thresholds``: when something is an incident.
+    ``thresholds``: when something is an incident. ``expected_partitions``: observed rounds of so many at most are
+    computed again.
     """
 
     membership: str
@@ -62,6 +64,7 @@ class Sinks(NamedTuple):
     storm_turns: int = STORM_TURNS
     incidents: str | None = None
     thresholds: Thresholds = DEFAULTS
+    expected_partitions: int = MOST_PARTITIONS
 
     def limit(self, topic: str) -> int:
         """The longest record of a topic, bytes."""

@@ -40,7 +40,7 @@ from msgspec import structs
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from assignors.shares import minus_others
-from streaming.monitor import applied, liveness, observed, reported
+from streaming.monitor import applied, expected, liveness, observed, reported
 from streaming.monitor.asking import Claim
 from streaming.monitor.derived import Occasion, rebalance
 from streaming.monitor.rendering import AssignmentOutput, Output, diff_output
@@ -81,7 +81,13 @@ class ContradictoryTopic(BadInput):
     """topic.partitions_changed: what it says of a topic does not fit together."""
 
 
-def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | None = None) -> Applied:
+def apply(
+    state: GroupState | None,
+    event: Event,
+    heard: Mapping[str, Heard] | None = None,
+    *,
+    most: int = expected.MOST_PARTITIONS,
+) -> Applied:
     """The group after one event, and what to write.
 
     Args:
@@ -89,6 +95,7 @@ def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | N
         event: the next event of this group in the log.
         heard: the members that send heartbeats. A fence of the monitor's own timer counts only while the member
             has not been heard again; None: the caller takes no note of heartbeats, and every fence counts.
+        most: observed rounds of more partitions are not computed again; 0: none is.
 
     Returns:
         The group after (``state`` itself when the event changes nothing), and diffs and latest assignments in the
@@ -112,16 +119,16 @@ def apply(state: GroupState | None, event: Event, heard: Mapping[str, Heard] | N
         state = GroupState()
     elif applied.contains(state.applied, mark):
         return state, ()
-    after, outputs = _dispatch(state, event)
+    after, outputs = _dispatch(state, event, most)
     if after is not None:
         after = structs.replace(after, applied=applied.remember(after.applied, mark))
     return after, outputs
 
 
-def _dispatch(state: GroupState, event: Event) -> Applied:  # noqa: PLR0911 - one return an event type
+def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return an event type
     match event.data:
         case GroupObserved():
-            return _observed(reported.overruled(state, event.data), event, event.data)
+            return _observed(reported.overruled(state, event.data), event, event.data, most)
         case GroupDeleted():
             return _deleted(state, event, event.data)
         case PartitionsChanged():
@@ -168,10 +175,12 @@ def _rebalance(state: GroupState, event: Event, occasion: Occasion) -> Applied:
     return _play(state, event, rebalance(state, occasion))
 
 
-def _observed(state: GroupState, event: Event, data: GroupObserved) -> Applied:
+def _observed(state: GroupState, event: Event, data: GroupObserved, most: int) -> Applied:
     seen = observed.observe(state, data)
     if seen.round is not None:
-        return _play(seen.state, event, [seen.round])
+        verdict = expected.expected(state, data, most)
+        after = structs.replace(seen.state, assigning=most > 0 and expected.assigning(data))
+        return _play(after, event, [seen.round._replace(expected=verdict)])
     return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
 
 

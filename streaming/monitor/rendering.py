@@ -114,5 +114,6 @@ def diff_output(event: Event, decided: Round, changes: Changes) -> DiffOutput:
         violations=changes.violations,
         kind=UNSET if decided.kind == "consumer" else decided.kind,
         delay_ms=event.data.delay_ms if isinstance(event.data, GroupObserved) else UNSET,
+        expected=decided.expected,
     )
     return DiffOutput(output_id(event, decided.number), encode(diff), event, decided, changes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from msgspec import UNSET, Raw, structs
+from msgspec import UNSET, Raw, UnsetType, structs
 
 from assignors.diff import ShareDiff, as_lists, diff
 from assignors.model import Share
@@ -25,7 +25,7 @@ from streaming.monitor.state import (
     ownership,
     subscribed,
 )
-from streaming.wire.events import Cause, Holding, Kind, MemberDiff, Partitions
+from streaming.wire.events import Cause, Expected, Holding, Kind, MemberDiff, Partitions
 
 #: Who is not known by more than its id.
 _NOBODY = MemberState("", [])
@@ -62,6 +62,7 @@ class Round(NamedTuple):
         changes: what follows from the above, where native code has worked it out already.
         kind: of the group.
         tasks: those that exist and that no member may own, where members own tasks; None where they own partitions.
+        expected: what its assignor should have made of it; UNSET: that is not asked.
     """
 
     number: int
@@ -74,6 +75,7 @@ class Round(NamedTuple):
     changes: Changes | None = None
     kind: Kind = "consumer"
     tasks: Share | None = None
+    expected: Expected | UnsetType = UNSET
 
 
 def changes(

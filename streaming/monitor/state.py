@@ -110,6 +110,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         counted: the generation is a count of the collector by polling, and not Kafka's number.
         reports: what members have said that tell themselves what they hold; None: nobody does, or a collector sees
             more than they can.
+        assigning: the last view was of an epoch whose target was not computed yet.
 
     What follows ``hints`` is written only where it says something: a group of consumers takes no bytes for it.
     """
@@ -132,6 +133,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     warmup: dict[str, Partitions] = field(default_factory=dict)
     counted: bool = False
     reports: Reports | None = None
+    assigning: bool = False
 
     @property
     def holds_tasks(self) -> bool:
@@ -181,17 +183,20 @@ def _called(member: MemberState, seen: MemberState) -> MemberState:
     )
 
 
-#: How many fields the state of every group has, of every one but those that polling follows, and of all but those
-#: whose members report themselves.
+#: How many fields the state of every group has, of every one but those that polling follows, of all but those whose
+#: members report themselves, and of all but those that wait for a target.
 _COMMON = GroupState.__struct_fields__.index("kind")
 _SEEN = GroupState.__struct_fields__.index("counted")
 _COUNTED = GroupState.__struct_fields__.index("reports")
+_REPORTED = GroupState.__struct_fields__.index("assigning")
 
 
 def written(state: GroupState | None) -> GroupState | tuple[object, ...] | None:
     """What stands in the checkpoint for a state; a tuple is written as the struct of as many fields would be."""
-    if state is None or state.reports is not None:
+    if state is None or state.assigning:
         return state
+    if state.reports is not None:
+        return structs.astuple(state)[:_REPORTED]
     seen = _COMMON if state.kind == "consumer" else _SEEN
     return structs.astuple(state)[: _COUNTED if state.counted else seen]
 

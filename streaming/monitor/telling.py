@@ -266,6 +266,7 @@ def _seen(
         midway=first and midway(cause, before),
         derived=derived,
         turned=witnesses.turned(output, past),
+        expected=None if decided.expected is UNSET else decided.expected,
     )
 
 

@@ -192,6 +192,8 @@ class StreamSettings(Section):
     episode_quiet_ms: int = Field(default=120_000, ge=1000, le=_LONGEST_INTERVAL_MS)
     #: One member that is the reason of so many rebalances of an episode makes it a storm.
     episode_storm_turns: int = Field(default=3, ge=2, le=1000)
+    #: Observed rounds of so many partitions at most are computed again, and compared; 0: none is.
+    expected_partitions: int = Field(default=1000, ge=0, le=1_000_000)
 
 
 class IncidentSettings(Section):

@@ -68,6 +68,7 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
         storm_turns=settings.stream.episode_storm_turns,
         incidents=names.incidents if settings.stream.episodes else None,
         thresholds=Thresholds(**settings.incidents.model_dump()),
+        expected_partitions=settings.stream.expected_partitions,
     )
     topic_id, partitions = topics[names.membership]
     card = Card(

@@ -349,6 +349,22 @@ class MemberDiff(_Wire, frozen=True):
     group_instance_id: str | None = None
 
 
+class Expected(_Wire, frozen=True):
+    """What Kafka's own assignor makes of what the members of a round declared, beside what they got.
+
+    ``equal``: the same. ``tie``: other than ours, and no rule broken: a client in another language broke ties
+    otherwise. ``different``: members lack ``missing`` and have ``extra`` in its place. ``custom``: the assignor is
+    none of Kafka's. ``unknown``: ``why`` says what would have to be known. ``partitions``: counts that the leader
+    knew, where those of the log are others.
+    """
+
+    verdict: Literal["equal", "tie", "different", "custom", "unknown"]
+    why: str | UnsetType = UNSET
+    partitions: dict[str, PartitionCount] | UnsetType = UNSET
+    missing: dict[str, Holding] | UnsetType = UNSET
+    extra: dict[str, Holding] | UnsetType = UNSET
+
+
 class Diff(_Wire, frozen=True):
     """What one round of one group's rebalance changed, by member.
 
@@ -356,6 +372,7 @@ class Diff(_Wire, frozen=True):
     ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions
     given to another member than the last that owned them. ``kind`` is left out for groups of consumers.
     ``delayMs``: how long Connect's ``unassigned`` tasks still wait for their worker, from ``timestamp`` on.
+    ``expected``: of rounds that were observed, with a new generation or epoch.
     """
 
     group_id: str
@@ -372,6 +389,7 @@ class Diff(_Wire, frozen=True):
     violations: list[str]
     kind: Kind | UnsetType = UNSET
     delay_ms: Count | UnsetType = UNSET
+    expected: Expected | UnsetType = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold after the round, by member id, and what nobody does, under ``unassigned``.

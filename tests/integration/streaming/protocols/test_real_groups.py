@@ -1,22 +1,33 @@
 """Random scenarios with real clients on a real broker: the machines go through the same rounds with the same sets.
 
+The monitor, fed by a collector, finds each round as the group's assignor has it.
+
 Four in the suite; ``PLAYS=50`` for the full comparison, ``PLAYS_FROM=1000`` for other seeds.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from msgspec import UNSET, UnsetType
 
+from streaming.wire.events import Expected
+from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.play_cases import KINDS, case
-from tests.integration.streaming.protocols.real_groups import Play
+from tests.integration.streaming.protocols.real_groups import Group, Play
+from tests.support.histories import diffs
+from tests.support.histories import play as play_events
 from tests.support.kafka import Kafka
+from tests.support.wait import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.long]
 _DEFAULT = 4
+_log = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +41,40 @@ def _seeds() -> range:
     return range(first, first + int(os.environ.get("PLAYS") or _DEFAULT))
 
 
+@pytest.fixture(scope="module")
+def collector(broker: Kafka) -> Iterator[Collecting]:
+    with Collecting(broker.bootstrap_servers, "play-.*") as running:
+        yield running
+
+
 @pytest.mark.parametrize("seed", _seeds())
-def test_play(broker: Kafka, java: JavaMembers, seed: int) -> None:
+def test_play(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int) -> None:
     group, document = case(seed)
     play = Play(broker, java, group, document)
     try:
         play.run()
-        assert play.machine() == play.real(), f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
+        real = play.real()
+        assert play.machine() == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
+        judged = eventually(lambda: rounds(collector, play.group_id, real[-1][0]))
     finally:
         play.close()
+    _log.info("%s", Counter(one if one is UNSET else one.verdict for one in judged))
+    for one in judged[1:]:
+        if one is not UNSET:
+            assert one.verdict in fair(group), f"{one} {group} {document}"
+
+
+def rounds(collector: Collecting, group_id: str, number: int) -> list[Expected | UnsetType]:
+    """What the monitor says of each of a group's rounds once it has seen the last one; before that nothing."""
+    found = [one for one in diffs(play_events(collector.events(group_id))[1]) if one.members]
+    last = found[-1] if found else None
+    if last is None or (last.generation or last.group_epoch or 0) < number:
+        return []
+    return [one.expected for one in found]
+
+
+def fair(group: Group) -> set[str]:
+    """The verdicts that a group may get whose leader is one of these clients."""
+    if group.protocol == "consumer":
+        return {"equal", "unknown"}  # a round that comes before the last one's target is reached
+    return {"equal"} if set(group.clients.values()) == {"java"} else {"equal", "tie"}

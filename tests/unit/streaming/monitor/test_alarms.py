@@ -269,3 +269,24 @@ def seen(group: Watched, generation: int, shares: dict[str, list[int]]) -> Event
         protocol="range",
     )
     return Event("collector", str(group.log.count), data)
+
+
+def test_a_leader_that_gives_out_otherwise_is_one_until_it_does_as_its_assignor() -> None:
+    group = Watched()
+
+    def led(number: int, *shares: list[int]) -> Event:
+        members = [
+            ObservedMember(f"c{place}", ["t"], {"t": share}, client_id=f"pay-{place}")
+            for place, share in enumerate(shares)
+        ]
+        return group.log.event(GroupObserved, members=members, generation=number, protocol="range")
+
+    assert group.apply(group.log.topics(t=4), led(1, [0, 1, 2, 3]), led(2, [0, 1], [2, 3])) == []
+    (opened,) = group.apply(led(3, [0, 3], [1, 2]))
+    assert (opened.kind, opened.status, opened.times) == ("unexpected-assignment", "open", 1)
+    assert opened.story.startswith("g's leader gave 2 partitions to other members than range does (since ")
+    assert (opened.member_ids, opened.partitions) == (["c0", "c1"], {"t": [1, 3]})
+    assert {one: names.client_id for one, names in opened.names.items()} == {"c0": "pay-0", "c1": "pay-1"}
+    assert group.apply(led(4, [0, 3], [1, 2]))[-1].times == 1
+    (closed,) = group.apply(led(5, [0, 1], [2, 3]))
+    assert (closed.status, closed.incident) == ("closed", opened.incident)

@@ -87,7 +87,7 @@ def test_poison_is_dead_lettered_whole_with_its_reason_and_changes_nothing(
 
 
 def test_a_bug_of_ours_is_a_dead_letter_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def explode(*_: object) -> None:
+    def explode(*_: object, **__: object) -> None:
         raise KeyError("boom")
 
     monkeypatch.setattr("streaming.monitor.bucket.apply", explode)

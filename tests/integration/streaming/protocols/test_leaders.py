@@ -1,0 +1,104 @@
+"""Leaders with assignors of their own: one that calls itself ``range`` is found out, another one is custom."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from msgspec import UNSET
+
+from streaming.wire.events import Diff, Expected
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.support.histories import diffs, play
+from tests.support.kafka import Kafka, unique
+from tests.support.wait import eventually
+
+pytestmark = [pytest.mark.broker]
+PARTITIONS = 4
+
+
+class Backwards(RangePartitionAssignor):
+    """Gives what ``range`` gives to the members in the opposite order."""
+
+    name = "range"
+
+    @classmethod
+    def assign(cls, cluster: Any, members: Any) -> Any:
+        given = super().assign(cluster, members)
+        ids = sorted(given)
+        return {one: given[other] for one, other in zip(ids, reversed(ids), strict=True)}
+
+
+class Mine(Backwards):
+    """The same under a name of its own."""
+
+    name = "mine"
+
+
+@contextmanager
+def consuming(servers: str, group: str, name: str, assignor: type[RangePartitionAssignor]) -> Iterator[None]:
+    """A kafka-python consumer that polls in a thread."""
+    stop = threading.Event()
+
+    def run() -> None:
+        consumer = KafkaConsumer(
+            group,
+            bootstrap_servers=servers,
+            group_id=group,
+            client_id=name,
+            heartbeat_interval_ms=200,
+            partition_assignment_strategy=[assignor],
+        )
+        while not stop.is_set():
+            consumer.poll(100)
+        consumer.close()
+
+    thread = threading.Thread(target=run, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
+    """The diff of the round in which a group has two members, and their leader is such a one."""
+    group = unique(f"led-{assignor.name}")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(group, PARTITIONS, 1)])[group].result(30)
+
+    def seen() -> Diff | None:
+        found = diffs(play(collector.events(group))[1])
+        return next((one for one in found if len(one.members) == 2 and len(found) > 1), None)
+
+    with Collecting(broker.bootstrap_servers, group) as collector, ExitStack() as members:
+        members.enter_context(consuming(broker.bootstrap_servers, group, "one", assignor))
+        eventually(lambda: diffs(play(collector.events(group))[1]))
+        members.enter_context(consuming(broker.bootstrap_servers, group, "two", assignor))
+        found: Diff = eventually(seen)
+        return found
+
+
+def test_under_the_name_of_kafka_s_own_the_difference_is_told(broker: Kafka) -> None:
+    found = last(broker, Backwards)
+    first, second = sorted(found.members)
+    (topic,) = {topic for one in found.members.values() for topic in {**one.assigned, **one.kept}}
+    assert found.expected == Expected(
+        verdict="different",
+        why="range gives out otherwise",
+        missing={first: {topic: [0, 1]}, second: {topic: [2, 3]}},
+        extra={first: {topic: [2, 3]}, second: {topic: [0, 1]}},
+    )
+
+
+def test_under_its_own_name_it_is_custom(broker: Kafka) -> None:
+    expected = last(broker, Mine).expected
+    assert expected is not UNSET
+    assert (expected.verdict, expected.why) == ("custom", "custom assignor: mine")

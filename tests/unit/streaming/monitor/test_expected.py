@@ -1,0 +1,235 @@
+"""Whether members got what the assignor in use makes of what they declared."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from assignors import registry
+from assignors.model import Member, Topic
+from streaming.monitor.group import apply
+from streaming.wire.events import (
+    POLLING,
+    Event,
+    Evidence,
+    Expected,
+    GroupObserved,
+    Holding,
+    ObservedMember,
+    PartitionsChanged,
+    TopicMetadata,
+)
+from tests.support.histories import Log, diffs, play
+
+EQUAL = Expected(verdict="equal")
+
+
+def view(log: Log, number: int, members: list[ObservedMember], assignor: str, **more: Any) -> Event:
+    fields: dict[str, Any] = {"generation": number}
+    if assignor == "uniform":
+        fields = {"group_epoch": number, "group_protocol": "consumer"}
+    return log.event(GroupObserved, members=members, protocol=assignor, **fields, **more)
+
+
+def member(name: str, assigned: Holding, **more: Any) -> ObservedMember:
+    return ObservedMember(**{"member_id": name, "topics": ["t"], "assigned": assigned, **more})
+
+
+def verdicts(*events: Event) -> list[Expected | Any]:
+    return [one.expected for one in diffs(play(events)[1])]
+
+
+def second(*members: ObservedMember, assignor: str = "range", t: int = 4, **more: Any) -> Expected | Any:
+    """What is said of the second view of a group whose first one had ``a`` alone."""
+    log = Log()
+    first = view(log, 4, [member("a", {"t": list(range(t))})], assignor)
+    return verdicts(log.topics(t=t), first, view(log, 5, list(members), assignor, **more))[-1]
+
+
+def test_nothing_is_said_of_what_was_there_before() -> None:
+    log = Log()
+    assert verdicts(log.topics(t=4), view(log, 4, [member("a", {"t": [3]})], "range")) == [UNSET]
+
+
+def test_what_the_assignor_gives_is_equal() -> None:
+    assert second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]})) == EQUAL
+    assert second(member("a", {"t": [0, 2]}), member("b", {"t": [1, 3]}), assignor="roundrobin") == EQUAL
+
+
+def test_a_wrong_leader_is_told_partition_by_partition() -> None:
+    assert second(member("a", {"t": [0, 3]}), member("b", {"t": [1, 2]})) == Expected(
+        verdict="different",
+        why="range gives out otherwise",
+        missing={"a": {"t": [1]}, "b": {"t": [3]}},
+        extra={"a": {"t": [3]}, "b": {"t": [1]}},
+    )
+
+
+def test_the_sticky_assignors_go_by_what_members_say_they_owned() -> None:
+    claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
+    stay, come = member("a", {"t": [0, 1]}, **claim), member("b", {"t": [2, 3]})
+    assert second(stay, come, assignor="sticky").verdict == "equal"
+    withheld = member("b", {})
+    assert second(stay, withheld, assignor="cooperative-sticky").verdict == "equal"
+    assert (
+        second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict
+        == "different"
+    )
+
+
+def test_other_ties_are_no_difference_where_the_assignor_leaves_a_choice() -> None:
+    claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
+    found = second(member("a", {"t": [1, 3]}, **claim), member("b", {"t": [0, 2]}), assignor="sticky")
+    assert found == Expected(verdict="tie", why="keeps every rule of sticky; ties were broken otherwise")
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_a_leader_with_older_or_newer_metadata_is_told_with_what_it_knew(count: int) -> None:
+    half = count // 2
+    found = second(member("a", {"t": list(range(half))}), member("b", {"t": list(range(half, count))}))
+    why = "with the partitions that the leader knew of"
+    assert found == Expected(verdict="equal", why=why, partitions={"t": count})
+
+
+def test_a_custom_assignor_is_said_to_be_one() -> None:
+    assert second(member("a", {"t": [3]}), assignor="mine") == Expected(
+        verdict="custom", why="custom assignor: mine"
+    )
+
+
+def test_by_polling_nobody_knows_what_members_declared() -> None:
+    seen = second(member("a", {"t": [0]}), evidence=[Evidence(source=POLLING, reason="a poll")])
+    assert seen == Expected(verdict="unknown", why="polling does not see what members declared")
+
+
+def test_large_rounds_are_passed_over_and_none_is_computed_where_that_is_off() -> None:
+    log = Log()
+    events = [
+        log.topics(t=4),
+        view(log, 1, [member("a", {"t": [0, 1, 2, 3]})], "range"),
+        view(log, 2, [member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]})], "range"),
+    ]
+    said = {}
+    for most in (0, 3, 4):
+        state, last = None, None
+        for event in events:
+            state, outputs = apply(state, event, most=most)
+            last = (diffs(outputs) or [last])[-1]
+        said[most] = last.expected  # type: ignore[union-attr]
+    assert said == {
+        0: UNSET,
+        3: Expected(verdict="unknown", why="more than 3 partitions ([stream] expected_partitions)"),
+        4: EQUAL,
+    }
+
+
+class TestConsumerProtocol:
+    """KIP-848: from the target before, when an epoch begins."""
+
+    @staticmethod
+    def told(*views: Event, log: Log) -> list[Expected | Any]:
+        topics = {"t": TopicMetadata(partitions=4, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")}
+        return verdicts(log.event(PartitionsChanged, topics=topics), *views)
+
+    def at(
+        self, name: str, epoch: int, assigned: list[int], target: list[int], **more: Any
+    ) -> ObservedMember:
+        def share(numbers: list[int]) -> Holding:
+            return {"t": numbers} if numbers else {}
+
+        return member(name, share(assigned), target=share(target), member_epoch=epoch, **more)
+
+    def test_an_epoch_is_judged_once_and_its_steps_are_not(self) -> None:
+        log = Log()
+        found = self.told(
+            view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
+            view(log, 2, [self.at("a", 1, [0, 1, 2, 3], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
+            view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
+            log=log,
+        )
+        assert found == [UNSET, EQUAL, UNSET]
+
+    def test_a_coordinator_that_gives_out_otherwise(self) -> None:
+        log = Log()
+        found = self.told(
+            view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
+            view(log, 2, [self.at("a", 1, [0, 1, 2, 3], []), self.at("b", 2, [], [0, 1, 2, 3])], "uniform"),
+            log=log,
+        )
+        assert found[1].verdict == "different"
+
+    def test_while_it_still_computes_and_where_the_target_before_is_not_known(self) -> None:
+        log = Log()
+        first = view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform")
+        assigning = [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3]), self.at("b", 2, [], [])]
+        busy = view(log, 2, assigning, "uniform", state="Assigning")
+        assert self.told(first, busy, log=log) == [UNSET, UNSET]
+        log = Log()
+        members = [self.at("a", 1, [0, 1, 2, 3], [0, 1]), self.at("b", 3, [], [2, 3])]
+        found = self.told(
+            view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
+            view(log, 3, members, "uniform"),
+            log=log,
+        )
+        assert found[-1] == Expected(
+            verdict="unknown", why="the target before is not known: a had not reached it"
+        )
+
+    def test_a_target_that_comes_after_its_epoch_is_judged_when_members_move(self) -> None:
+        log = Log()
+        whole = [0, 1, 2, 3]
+        found = self.told(
+            view(log, 1, [self.at("a", 1, whole, whole)], "uniform"),
+            view(
+                log, 2, [self.at("a", 1, whole, whole), self.at("b", 2, [], [])], "uniform", state="Assigning"
+            ),
+            view(log, 2, [self.at("a", 1, whole, [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
+            view(
+                log,
+                2,
+                [
+                    self.at("a", 1, [0, 1], [0, 1], pending_revocation={"t": [2, 3]}),
+                    self.at("b", 2, [], [2, 3]),
+                ],
+                "uniform",
+            ),
+            view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [2, 3], [2, 3])], "uniform"),
+            log=log,
+        )
+        assert found == [UNSET, UNSET, EQUAL, UNSET]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_group_of_kafka_s_assignors_is_as_expected(seed: int) -> None:
+    """Members come and go, each declaring what it owned: what the assignor gives is equal; two swapped are not."""
+    random = Random(seed)
+    name = random.choice(registry.names("classic"))
+    assign = registry.find("classic", name).assign
+    log, topics = Log(), {"t": Topic("t", random.randint(2, 9)), "u": Topic("u", random.randint(1, 5))}
+    owned: dict[str, Holding] = {}
+    events = [log.topics(**{topic: one.partitions for topic, one in topics.items()})]
+    for number in range(1, 8):
+        names = random.sample(["m1", "m2", "m3", "m4", "m5"], random.randint(1, 5))
+        members = [
+            Member(
+                one, tuple(topics), owned=owned.get(one, {}), generation=number - 1 if one in owned else -1
+            )
+            for one in names
+        ]
+        given = assign(topics, members)
+        owned = {one: {t: list(ps) for t, ps in share.items() if ps} for one, share in given.items()}
+        shown = [
+            ObservedMember(
+                one.member_id,
+                list(one.topics),
+                owned[one.member_id],
+                {topic: list(ps) for topic, ps in one.owned.items()},
+                owned_generation=one.generation,
+            )
+            for one in members
+        ]
+        events.append(view(log, number, shown, name))
+    assert {one.verdict for one in verdicts(*events)[1:]} == {"equal"}
