@@ -22,8 +22,9 @@ from streaming.wire.events import MAX_TIMESTAMP, Stop
 _REMEMBERED: Final = 50_000
 #: Time zones differ by so much, ms.
 _ZONES_MS: Final = 900_000
-#: A record that is further than this from its line, ms, is not of this line: the clocks are two, or the log is old.
-_APART_MS: Final = 60_000
+#: A record that is further than this from its line, ms, is not of this line: the log is old, or a static member has
+#: come back, for which the generation is written again.
+_APART_MS: Final = 1_000
 _STAMP: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3})")
 
 
@@ -67,7 +68,7 @@ class JoinPhases:
             self._known.popitem(last=False)
 
     def stop(self, group_id: str, number: int, timestamp: int) -> Stop | None:
-        """What the log says of when members of an eager group stopped for a generation; None: nothing.
+        """What the log says of when members of an eager group stopped for a generation, once; None: nothing.
 
         Args:
             group_id: the group.
@@ -81,6 +82,7 @@ class JoinPhases:
         zone = round((timestamp - assigned) / _ZONES_MS) * _ZONES_MS
         if abs(timestamp - assigned - zone) > _APART_MS:
             return None
+        del self._known[group_id, number]  # the next record of this generation is none of a join phase
         found = Stop(
             stopped_after=_placed(phase.prepared if phase.asked else None, zone),
             stopped_before=_placed(phase.stabilized, zone),

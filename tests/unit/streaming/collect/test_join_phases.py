@@ -92,10 +92,19 @@ def test_what_is_not_there_is_not_said(lines: tuple[str, ...]) -> None:
 
 def test_lines_that_are_not_of_the_record_say_nothing_of_it() -> None:
     lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
-    assert stop(*lines, record=5_000 + 61_000) is None
+    assert stop(*lines, record=6_001) is None
     assert stop(*lines, number=6) is None
 
 
 def test_each_generation_has_a_phase_of_its_own() -> None:
     lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, assigned("06,000")) == stop(*lines)
+
+
+def test_a_generation_that_is_written_again_had_no_phase_of_its_own() -> None:
+    log = CoordinatorLog()
+    for one in (prepared("01,000"), stabilized("04,900"), assigned("05,000")):
+        log.feed(one)
+    assert log.phases.stop("g", 5, MINUTE + 65_010) is None
+    assert log.phases.stop("g", 5, MINUTE + 5_010) is not None
+    assert log.phases.stop("g", 5, MINUTE + 5_020) is None
