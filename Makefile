@@ -45,6 +45,7 @@ test-long: export RECORDED_EVENTS = 100000
 test-long: export ORACLE_CASES = 20000
 test-long: export COLLECT_KILLS = 20
 test-long: export DOWNTIME_ROUNDS = 15
+test-long: export RESTARTS = 20
 test-long: export NATIVE = yes
 test-long: export JDK_JAVA_OPTIONS =
 test-long: export WRITE_TRUST = 1

@@ -15,7 +15,15 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
 _Rolling = Annotated[
     bool, typer.Option("--rolling-restart", help="Every member stops and comes back, in the order of names.")
 ]
-Parallel = Annotated[int, typer.Option("--parallel", min=1, help="Members that restart at once.")]
+Parallel = Annotated[
+    int | None,
+    typer.Option(
+        "--parallel",
+        min=1,
+        help="Members that restart at once.",
+        show_default="a twentieth of the group, at least 1",
+    ),
+]
 Down = Annotated[str, typer.Option("--down", metavar="TIME", help="How long a member is away.")]
 Between = Annotated[
     str, typer.Option("--between", metavar="TIME", help="From the return of some to the stop of the next.")
@@ -68,7 +76,7 @@ def forecast(
     group_id: Group,
     *,
     rolling_restart: _Rolling = False,
-    parallel: Parallel = 1,
+    parallel: Parallel = None,
     down: Down = "20s",
     between: Between = "30s",
     scale: _Scale = None,

@@ -38,7 +38,7 @@ def migrate(
     group_id: Group,
     *,
     to: _To = None,
-    parallel: Parallel = 1,
+    parallel: Parallel = None,
     down: Down = "20s",
     between: Between = "30s",
     heartbeat: Heartbeat = None,
@@ -56,11 +56,12 @@ def migrate(
     from streaming.cli.forecast_view import show_plan
     from streaming.cli.render import skipped
     from streaming.forecast import migrate as ask
+    from streaming.forecast.changes import RollingRestart
     from streaming.kafka.live import read_live
     from streaming.kafka.newest import read_episodes
 
     targets = ask.chosen(to or [])
-    restart = ask.Restart(parallel, short_ms(down, "--down", least=1), short_ms(between, "--between"))
+    restart = RollingRestart(parallel, short_ms(down, "--down", least=1), short_ms(between, "--between"))
     times = given_times(heartbeat, processing)
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)

@@ -53,11 +53,26 @@ def played(asked: Asked, *, rounds: bool = True, each: Callable[[int], None] = l
         plan,
         costs,
         f"{said} {asked.measured}".strip(),
-        (*start.unsure, _assumed(plan), *(() if few or not rounds else (_UNLISTED,))),
+        (*start.unsure, _assumed(plan), *_raced(costs), *(() if few or not rounds else (_UNLISTED,))),
     )
 
 
 _UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
+
+
+def _raced(costs: Sequence[Cost]) -> tuple[str, ...]:
+    """Rounds that Kafka itself leaves to chance."""
+    for one in costs:
+        ledger = one.forecast.ledger
+        if one.way.protocol == "cooperative" and ledger.round_count > ledger.rebalances:
+            return (_RACED,)
+    return ()
+
+
+_RACED: Final = (
+    "a cooperative rebalance takes a round more where a member asks for its share only after another that gave "
+    "something up has joined again"
+)
 
 
 def _assumed(plan: Scenario) -> str:

@@ -15,6 +15,10 @@ Entry = dict[str, Any]
 
 #: When the change begins, ms: in the middle of a heartbeat interval, as nothing says where in it a group is.
 BEGIN_MS = 1500
+#: The longest interval between heartbeats, KIP-848's, in so many moments; a turn is at another than the one before.
+_INTERVAL_MS = 5000
+_MOMENTS = 8
+_STRIDE = 5
 
 
 class NoChange(BadInput):
@@ -22,11 +26,23 @@ class NoChange(BadInput):
 
 
 class RollingRestart(NamedTuple):
-    """Every member, in the order of names."""
+    """Every member, in the order of names: how many at once, for how long, how long after each other; ms.
 
-    parallel: int
-    down_ms: int
-    between_ms: int
+    ``parallel`` None: :func:`usual_parallel` of the group.
+    """
+
+    parallel: int | None = None
+    down_ms: int = 20_000
+    between_ms: int = 30_000
+
+    def events(self, names: Sequence[str], size: int) -> list[Entry]:
+        """The restart of these members of a group of ``size``."""
+        return rolling_restart(
+            sorted(names),
+            parallel=self.parallel or usual_parallel(size),
+            down_ms=self.down_ms,
+            between_ms=self.between_ms,
+        )
 
 
 class Scale(NamedTuple):
@@ -86,8 +102,8 @@ def changed(start: Start, times: Mapping[str, int], change: Change) -> Asked:
     """
     group, names = {**start.document, **times}, start.members
     match change:
-        case RollingRestart(parallel, down_ms, between_ms):
-            events = rolling_restart(sorted(names), parallel=parallel, down_ms=down_ms, between_ms=between_ms)
+        case RollingRestart():
+            events = change.events(names, len(names))
             return Asked(start, "This rolling restart", {**group, "events": events})
         case Scale(to):
             return Asked(start, f"Scaling to {to} members", {**group, "events": scaled(names, to)})
@@ -95,14 +111,25 @@ def changed(start: Start, times: Mapping[str, int], change: Change) -> Asked:
             return Asked(start, "This deploy", deployed(group, told))
 
 
+def usual_parallel(size: int) -> int:
+    """How many members of a group of this size restart at once: a twentieth; hundreds in turn take hours."""
+    return max(size // 20, 1)
+
+
 def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[Entry]:
     """Every member stops and comes back after ``down_ms``; ``parallel`` of them at once.
 
-    ``between_ms``: from the return of some to the stop of the next.
+    ``between_ms``: from the return of some to the stop of the next. No two turns come at the same moment of a
+    heartbeat interval, as in no deploy they do: each is late by another eighth of it.
     """
+    late = min(_INTERVAL_MS, between_ms)
     return [
-        {"at": BEGIN_MS + turn // parallel * (down_ms + between_ms), "bounce": name, "down_ms": down_ms}
-        for turn, name in enumerate(names)
+        {
+            "at": BEGIN_MS + turn * (down_ms + between_ms) + turn * _STRIDE % _MOMENTS * late // _MOMENTS,
+            "bounce": name,
+            "down_ms": down_ms,
+        }
+        for turn, name in ((number // parallel, name) for number, name in enumerate(names))
     ]
 
 

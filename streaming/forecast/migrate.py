@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from assignors.model import Share
-from streaming.forecast.changes import rolling_restart
+from streaming.forecast.changes import RollingRestart
 from streaming.forecast.compare import Cost, Way, as_told, figures, ways
 from streaming.forecast.live import LiveGroup, LiveMember
 from streaming.forecast.start import NoForecast, Start, start
@@ -53,14 +53,6 @@ class Path(NamedTuple):
     unsure: Sequence[str] = ()
 
 
-class Restart(NamedTuple):
-    """How members are restarted: how many at once, for how long, how long after each other; ms."""
-
-    parallel: int = 1
-    down_ms: int = 20_000
-    between_ms: int = 30_000
-
-
 class Plan(NamedTuple):
     """Where a group stands, and the way to each target."""
 
@@ -83,7 +75,7 @@ class Playing:
         self,
         group: LiveGroup,
         begun: Start,
-        restart: Restart,
+        restart: RollingRestart,
         times: Mapping[str, int],
         each: Callable[[int], None],
     ) -> None:
@@ -112,8 +104,7 @@ class Playing:
             for name in names
         }
         events = [
-            {**event, **new[event["bounce"]]}
-            for event in rolling_restart(sorted(names), **self.restart._asdict())
+            {**event, **new[event["bounce"]]} for event in self.restart.events(names, len(self._members))
         ]
         plan = scenario({**self._document, "members": self._members, "events": events})
         found = as_told(plan, way, rounds=False, each=self._each)
@@ -150,7 +141,7 @@ def plan(
     group: LiveGroup,
     targets: Sequence[str] = TARGETS,
     *,
-    restart: Restart | None = None,
+    restart: RollingRestart | None = None,
     times: Mapping[str, int] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> Plan:
@@ -172,7 +163,10 @@ def plan(
     make = {"cooperative": _cooperative, "static": _static, "consumer": _consumer}
     return Plan(
         begun,
-        [make[one](group, Playing(group, begun, restart or Restart(), times or {}, each)) for one in targets],
+        [
+            make[one](group, Playing(group, begun, restart or RollingRestart(), times or {}, each))
+            for one in targets
+        ],
     )
 
 

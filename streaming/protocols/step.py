@@ -210,6 +210,11 @@ class CoordinatedStep(Step[CS, CM]):
         for kind in sorted(sent):
             self.send(kind, sent[kind])
 
+    def count(self, member: CM, until: int) -> None:
+        """The same of one member."""
+        kind, every = self.heartbeat(member)
+        self.send(kind, beats(member.beat_from, until, every))
+
     def last_heard(self, member: CM) -> int:
         """When the coordinator last heard from a member, its counted heartbeats included."""
         if member.beat_from is None:

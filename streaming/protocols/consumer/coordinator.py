@@ -38,9 +38,11 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
         member = step.members[name]
         known = member.known
         if known and not event.full:
-            step.quiet([name], until=sent)
+            step.count(member, until=sent)
         elif not member.classic:
             step.send(HEARTBEAT)
+        if known and not event.full and _only_epoch(step, name, member, sent):
+            continue
         if not known and not _join(step, name):
             continue
         member = step.update(name, heard=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
@@ -57,6 +59,33 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
     step.settle()
     same = before == (step.group.group_epoch, step.group.outdated)
     beat_on(step, [name for name, _ in event.calls] if same else None)
+
+
+def _only_epoch(step: ConsumerStep, name: str, member: ConsumerMember, sent: int) -> bool:
+    """Takes the heartbeat of a member that the newest target leaves as it is: most of them, in a large group."""
+    group, current = step.group, member.current
+    if (
+        group.outdated
+        or group.target_epoch < group.group_epoch
+        or current.state is not Reconciliation.STABLE
+        or member.classic
+        or member.said != member.client.topics
+    ):
+        return False
+    target = group.targets.get(name, NOTHING)
+    if target is not current.assigned and target != current.assigned:
+        return False
+    if only(target, member.said) is not target:
+        return False
+    step.update(
+        name,
+        heard=step.at,
+        due=False,
+        beat_from=sent,
+        stage=Stage.STABLE,
+        current=current._replace(epoch=group.target_epoch),
+    )
+    return True
 
 
 def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
@@ -182,14 +211,7 @@ def _held_by_others(step: ConsumerStep, name: str, target: Share) -> Share:
     wanted = minus(target, step.members[name].current.assigned)
     if not wanted:
         return NOTHING
-    held = step.holders()
-    found = {}
-    for topic, partitions in wanted.items():
-        known = held.get(topic, {})
-        taken = [p for p in partitions if known.get(p, name) != name]
-        if taken:
-            found[topic] = taken
-    return found
+    return step.held_by_others(name, wanted)
 
 
 def assign(step: ConsumerStep, joins: str | None = None) -> None:

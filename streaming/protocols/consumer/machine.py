@@ -65,6 +65,10 @@ RECONCILIATION: Table = {
 }
 
 
+#: So many moments of a heartbeat interval; more would cost large groups an event for each member.
+_PHASES = 8
+
+
 class Consumer(Machine[ConsumerState, ConsumerMember]):
     """KIP-848."""
 
@@ -75,10 +79,15 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
         self.inner = migration.classic_machine(setup)
 
     def standing(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ConsumerState:
-        """Every member has reached the target; classic ones are a classic group until a consumer member comes."""
+        """Every member has reached the target; classic ones are a classic group until a consumer member comes.
+
+        Nothing keeps heartbeats of this protocol in step: members begin at moments spread over the interval.
+        """
         if all(client.group_protocol == "classic" for client, _ in held):
             return ConsumerState(topics=topics, classic=self.inner.standing(topics, held, number))
         targets = {client.name: share for client, share in held}
+        phases = min(len(held), _PHASES)
+        every = self.setup.timing.consumer_heartbeat_ms
         members = {
             client.name: ConsumerMember(
                 client,
@@ -88,7 +97,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
                 said=client.topics,
                 owned=share,
                 member_id=self.setup.member_id(client.name, 1),
-                beat_from=0,
+                beat_from=-(place % phases) * every // phases,
                 place=place,
                 current=CurrentAssignment(_S, number, share),
             )
@@ -109,14 +118,17 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
 
     def phase_of(self, group: ConsumerState) -> ConsumerPhase:
         """``ConsumerGroup.maybeUpdateGroupState``."""
-        known = [member.current for member in group.members.values() if member.known]
-        epoch = group.target_epoch
-        if not known:
+        members = group.members.values()
+        if not any(member.known for member in members):
             return _EMPTY
+        epoch = group.target_epoch
         if group.group_epoch > epoch:
             return _ASSIGNING
-        reached = all(current.epoch == epoch and current.state is _S for current in known)
-        return _STABLE if reached else _RECONCILING
+        for member in members:
+            current = member.current
+            if member.known and (current.epoch != epoch or current.state is not _S):
+                return _RECONCILING
+        return _STABLE
 
     def step(self, group: ConsumerState, at: int) -> ConsumerStep:
         """A step of the group, apart from the classic group inside."""

@@ -23,6 +23,8 @@ from streaming.protocols.vocabulary import NOTHING, Announced, Reason, Setup, to
 
 #: The kind of request that a heartbeat of KIP-848 is.
 HEARTBEAT = "ConsumerGroupHeartbeat"
+#: So many members of one step look at every other member, before a table of all partitions is made.
+_FEW_LOOKS = 4
 
 
 class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
@@ -35,6 +37,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
     def __init__(self, group: ConsumerState, at: int, setup: Setup) -> None:
         super().__init__(group, at, setup)
         self._holders: dict[str, dict[int, str]] | None = None
+        self._looks = 0
 
     def counted_in(self, name: str, **changes: Any) -> None:
         """The coordinator knows this member from now on."""
@@ -49,6 +52,35 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         by_id = {self.members[name].member_id: name for name in known}
         found = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.group.most)]
         return found if last is None else [*found, last]
+
+    def held_by_others(self, name: str, wanted: Share) -> Share:
+        """Which of these partitions other members than this one are assigned, or have not given up yet."""
+        self._looks += 1
+        if self._holders is None and self._looks <= _FEW_LOOKS:
+            return self._seen(name, wanted)
+        held = self.holders()
+        found = {}
+        for topic, partitions in wanted.items():
+            known = held.get(topic, {})
+            taken = [p for p in partitions if known.get(p, name) != name]
+            if taken:
+                found[topic] = taken
+        return found
+
+    def _seen(self, name: str, wanted: Share) -> Share:
+        """The same by a look at every member: cheaper than the table of all partitions for those that ask once."""
+        found: dict[str, list[int]] = {}
+        for other, member in self.members.items():
+            if other == name or not member.known:
+                continue
+            current = member.current
+            for share in (current.assigned, current.revoking):
+                if share:
+                    for topic in wanted.keys() & share.keys():
+                        taken = set(share[topic]).intersection(wanted[topic])
+                        if taken:
+                            found.setdefault(topic, []).extend(taken)
+        return {topic: sorted(partitions) for topic, partitions in found.items()}
 
     def holders(self) -> dict[str, dict[int, str]]:
         """Who is assigned each partition, or has not given it up yet."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tests.oracle.driver import JAVA, compiled, jvm
 from tests.oracle.jars import classpath
@@ -15,6 +15,15 @@ from tests.support.members import Share
 from tests.support.wait import eventually
 
 _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
+
+
+class Told(NamedTuple):
+    """A callback of a consumer; ``at``: ms since the epoch; ``owned``: what it owns from then on."""
+
+    name: str
+    at: int
+    event: str
+    owned: Share
 
 
 class JavaMembers:
@@ -33,8 +42,8 @@ class JavaMembers:
         #: What each consumer owns; None for one that has closed.
         self.owned: dict[str, Share | None] = {}
         self.failures: list[str] = []
-        #: ``(name, ms since the epoch, what it owns from then on)``, in order of time.
-        self.told: list[tuple[str, int, Share]] = []
+        #: Every callback, in order of time.
+        self.told: list[Told] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -44,7 +53,7 @@ class JavaMembers:
             told = json.loads(line)
             if told["event"].startswith("failed"):
                 self.failures.append(f"{told['name']}: {told['event']}")
-            self.told.append((told["name"], told["at"], told["owned"]))
+            self.told.append(Told(told["name"], told["at"], told["event"], told["owned"]))
             self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
             self._heard(told["owned"])
 

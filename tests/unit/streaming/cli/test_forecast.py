@@ -48,7 +48,7 @@ def test_for_people_a_row_a_protocol_and_the_sentence(command: Command, live: Me
     rows = [line.split() for line in lines[:4]]
     assert [row[0] for row in rows] == ["eager", "cooperative", "static", "consumer"]
     assert rows[2][3:] == ["0", "0", "0", "30", "s", "5.0", "s", "t-0"][: len(rows[2][3:])]
-    assert [line.partition(":")[0] for line in lines[4:]] == ["not exact"] * 3
+    assert [line.partition(":")[0] for line in lines[4:]] == ["not exact"] * 4
 
 
 def test_for_programs_as_simulate_answers(command: Command, live: MemoryKafka) -> None:

@@ -12,6 +12,7 @@ from streaming.forecast.changes import (
     one_of,
     rolling_restart,
     scaled,
+    usual_parallel,
 )
 from streaming.forecast.start import Start
 from streaming.simulate.scenario import InvalidScenario
@@ -23,7 +24,7 @@ def test_a_rolling_restart_takes_members_in_turn_and_some_at_once() -> None:
     assert events == [
         {"at": BEGIN_MS, "bounce": "a", "down_ms": 20_000},
         {"at": BEGIN_MS, "bounce": "b", "down_ms": 20_000},
-        {"at": BEGIN_MS + 50_000, "bounce": "c", "down_ms": 20_000},
+        {"at": BEGIN_MS + 50_000 + 5 * 625, "bounce": "c", "down_ms": 20_000},
     ]
 
 
@@ -74,3 +75,12 @@ def test_one_change_is_asked_for() -> None:
     for asked in ((), (None,), (Scale(3), Scale(4))):
         with pytest.raises(NoChange, match="say one of --rolling-restart"):
             one_of(*asked)
+
+
+def test_of_a_large_group_a_twentieth_restarts_at_once() -> None:
+    names = [f"m{number:03}" for number in range(100)]
+    events = RollingRestart().events(names, len(names))
+
+    assert [event["bounce"] for event in events] == names
+    assert len({event["at"] for event in events}) == 20
+    assert [usual_parallel(size) for size in (1, 39, 40, 1000)] == [1, 1, 2, 50]

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
+from streaming.forecast.changes import RollingRestart
 from streaming.forecast.compare import cost, ways
 from streaming.forecast.live import LiveMember
-from streaming.forecast.migrate import Path, Restart, chosen, document, happened, plan
+from streaming.forecast.migrate import Path, chosen, document, happened, plan
 from streaming.forecast.start import NoForecast
 from streaming.simulate.parse import scenario
 from streaming.wire.events import MemberNames
 from tests.support.compacted import checkout, told
 from tests.unit.streaming.forecast.test_start import group, member
 
-RESTART = Restart(parallel=1, down_ms=3000, between_ms=27_000)
+RESTART = RollingRestart(parallel=1, down_ms=3000, between_ms=27_000)
 NAMES = ("a", "b")
 
 

@@ -1,0 +1,107 @@
+"""``forecast --rolling-restart`` of large groups, eager, cooperative, static and KIP-848: ``make bench-forecast``.
+
+From the group as it stands to the answer; reading the monitor's topics is no part of it. Each case runs in a
+process of its own, for its peak memory. ``ARGS=--write`` puts the table into the docs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from itertools import pairwise
+from multiprocessing import get_context
+from typing import NamedTuple
+from uuid import UUID
+
+from assignors.model import Topic
+from benchmarks._document import machine, put, table
+from streaming.forecast.answer import played
+from streaming.forecast.changes import RollingRestart, changed, usual_parallel
+from streaming.forecast.live import LiveGroup, LiveMember
+from streaming.forecast.start import start
+from streaming.wire.events import MemberNames
+
+TOPICS = 10
+#: Members, partitions, and how many members restart at once; None: as many as ``forecast`` takes by itself.
+CASES = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (1000, 10_000, 1))
+
+
+class Found(NamedTuple):
+    """One case: seconds, MB at most, and rounds of all ways together."""
+
+    seconds: float
+    peak: float
+    rounds: int
+
+
+def live(members: int, partitions: int) -> LiveGroup:
+    """A group of ``range`` as it stands after a rebalance: every member has its part of every topic."""
+    per_topic = partitions // TOPICS
+    topics = {f"t{number}": Topic(f"t{number}", per_topic) for number in range(TOPICS)}
+    bounds = [number * per_topic // members for number in range(members + 1)]
+    return LiveGroup(
+        group_id="large",
+        kind="consumer",
+        protocol="classic",
+        assignor="range",
+        number=7,
+        timestamp=0,
+        members=tuple(
+            LiveMember(
+                member_id=f"m-{number:05}-{UUID(int=number)}",
+                names=MemberNames(client_id=f"m-{number:05}"),
+                topics=tuple(topics),
+                owned={name: list(range(first, last)) for name in topics} if last > first else {},
+                generation=7,
+                session_timeout_ms=45_000,
+                rebalance_timeout_ms=300_000,
+            )
+            for number, (first, last) in enumerate(pairwise(bounds))
+        ),
+        topics=topics,
+    )
+
+
+def measured(members: int, partitions: int, parallel: int | None) -> Found:
+    """One case, here."""
+    group = live(members, partitions)
+    begun = time.perf_counter()
+    answer = played(changed(start(group), {}, RollingRestart(parallel)), rounds=False)
+    seconds = time.perf_counter() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Found(seconds, peak, sum(one.forecast.ledger.round_count for one in answer.costs))
+
+
+def main() -> None:
+    """Measure, print, and with ``--write`` document."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    rows = []
+    for members, partitions, parallel in CASES:
+        with get_context("spawn").Pool(1) as alone:
+            found = alone.apply(measured, (members, partitions, parallel))
+        at_once = parallel or usual_parallel(members)
+        rows.append(
+            [
+                f"{members} x {partitions:,}",
+                str(at_once),
+                f"{found.rounds:,}",
+                f"{found.seconds:.1f}",
+                f"{found.peak:.0f}",
+            ]
+        )
+        print("  ".join(rows[-1]), flush=True)
+    says = (
+        f"`make bench-forecast`: `forecast --rolling-restart` of a group of `range` over {TOPICS} topics, all four "
+        f"ways one after the other, without reading the monitor's topics; once each. {machine()}."
+    )
+    heading = ["members x partitions", "restart at once", "rounds", "s", "peak MB"]
+    text = "\n\n".join(["## Forecasts", says, table(heading, rows)])
+    if options.write:
+        put("forecast", text)
+
+
+if __name__ == "__main__":
+    main()
