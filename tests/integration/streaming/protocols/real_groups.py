@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -41,6 +41,16 @@ class Group:
     protocol: str  # eager, cooperative, consumer
     assignor: str
     clients: Mapping[str, str]  # name → java, confluent, kafka-python
+
+
+class Watcher(Protocol):
+    """Looks on while a group goes through a scenario."""
+
+    def before(self, one: Happening) -> None:
+        """The group is at rest, and this is to happen."""
+
+    def after(self, one: Happening) -> None:
+        """The group is at rest again."""
 
 
 class Play:
@@ -123,11 +133,15 @@ class Play:
 
     # What happens.
 
-    def run(self) -> None:
+    def run(self, *watchers: Watcher) -> None:
         """Every event, each after the group has settled."""
         for happening in self.scenario.events:
+            for one in watchers:
+                one.before(happening)
             getattr(self, f"_{happening.kind}")(happening)
             self.settle(str(happening))
+            for one in watchers:
+                one.after(happening)
 
     def _join(self, one: Happening) -> None:
         topics = one.topics or tuple(self.scenario.topics)

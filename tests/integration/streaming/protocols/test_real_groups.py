@@ -1,6 +1,7 @@
 """Random scenarios with real clients on a real broker: the machines go through the same rounds with the same sets.
 
-The monitor, fed by a collector, finds each round as the group's assignor has it.
+The monitor, fed by a collector, finds each round as the group's assignor has it, and what ``what-if`` said of an
+event is what it comes to.
 
 Four in the suite; ``PLAYS=50`` for the full comparison, ``PLAYS_FROM=1000`` for other seeds.
 """
@@ -19,6 +20,7 @@ from streaming.wire.events import Expected
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.play_cases import KINDS, case
+from tests.integration.streaming.protocols.predictions import Predictions
 from tests.integration.streaming.protocols.real_groups import Group, Play
 from tests.support.histories import diffs
 from tests.support.histories import play as play_events
@@ -52,13 +54,15 @@ def test_play(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int
     group, document = case(seed)
     play = Play(broker, java, group, document)
     try:
-        play.run()
+        predictions = Predictions(collector, play)
+        play.run(predictions)
         real = play.real()
         assert play.machine() == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
         judged = eventually(lambda: rounds(collector, play.group_id, real[-1][0]))
     finally:
         play.close()
-    _log.info("%s", Counter(one if one is UNSET else one.verdict for one in judged))
+    told = Counter("none" if one is UNSET else one.verdict for one in judged)
+    _log.info("%s; predictions: %d kept, %d open", dict(told), predictions.kept, predictions.open)
     for one in judged[1:]:
         if one is not UNSET:
             assert one.verdict in fair(group), f"{one} {group} {document}"

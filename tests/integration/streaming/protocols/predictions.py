@@ -1,0 +1,92 @@
+"""What ``what-if`` says of the next event of a play, before it happens."""
+
+from __future__ import annotations
+
+from streaming.forecast.live import LiveGroup, Log
+from streaming.forecast.what_if import Changes, answer, changed
+from streaming.simulate.scenario import Happening
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.protocols.real_groups import Play
+from tests.support.members import Share
+from tests.support.wait import eventually
+
+
+class Predictions:
+    """Predicts events of a play from what a collector has told of its group.
+
+    Attributes:
+        kept: how many predictions came true.
+        open: how many could not be made, or had said that they may turn out otherwise.
+    """
+
+    def __init__(self, collector: Collecting, play: Play) -> None:
+        self._collector = collector
+        self._play = play
+        self._wanted: dict[str, Share] | None = None
+        self.kept = self.open = 0
+
+    def before(self, one: Happening) -> None:
+        """Predict what the event will come to, where ``what-if`` has such a change."""
+        self._wanted = None
+        changes = self._changes(one)
+        if changes is None:
+            self.open += 1
+            return
+        group = eventually(self._group)
+        change = changed(group, changes)
+        own = change.own
+        assert own is not None
+        came = [member for member in change.after.members if member.member_id in change.new]
+        like = all(sorted(member.topics) == sorted(one.topics or ()) for member in came)
+        found = answer(change, own)
+        if found.inexact or group.unknown or not like:
+            self.open += 1
+            return
+        names = {
+            member.member_id: (member.names.group_instance_id or member.names.client_id or "").removeprefix(
+                "i-"
+            )
+            for member in change.after.members
+        }
+        self._wanted = {
+            names[member]: {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
+            for member, share in found.assignment.items()
+        }
+
+    def after(self, one: Happening) -> None:
+        """Compare, once the group has settled."""
+        if self._wanted is not None:
+            assert self._play.log.newest == self._wanted, f"{one} of {self._play.group}"
+            self.kept += 1
+
+    def _changes(self, one: Happening) -> Changes | None:
+        if not self._play.live:
+            return None
+        static = bool(self._play.instances)
+        name = f"i-{one.member}" if static else one.member
+        match one.kind:
+            case "join" if one.group_protocol is None and one.member not in self._play.starts:
+                return Changes(add=(name,))
+            case "leave" | "crash":
+                return Changes(remove=(name,))
+            case "partitions":
+                return Changes(partitions=one.partitions)
+            case _:
+                return None
+
+    def _group(self) -> LiveGroup | None:
+        """The group once the collector has seen it where the play's own look at the log is."""
+        log = Log(self._play.group_id)
+        events = self._collector.events(self._play.group_id)
+        for event in events:
+            log.feed(event)
+        if not events:
+            return None
+        found = log.group(None)
+        reached = found.number == self._play.real()[-1][0] and len(found.members) == len(self._play.live)
+        known = all(
+            topic in found.topics and found.topics[topic].partitions == self._play.counts[topic]
+            for topics in self._play.live.values()
+            for topic in topics
+        )
+        return found if reached and known else None
