@@ -9,12 +9,14 @@ from http import HTTPStatus
 from typing import Final, ParamSpec, TypeVar
 from urllib.parse import unquote
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streaming.serve import openapi, params
+from streaming.forecast.changes import RollingRestart, Scale
+from streaming.forecast.migrate import TARGETS
+from streaming.serve import forecasts, openapi, params
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Page, Window
 from streaming.serve.board import Filter
 from streaming.serve.callers import Access
@@ -32,6 +34,14 @@ _SELECTION: Final = ("cause", "min_moved")
 _PAGE: Final = ("from", "to", "cursor", "limit")
 _RANGE: Final = (*_PAGE, *_SELECTION)
 _DEFAULT_LIMIT: Final = 100
+#: Times that a forecast takes from a request, as a scenario calls them.
+_TIMES: Final = {
+    "heartbeat_ms": ("heartbeat_ms", "consumer_heartbeat_ms"),
+    "processing_ms": ("processing_ms",),
+}
+_RESTART: Final = ("parallel", "down_ms", "between_ms", *_TIMES)
+#: A day; what is longer would only take longer to play.
+_LONGEST_MS: Final = 86_400_000
 
 
 class JsonBytes(Response):
@@ -51,6 +61,16 @@ def _listed(page: Page, name: bytes = b"rounds") -> dict[bytes, bytes]:
     }
 
 
+def _times(request: Request) -> dict[str, int]:
+    """What stands in place of what a scenario takes."""
+    found: dict[str, int] = {}
+    for name, fields in _TIMES.items():
+        value = params.whole(request, name, None, least=int(name == "heartbeat_ms"))
+        if value is not None:
+            found |= dict.fromkeys(fields, min(value, _LONGEST_MS))
+    return found
+
+
 class Api:
     """The handlers; their answers come from the board and the archive."""
 
@@ -60,6 +80,7 @@ class Api:
         self._board = feed.board
         self._archive = feed.archive
         self._max_clients = max_clients
+        self._forecasts = CapacityLimiter(1)
 
     def routes(self) -> list[Route]:
         """The routes below /api/."""
@@ -71,6 +92,8 @@ class Api:
             Route("/api/groups/{group:path}/episodes", self.episodes, name="episodes"),
             Route("/api/groups/{group:path}/incidents", self.incidents, name="incidents"),
             Route("/api/groups/{group:path}/timeline", self.timeline, name="timeline"),
+            Route("/api/groups/{group:path}/forecast", self.forecast, name="forecast"),
+            Route("/api/groups/{group:path}/migrate", self.migrate, name="migrate"),
             Route("/api/groups/{group:path}", self.group, name="group"),
             Route("/api/rounds", self.all_rounds, name="all-rounds"),
             Route("/api/incidents", self.all_incidents, name="all-incidents"),
@@ -162,6 +185,40 @@ class Api:
         window = self._window(request, self._known(request).group_id, MAX_PAGE)
         found = await self._read(self._archive.timeline, window)
         return _joined({b"base": found.base, b"names": found.names, **_listed(found.page)})
+
+    async def forecast(self, request: Request) -> Response:
+        """What a rolling restart, or another number of members, would cost a group under each protocol."""
+        params.only(request, (*_RESTART, "scale"))
+        scale = params.whole(request, "scale", None, least=1)
+        change = self._restart(request) if scale is None else Scale(scale)
+        return await self._forecast(request, lambda found: forecasts.forecast(found, change, _times(request)))
+
+    async def migrate(self, request: Request) -> Response:
+        """Whether a group is ready for another protocol, and the way there."""
+        params.only(request, (*_RESTART, "to"))
+        to = params.text(request, "to")
+        targets = TARGETS if to is None else (params.one_of(request, "to", TARGETS, to),)
+        restart = self._restart(request)
+        return await self._forecast(
+            request, lambda found: forecasts.plan(found, targets, restart, _times(request))
+        )
+
+    def _restart(self, request: Request) -> RollingRestart:
+        usual = RollingRestart()
+        return RollingRestart(
+            params.whole(request, "parallel", None, least=1),
+            params.whole(request, "down_ms", None, least=1) or usual.down_ms,
+            usual.between_ms if (between := params.whole(request, "between_ms", None)) is None else between,
+        )
+
+    async def _forecast(
+        self, request: Request, answer: Callable[[bytes | None], dict[str, object]]
+    ) -> Response:
+        """One at a time: it is a thread's whole work for a while."""
+        assignment = await self._read(self._archive.assignment, self._known(request).group_id)
+        return JsonBytes(
+            encode(await to_thread.run_sync(lambda: answer(assignment), limiter=self._forecasts))
+        )
 
     async def episodes(self, request: Request) -> Response:
         """A group's episodes, newest first, as they stand in their topic, and whether these are all."""

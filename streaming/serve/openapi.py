@@ -113,6 +113,35 @@ _WHOLE: Final = (
 )
 
 
+_POSITIVE: Final = {"type": "integer", "minimum": 1}
+_RESTART = [
+    _parameter("parallel", _POSITIVE, "Members that restart at once; a twentieth of the group if left out."),
+    _parameter("down_ms", _POSITIVE, "How long a member is away; 20000 if left out."),
+    _parameter("between_ms", _INTEGER, "From the return of some to the stop of the next; 30000 if left out."),
+    _parameter("heartbeat_ms", _POSITIVE, "Between heartbeats; 3000, KIP-848 5000 if left out."),
+    _parameter("processing_ms", _INTEGER, "How long members process what one poll gave; 1000 if left out."),
+]
+_TEXTS: Final = {"type": "array", "items": _STRING}
+_FORECAST = _object(
+    groupId=_STRING,
+    change=_STRING,
+    now=_STRING,
+    sentence=_STRING,
+    unsure=_TEXTS,
+    sessionTimeoutMs=_INTEGER,
+    rebalanceTimeoutMs=_INTEGER,
+    protocols={"type": "object", "additionalProperties": {"type": "object"}},
+)
+_MIGRATE = _object(
+    groupId=_STRING,
+    now=_STRING,
+    assignor={"type": ["string", "null"]},
+    targets={"type": "object", "additionalProperties": {"type": "object"}},
+    happened=_list({"type": "object"}),
+    unsure=_TEXTS,
+)
+
+
 def _standing(**more: Any) -> dict[str, Any]:
     """How far the topics are read, and what comes with it."""
     found = _object(caughtUp=_FLAG, lag={"type": ["integer", "null"]}, seq=_INTEGER, **more)
@@ -173,6 +202,22 @@ def _group_paths() -> dict[str, Any]:
             f"A group's last incidents, newest first: what somebody should look at. {_WHOLE}",
             _stories("incident"),
             [*_RANGE, _OPEN],
+        ),
+        "/forecast": (
+            "What a rolling restart, or another size, would cost, by the history: `forecast --json` less rounds.",
+            _FORECAST,
+            [
+                *_RESTART,
+                _parameter("scale", _POSITIVE, "How many members the group gets, in place of a restart."),
+            ],
+        ),
+        "/migrate": (
+            "Whether the group is ready for another protocol, by the history: as `migrate --json`.",
+            _MIGRATE,
+            [
+                *_RESTART,
+                _parameter("to", {"enum": ["cooperative", "static", "consumer"]}, "Only the way there."),
+            ],
         ),
         "/timeline": (
             "Ownership over time: owners before the oldest round, then what changed hands in each.",

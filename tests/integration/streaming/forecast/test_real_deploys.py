@@ -45,7 +45,7 @@ def batches() -> list[list[Restart]]:
         return [[Restart(kind, 4000, 7000, restarted=2, heartbeat_ms=1000) for kind in KINDS]]
     random = Random(19)
     made = [
-        Restart(KINDS[number % len(KINDS)], random.randrange(4000, 7000), random.randrange(7000, 10_000))
+        Restart(KINDS[number % len(KINDS)], random.randrange(7000, 9000), random.randrange(11_000, 13_000))
         for number in range(runs)
     ]
     return [made[first : first + len(KINDS)] for first in range(0, runs, len(KINDS))]

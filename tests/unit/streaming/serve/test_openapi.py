@@ -12,10 +12,11 @@ from starlette.routing import Route
 from streaming.serve.api import Api
 from streaming.serve.history import History
 from streaming.serve.openapi import document
+from streaming.serve.records import TopicRecord
 from streaming.wire.codec import encode
 from tests.support.asgi import ask
-from tests.support.compacted import checkout
-from tests.support.feed import records, service, stories, story
+from tests.support.compacted import checkout, latest
+from tests.support.feed import ASSIGNMENTS, records, service, stories, story
 from tests.support.histories import Group
 from tests.support.incidents import incident
 
@@ -47,6 +48,8 @@ def test_it_describes_every_route_and_no_other() -> None:
         ("/api/groups/{group}/episodes", "/api/groups/g/episodes"),
         ("/api/groups/{group}/incidents", "/api/groups/g/incidents"),
         ("/api/groups/{group}/timeline", "/api/groups/g/timeline"),
+        ("/api/groups/{group}/forecast", "/api/groups/g/forecast?parallel=2&processing_ms=0"),
+        ("/api/groups/{group}/migrate", "/api/groups/g/migrate?to=consumer"),
         ("/api/incidents", "/api/incidents?open=true"),
         ("/api/rounds", "/api/rounds?view=summary"),
     ],
@@ -57,6 +60,7 @@ def test_answers_are_as_described(history: History, path: str, target: str) -> N
     schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     whole = {**schema, "components": described["components"]}
     history.append([*stories(checkout("g")), story(incident("g"))])
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(checkout("g"))), None)])
     app = service(history)
     Draft202012Validator(whole).validate(ask(app, target).json)
 

@@ -1,0 +1,101 @@
+"""Forecasts over HTTP: what a change would cost a group as the history knows it, within bounds of size and time.
+
+The history has who owns what. Members' settings, their lists of assignors and partitions that nobody owns are in
+the membership log alone, which the commands ``forecast`` and ``migrate`` read: an answer says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from assignors.errors import BadInput
+from streaming.forecast import migrate
+from streaming.forecast.answer import document, played
+from streaming.forecast.changes import RollingRestart, Scale, changed, usual_parallel
+from streaming.forecast.live import LiveGroup, Log
+from streaming.forecast.start import start
+from streaming.serve.problems import Problem
+from streaming.wire.events import LatestAssignment
+
+#: Members times turns of a restart, which is what a forecast's time grows with: some seconds, and partitions.
+MAX_WORK: Final = 20_000
+MAX_PARTITIONS: Final = 20_000
+
+_decoder = msgspec.json.Decoder(LatestAssignment)
+_UNSURE: Final = (
+    "by the history alone, which has neither members' settings and subscriptions nor partitions that nobody owns: "
+    "the commands forecast and migrate read them"
+)
+
+
+def forecast(
+    assignment: bytes | None, change: RollingRestart | Scale, times: Mapping[str, int]
+) -> dict[str, Any]:
+    """What the command ``forecast --json`` answers, without rounds.
+
+    Args:
+        assignment: the group's latest assignment.
+        change: what is to happen.
+        times: in place of what a scenario takes.
+
+    Raises:
+        Problem: it can't be forecast, or would take too long; the detail says why.
+    """
+    group = _group(assignment)
+    turns = _turns(group, change) if isinstance(change, RollingRestart) else 1
+    most = max(len(group.members), change.to if isinstance(change, Scale) else 0)
+    _bounded(group, most * turns)
+    try:
+        return document(group.group_id, played(changed(start(group), times, change), rounds=False))
+    except BadInput as refusal:
+        raise _refused(str(refusal)) from refusal
+
+
+def plan(
+    assignment: bytes | None, targets: tuple[str, ...], restart: RollingRestart, times: Mapping[str, int]
+) -> dict[str, Any]:
+    """What the command ``migrate --json`` answers; ``happened`` is empty: the group's episodes tell it.
+
+    Raises:
+        Problem: as :func:`forecast`.
+    """
+    group = _group(assignment)
+    _bounded(group, len(group.members) * _turns(group, restart))
+    try:
+        found = migrate.plan(group, targets, restart=restart, times=times)
+    except BadInput as refusal:
+        raise _refused(str(refusal)) from refusal
+    return migrate.document(group.group_id, found, [])
+
+
+def _group(assignment: bytes | None) -> LiveGroup:
+    if assignment is None:
+        raise _refused("who owns what in this group is not known yet")
+    latest = _decoder.decode(assignment)
+    group = Log(latest.group_id).group(latest)
+    every = tuple(sorted({topic for one in group.members for topic in one.owned}))
+    members = tuple(structs.replace(one, topics=every) for one in group.members)
+    return group._replace(members=members, unknown=(_UNSURE,))
+
+
+def _turns(group: LiveGroup, restart: RollingRestart) -> int:
+    size = len(group.members)
+    return -(-size // (restart.parallel or usual_parallel(size)))
+
+
+def _bounded(group: LiveGroup, work: int) -> None:
+    partitions = sum(len(one) for member in group.members for one in member.owned.values())
+    if work > MAX_WORK or partitions > MAX_PARTITIONS:
+        raise _refused(
+            f"{len(group.members)} members and {partitions} partitions: past what is forecast here "
+            f"({MAX_WORK} members times turns, {MAX_PARTITIONS} partitions); use the commands forecast and migrate"
+        )
+
+
+def _refused(detail: str) -> Problem:
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "forecast", detail)

@@ -1,0 +1,76 @@
+"""Forecasts under /api/, asked without a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp
+
+from streaming.serve import forecasts
+from streaming.serve.history import History
+from streaming.serve.records import TopicRecord
+from streaming.wire.codec import encode
+from tests.support.asgi import ask
+from tests.support.compacted import checkout, latest
+from tests.support.feed import ASSIGNMENTS, records, service
+from tests.support.histories import Group
+
+
+@pytest.fixture
+def stored(history: History) -> ASGIApp:
+    """``team/checkout`` with three members; of ``orders`` only rounds are known."""
+    history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(1)))
+    history.append(records(Group("orders", {"t": 6}, 1).diffs(1), partition=1))
+    history.append(
+        [TopicRecord(ASSIGNMENTS, 0, 0, b"team/checkout", encode(latest(checkout("team/checkout"))), None)]
+    )
+    return service(history)
+
+
+def asked(app: ASGIApp, target: str) -> Any:
+    found = ask(app, f"/api/groups/team%2Fcheckout/{target}")
+    assert found.status == 200, found.json
+    return found.json
+
+
+def test_a_rolling_restart_under_every_protocol_without_rounds(stored: ASGIApp) -> None:
+    found = asked(stored, "forecast?down_ms=5000&between_ms=20000&processing_ms=0")
+
+    assert (found["groupId"], found["now"]) == ("team/checkout", "eager")
+    assert found["sentence"].startswith("This rolling restart costs ")
+    assert found["unsure"][0].startswith("by the history alone")
+    eager = found["protocols"]["eager"]
+    assert (eager["rounds"], eager["rebalances"]) == ([], 4)  # one of its three members is static
+    assert asked(stored, "forecast?scale=4")["change"] == "Scaling to 4 members"
+
+
+def test_the_way_to_another_protocol(stored: ASGIApp) -> None:
+    assert list(asked(stored, "migrate")["targets"]) == ["cooperative", "static", "consumer"]
+    found = asked(stored, "migrate?to=static")["targets"]["static"]
+    assert [one["reason"] for one in found["inTheWay"]] == ["has no group.instance.id"] * 2
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("team%2Fcheckout/forecast?scale=3", 422),
+        ("team%2Fcheckout/forecast?scale=30000", 422),
+        ("orders/forecast", 422),
+        ("none/forecast", 404),
+        ("team%2Fcheckout/forecast?parallel=0", 400),
+        ("team%2Fcheckout/forecast?from=last", 400),
+        ("team%2Fcheckout/migrate?to=raft", 400),
+    ],
+)
+def test_what_cannot_be_answered(stored: ASGIApp, target: str, status: int) -> None:
+    assert ask(stored, f"/api/groups/{target}").status == status
+
+
+def test_a_group_that_is_too_large_is_refused_at_once(
+    stored: ASGIApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecasts, "MAX_PARTITIONS", 5)
+    found = ask(stored, "/api/groups/team%2Fcheckout/migrate")
+    assert found.status == 422
+    assert found.json["detail"].startswith("3 members and 6 partitions: past what is forecast here")
