@@ -8,7 +8,7 @@ from rich.table import Column, Table
 
 from streaming.forecast.answer import Answer
 from streaming.forecast.compare import Cost, seconds
-from streaming.forecast.migrate import Path, Plan
+from streaming.forecast.migrate import Path, Plan, Went
 from streaming.process.terminal import SafeText, console
 from streaming.wire.codec import rfc3339
 from streaming.wire.episodes import Episode
@@ -71,7 +71,7 @@ def _row(one: Cost) -> tuple[str | SafeText, ...]:
 _NAMED = 20
 
 
-def show_plan(group_id: str, found: Plan, happened: Sequence[Episode]) -> None:
+def show_plan(group_id: str, found: Plan, happened: Sequence[Went]) -> None:
     """Where a group stands, and the way to each target."""
     screen = console(wide=True)
     head = SafeText().append(group_id, "bold").append(f"  {len(found.start.members)} members, ")
@@ -112,7 +112,7 @@ def _figures(cost: Cost) -> str:
     )
 
 
-def _happened_table(happened: Sequence[Episode]) -> Table:
+def _happened_table(happened: Sequence[Went]) -> Table:
     table = Table(
         Column("episode", justify="right"),
         "kind",
@@ -120,10 +120,11 @@ def _happened_table(happened: Sequence[Episode]) -> Table:
         "since",
         *(Column(name, justify="right") for name in ("rebalances", "rounds", "moved")),
         "downtime",
+        "as forecast now",
         box=None,
         pad_edge=False,
     )
-    for one in happened:
+    for one, cost in happened:
         table.add_row(
             str(one.episode),
             one.kind,
@@ -133,6 +134,7 @@ def _happened_table(happened: Sequence[Episode]) -> Table:
             str(one.round_count),
             str(one.moved),
             _bounds(one),
+            "" if cost is None else _figures(cost),
         )
     return table
 

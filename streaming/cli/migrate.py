@@ -57,7 +57,8 @@ def migrate(
     from streaming.cli.render import skipped
     from streaming.forecast import migrate as ask
     from streaming.forecast.changes import RollingRestart
-    from streaming.kafka.live import read_live
+    from streaming.forecast.past import again
+    from streaming.kafka.live import read_live, read_rounds
     from streaming.kafka.newest import read_episodes
 
     targets = ask.chosen(to or [])
@@ -66,10 +67,15 @@ def migrate(
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)
         told = read_episodes(settings, group=group_id, on_malformed=skipped, each=progress.step)
+        happened = ask.happened([one.episode for one in told])
+        diffs = read_rounds(settings, happened, each=progress.step)
     with Progress("events played") as progress:
         found = ask.plan(group, targets, restart=restart, times=times, each=progress.step)
-    happened = ask.happened([one.episode for one in told])
+        went = [
+            ask.Went(one, again(one, rounds, group, times))
+            for one, rounds in zip(happened, diffs, strict=True)
+        ]
     if as_json:
-        json_lines()(ask.document(group_id, found, happened))
+        json_lines()(ask.document(group_id, found, went))
     else:
-        show_plan(group_id, found, happened)
+        show_plan(group_id, found, went)

@@ -312,20 +312,27 @@ _STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "re
 _LAST: Final = 5
 
 
+class Went(NamedTuple):
+    """An episode, and what it would have been forecast to cost; None where that can't be said."""
+
+    episode: Episode
+    cost: Cost | None = None
+
+
 def happened(episodes: Sequence[Episode]) -> list[Episode]:
     """The last episodes in which a step may have happened, the newest first."""
     found = [one for one in episodes if one.kind in _STEPS]
     return sorted(found, key=lambda one: (one.opened_at, one.episode), reverse=True)[:_LAST]
 
 
-def document(group_id: str, found: Plan, episodes: Sequence[Episode]) -> dict[str, Any]:
-    """The answer for programs; ``episodes``: what has happened."""
+def document(group_id: str, found: Plan, went: Sequence[Went]) -> dict[str, Any]:
+    """The answer for programs; ``went``: what has happened."""
     return {
         "groupId": group_id,
         "now": found.start.way,
         "assignor": found.start.assignor,
         "targets": {one.to: _path(one) for one in found.paths},
-        "happened": [_episode(one) for one in episodes],
+        "happened": [_went(one) for one in went],
         "unsure": list(found.start.unsure),
     }
 
@@ -345,8 +352,8 @@ def _path(one: Path) -> dict[str, Any]:
     }
 
 
-def _episode(one: Episode) -> dict[str, Any]:
-    downtime = None
+def _went(went: Went) -> dict[str, Any]:
+    one, downtime = went.episode, None
     if one.downtime is not None:
         downtime = {"lowerMs": one.downtime.lower_ms, "upperMs": one.downtime.upper_ms}
     return {
@@ -358,4 +365,5 @@ def _episode(one: Episode) -> dict[str, Any]:
         "rounds": one.round_count,
         "moved": one.moved,
         "downtime": downtime,
+        "forecast": None if went.cost is None else figures(went.cost),
     }

@@ -9,9 +9,10 @@ from msgspec import UNSET
 
 from assignors.model import Topic
 from streaming.forecast.changes import BEGIN_MS, Asked
-from streaming.forecast.compare import seconds
+from streaming.forecast.compare import Cost, as_told, cost, seconds, ways
 from streaming.forecast.live import LiveGroup, LiveMember
 from streaming.forecast.start import NoForecast, scenario_names, start
+from streaming.simulate.parse import scenario
 from streaming.wire.codec import rfc3339
 from streaming.wire.episodes import Episode
 from streaming.wire.events import Diff, Holding, MemberDiff, MemberNames
@@ -73,6 +74,33 @@ def past(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: 
         {**begun.document, **times, "events": events},
         _measured(episode),
     )
+
+
+def again(
+    episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
+) -> Cost | None:
+    """What the episode would have been forecast to cost, the way it went; None where that can't be said.
+
+    Arguments are those of :func:`past`. Of a change of assignors nobody knows which list each member had when.
+    """
+    if episode.kind == "assignor-change" or len(diffs) < episode.round_count:
+        return None
+    try:
+        asked = past(episode, diffs, now, times)
+    except NoForecast:
+        return None
+    begun, document = asked.start, asked.document
+    own = next(one for one in ways(begun.protocol, begun.assignor) if one.name == begun.protocol)
+    if (diffs[0].protocol, diffs[-1].protocol) != ("classic", "consumer"):
+        return cost(scenario(document), own, rounds=False)
+    speaks = {"group_protocol": "classic", "assignors": [own.assignor]}
+    members = {name: {**told, **speaks} for name, told in document["members"].items()}
+    events = [
+        {**event, "group_protocol": "consumer"} if event.keys() & {"bounce", "join"} else event
+        for event in document["events"]
+    ]
+    way = next(one for one in ways("consumer", None) if one.name == "consumer")
+    return as_told(scenario({**document, "members": members, "events": events}), way, rounds=False)
 
 
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:

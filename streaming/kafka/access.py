@@ -79,7 +79,9 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         "why": {topics.episodes: (_READ,)},
         "what-if": dict.fromkeys((topics.membership, topics.assignments), (_READ,)),
         "incidents": {topics.incidents: (_READ,)},
-        "migrate": dict.fromkeys((topics.assignments, topics.membership, topics.episodes), (_READ,)),
+        "migrate": dict.fromkeys(
+            (topics.assignments, topics.membership, topics.episodes, topics.diffs), (_READ,)
+        ),
         "forecast": dict.fromkeys((topics.assignments, topics.membership), (_READ,)),
         "dlt": {topics.dead_letters: (_READ,), topics.membership: (_WRITE,)},
         "topics": dict.fromkeys(topics.made, ("Create", "Describe", _CONFIGS)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
@@ -109,24 +109,27 @@ def read_change(
         now = read_live(settings, group_id, each=each)
     except UnknownGroup:
         now = None
-    return past(episode, read_rounds(settings, episode, each=each), now, times)
+    (rounds,) = read_rounds(settings, [episode], each=each)
+    return past(episode, rounds, now, times)
 
 
 def read_rounds(
-    settings: Settings, episode: Episode, *, each: Callable[[int], None] = lambda _: None
-) -> list[Diff]:
-    """The rounds of an episode that the diff topic still has, in order.
+    settings: Settings, episodes: Sequence[Episode], *, each: Callable[[int], None] = lambda _: None
+) -> list[list[Diff]]:
+    """The rounds of some episodes of one group that the diff topic still has, in order, by episode.
 
     Raises:
         MalformedDiff: a record does not parse.
         TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
     """
-    wanted = set(episode.rounds)
+    wanted = {one for episode in episodes for one in episode.rounds}
     found: dict[str, Diff] = {}
-    for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=episode.group_id):
-        each(1)
-        if record.id in wanted:
-            found[record.id] = record.diff
-            if len(found) == len(wanted):
-                break
-    return [found[one] for one in episode.rounds if one in found]
+    if wanted:
+        group = episodes[0].group_id
+        for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=group):
+            each(1)
+            if record.id in wanted:
+                found[record.id] = record.diff
+                if len(found) == len(wanted):
+                    break
+    return [[found[one] for one in episode.rounds if one in found] for episode in episodes]

@@ -16,7 +16,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def live(kafka: MemoryKafka) -> MemoryKafka:
-    for topic in ("membership", "assignments", "episodes"):
+    for topic in ("membership", "assignments", "episodes", "diffs"):
         kafka.create(f"rebalance.{topic}", 1)
     log = Log("checkout")
     shares = {name: {"t": [2 * number, 2 * number + 1]} for number, name in enumerate(("a-1", "b-1"))}

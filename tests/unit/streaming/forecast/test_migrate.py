@@ -9,7 +9,7 @@ import pytest
 from streaming.forecast.changes import RollingRestart
 from streaming.forecast.compare import cost, ways
 from streaming.forecast.live import LiveMember
-from streaming.forecast.migrate import Path, chosen, document, happened, plan
+from streaming.forecast.migrate import Path, Went, chosen, document, happened, plan
 from streaming.forecast.start import NoForecast
 from streaming.simulate.parse import scenario
 from streaming.wire.events import MemberNames
@@ -181,8 +181,9 @@ def test_the_answer_for_programs() -> None:
 def test_what_has_happened_is_told_the_newest_first() -> None:
     known = [one.episode for one in told(checkout())]
     assert [one.kind for one in happened(known)] == ["rolling-restart"]
-    (found,) = document("g", plan(group(*two()), ["static"]), happened(known))["happened"]
-    assert (found["episode"], found["rebalances"], found["downtime"]) == (2, 4, None)
+    went = [Went(one) for one in happened(known)]
+    (found,) = document("g", plan(group(*two()), ["static"]), went)["happened"]
+    assert (found["episode"], found["rebalances"], found["downtime"], found["forecast"]) == (2, 4, None, None)
 
 
 def test_what_cannot_migrate_and_what_is_no_target() -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from streaming.forecast.answer import played
 from streaming.forecast.changes import BEGIN_MS
-from streaming.forecast.past import chosen, past
+from streaming.forecast.past import again, chosen, past
 from streaming.forecast.start import NoForecast
 from streaming.wire.episodes import Downtime, Episode
 from streaming.wire.events import Diff
@@ -90,3 +90,29 @@ def test_what_cannot_be_replayed() -> None:
     first = episodes(teller)[0]
     with pytest.raises(NoForecast, match="group team/checkout: it has no members now"):
         past(first, rounds(teller, first), None, {})
+
+
+def played_again(teller: Teller, **more: Any) -> tuple[int, int] | None:
+    """Rebalances and moves of the last episode, as they are forecast."""
+    episode = structs.replace(chosen("g", episodes(teller), "last"), **more)
+    found = again(episode, rounds(teller, episode), None, {"processing_ms": 0})
+    return None if found is None else (found.forecast.ledger.rebalances, found.forecast.ledger.moved)
+
+
+def test_an_episode_is_played_again_the_way_it_went() -> None:
+    episode = chosen("g", episodes(checkout()), "last")
+    found = played_again(checkout())
+    assert found is not None
+    assert found[0] == episode.rebalances
+
+
+def test_a_migration_is_played_again_as_one() -> None:
+    teller = checkout()
+    ce_id, last = teller.told[-1]
+    teller.told[-1] = (ce_id, structs.replace(last, protocol="consumer", assignor="uniform"))
+    assert played_again(teller, kind="protocol-migration") is not None
+
+
+def test_what_cannot_be_played_again() -> None:
+    assert played_again(checkout(), kind="assignor-change") is None
+    assert played_again(checkout(), round_count=99) is None
