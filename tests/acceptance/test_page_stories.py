@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -250,6 +251,36 @@ def test_members_stand_with_their_names_places_and_what_they_own(shown: Shown) -
     expect(page.locator("[data-member='pay@h2#1'] .end")).to_have_text("2 partitions")
 
 
+STOOD_STILL = Downtime(
+    lower_ms=900,
+    upper_ms=4000,
+    worst=PartitionDowntime(topic="t", partition=1, lower_ms=400, upper_ms=1900),
+    evidence=["group-records"],
+    partitions=5,
+    bounded_ms=4000,
+)
+
+
+def test_downtime_has_both_bounds(shown: Shown) -> None:
+    teller = checkout("shop")
+    shown.tell(teller)
+    now = int(time.time() * 1000)
+    newest = updated(teller)[-1]
+    shown.put(msgspec.structs.replace(newest, updated_at=now, rounds=[], downtime=STOOD_STILL))
+    page = shown.open("/groups/shop")
+    band = page.locator(".band").first
+    expect(band.locator(".still")).to_have_text("down 400 ms – 1.9 s")
+    longest = "the longest: t 1, between 400 ms and 1.9 s"
+    said = f"Downtime: between 900 ms and 4.0 s in all, over 5 partitions; {longest}"
+    expect(band.locator(".details")).to_contain_text(said)
+    today = page.locator(".facts .tile").last
+    expect(today).to_have_text("Stood still today900 ms – 4.0 s")
+    unbounded = msgspec.structs.replace(STOOD_STILL, upper_ms=None, unbounded=1)
+    shown.put(msgspec.structs.replace(newest, updated_at=now + 1, rounds=[], downtime=unbounded))
+    expect(today).to_have_text("Stood still today≥ 900 ms")
+    expect(band.locator(".details")).to_contain_text("nothing bounds 1 of them from above")
+
+
 def busy(shown: Shown) -> None:
     """Everything that the page has: incidents, a group that is stuck, one that rests, bands, members."""
     teller = checkout("shop")
@@ -272,13 +303,7 @@ def busy(shown: Shown) -> None:
             updated_at=newest.updated_at + 1,
             waiting_for=[waiting],
             rounds=[f"shop/{one}" for one in newest.rounds],
-            downtime=Downtime(
-                lower_ms=900,
-                upper_ms=4000,
-                worst=PartitionDowntime(topic="t", partition=1, lower_ms=400, upper_ms=900),
-                evidence=["group-records"],
-                partitions=5,
-            ),
+            downtime=STOOD_STILL,
         )
     )
     shown.put(incident("shop", 1, opened_at=START, closed_at=START + 9))

@@ -20,6 +20,16 @@ const PAGE = 300;
 const STORIES = 100;
 const LEGEND = 24;
 
+// An answer, or null where the group is not known (yet).
+async function known(path, params) {
+  try {
+    return await get(path, params);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    return null;
+  }
+}
+
 function fact(label, className = "") {
   const value = h("dd", { class: className }, "–");
   return { value, element: h("div", { class: "tile" }, h("dt", {}, label), value) };
@@ -100,15 +110,13 @@ class GroupView {
     this.loading = true;
     let page = null;
     try {
-      page = await get(`${groupPath(this.group)}/timeline`, { limit: PAGE });
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 404) throw error;
+      page = await known(`${groupPath(this.group)}/timeline`, { limit: PAGE });
     } finally {
       this.loading = false;
     }
     if (this.closed) return;
     if (page === null) return this.missing();
-    const known = this.model.last;
+    const before = this.model.last;
     this.model.clear();
     this.list.clear();
     this.model.load(page);
@@ -116,33 +124,30 @@ class GroupView {
     this.absent?.remove();
     await this.reach(Number(query().get("round")));
     this.list.render();
-    if (known) this.timeline.grown();
+    if (before) this.timeline.grown();
     else this.restore();
     this.update();
     await this.present();
   }
 
-  // Who is in it now, and where each runs.
+  // Who is in it now, where each runs, and how long partitions stood still today.
   async present() {
-    const { assignment, names, since } = await get(groupPath(this.group));
-    if (this.closed) return;
+    const group = await known(groupPath(this.group));
+    if (this.closed || group === null) return;
+    const { assignment, names, since, downtimeToday } = group;
     this.owners.call(names);
     this.members.load({ assignment, since });
+    this.today = downtimeToday;
+    this.update();
   }
 
   // Its stories: all that are kept, whatever came before them by the stream.
   async tell() {
-    let told = null;
-    try {
-      told = await Promise.all([get(`${groupPath(this.group)}/episodes`, { limit: STORIES }), get(`${groupPath(this.group)}/incidents`, { limit: STORIES })]);
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 404) throw error;
-    }
-    if (this.closed || told === null) return;
-    const [{ episodes, names }, { incidents }] = told;
-    this.owners.call(names, { later: false });
-    for (const one of episodes) this.episodes.take(one);
-    for (const one of incidents) this.incidents.take(one);
+    const [episodes, incidents] = await Promise.all(["episodes", "incidents"].map((sort) => known(`${groupPath(this.group)}/${sort}`, { limit: STORIES })));
+    if (this.closed || !episodes || !incidents) return;
+    for (const { names } of [episodes, incidents]) this.owners.call(names, { later: false });
+    for (const one of episodes.episodes) this.episodes.take(one);
+    for (const one of incidents.incidents) this.incidents.take(one);
     this.stories();
   }
 
@@ -151,6 +156,7 @@ class GroupView {
     this.owners.call(names, { later: false });
     where.take(story);
     this.stories();
+    this.who();
   }
 
   stories() {
@@ -281,14 +287,15 @@ class GroupView {
     this.legends();
   }
 
-  // As bounds, of the newest episode; where nobody tells episodes, what the rounds alone say.
+  // Today's as bounds; where nobody tells episodes, what the rounds alone say.
   stoodStill(newest, group) {
     const { element, value } = this.facts.away;
-    const worst = newest?.downtime?.worst;
-    setText(element.firstElementChild, newest ? "Longest stop" : "Without owner");
-    if (newest) setText(value, worst ? bounds(worst.lowerMs, worst.upperMs, { short: true }) : "–");
+    const today = this.today;
+    setText(element.firstElementChild, newest ? "Stood still today" : "Without owner");
+    if (newest) setText(value, today?.partitions ? bounds(today.lowerMs, today.upperMs, { short: true }) : "–");
     else setText(value, group.unavailableMs ? duration(group.unavailableMs) : "–");
-    setAttribute(element, "title", newest ? "How long the partition that stood still the longest in the newest episode did, as bounds" : "Time without an owner between rounds, summed over partitions");
+    const longest = today?.worst ? `; the longest: ${today.worst.topic} ${today.worst.partition}, ${bounds(today.worst.lowerMs, today.worst.upperMs)}` : "";
+    setAttribute(element, "title", newest ? `All partitions together, in episodes with a round since midnight (UTC), as bounds${longest}` : "Time without an owner between rounds, summed over partitions");
   }
 
   legends() {
