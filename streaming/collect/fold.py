@@ -18,7 +18,7 @@ from streaming.collect.commits import SOURCE, infer
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
 from streaming.collect.coordinator.parts import TopicNames
-from streaming.collect.coordinator.records import OffsetCommit, Other, decode
+from streaming.collect.coordinator.records import OffsetCommit, Other, decode, offset_and_time, placed
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.holdings import Holdings
@@ -92,6 +92,8 @@ class Fold:
         self._source, self._partition = source, partition
         self._names, self._wanted, self._surely_alive_ms = names, wanted, surely_alive_ms
         self._known: dict[str, _Known] = {}
+        #: The same by the bytes of group ids.
+        self._by_key: dict[bytes, _Known] = {}
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
         self._resumed: dict[str, Row] = {}
@@ -109,6 +111,32 @@ class Fold:
             self._take(row)
         except MonitorError as error:
             self._out.append(Unusable(row, error))
+        return outcome
+
+    def passed(
+        self, offset: int, timestamp: int, key: bytes | None, value: bytes | None
+    ) -> list[Outcome] | None:
+        """:meth:`add` for nearly all records of the topic: offset commits in the layout that brokers write.
+
+        Of them nothing mostly follows, so no row is made.
+
+        Returns:
+            As :meth:`add`; None, and nothing is changed, where the record is another: it is to be added.
+        """
+        place = placed(key, value)
+        if place is None:
+            return None
+        outcome = self.settle() if self.open_offset is not None and timestamp != self._timestamp else []
+        group, topic, partition = place
+        known = self._by_key.get(group)
+        if known is None:
+            return outcome
+        committed, at = (None, None) if value is None else offset_and_time(value)
+        if known.holdings.commit(topic.decode(), partition, at, committed):
+            self._timestamp = timestamp
+            if self.open_offset is None:
+                self.open_offset = offset
+            self._resumed[group.decode()] = Row(self._partition, offset, timestamp, key, value)
         return outcome
 
     def settle(self) -> list[Outcome]:
@@ -147,7 +175,7 @@ class Fold:
         if not 0 <= row.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
         if known is None:
-            known = self._known[group_id] = _Known()
+            known = self._known[group_id] = self._by_key[group_id.encode()] = _Known()
         after = apply(known.group, record)
         if isinstance(record, ClassicGroup) and group_id in self._touched and known.group.classic is not None:
             self._publish(group_id, self._touched.pop(group_id))
@@ -178,7 +206,7 @@ class Fold:
         data: GroupObserved | GroupDeleted
         if now is None:
             if known.group == GONE:
-                del self._known[group_id]
+                del self._known[group_id], self._by_key[group_id.encode()]
             if before is None or known.group != GONE:
                 return
             data = GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone")

@@ -148,16 +148,20 @@ class OffsetsTopic:
             number, error = message.partition(), message.error()
             if error is None:
                 records += 1
-                partition = self._partitions[number]
-                if message.offset() < partition.reached:  # librdkafka has noticed, and begins anew
+                partition, offset = self._partitions[number], message.offset()
+                if offset < partition.reached:  # librdkafka has noticed, and begins anew
                     _log.warning(
                         "%s partition %d: was read to %d and has lost records; read again from %d",
-                        *(OFFSETS_TOPIC, number, partition.reached, message.offset()),
+                        *(OFFSETS_TOPIC, number, partition.reached, offset),
                     )
                 partition.at_end_since = None
-                partition.following = partition.reached = message.offset() + 1
-                row = Row(number, message.offset(), message.timestamp()[1], message.key(), message.value())
-                outcomes += partition.new(partition.fold.add(row))
+                partition.following = partition.reached = offset + 1
+                row = offset, message.timestamp()[1], message.key(), message.value()
+                found = partition.fold.passed(*row)
+                if found is None:
+                    found = partition.fold.add(Row(number, *row))
+                if found:
+                    outcomes += partition.new(found)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
                 partition = self._partitions[number]
                 partition.at_end_since, partition.behind = time.monotonic(), False

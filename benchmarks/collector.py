@@ -1,0 +1,179 @@
+"""Reading ``__consumer_offsets``: ``make bench-collector``. The collector beside a bare client that only counts.
+
+Offset commits of groups without members here, as a cluster's topic is full of, each with a key of its own (as after
+compaction), and some groups that the collector follows. The same records are read by turns: by a confluent-kafka
+consumer with the collector's settings that counts them, and by the collector's source, until both are at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from struct import pack
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+
+from benchmarks import _document
+from streaming.collect.fold import OFFSETS_TOPIC, Fold
+from streaming.collect.source import OffsetsTopic
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import reader_config
+from streaming.settings.config import load
+from streaming.settings.connection import KafkaSettings
+
+#: The one client that a broker lets write to its own topics.
+_ADMIN = "__admin_client"
+_AT_ONCE = 2000
+
+
+class Run(NamedTuple):
+    """One reading: records, seconds, processor seconds of the process, and the most memory that it had (MiB)."""
+
+    records: int
+    seconds: float
+    cpu: float
+    memory: int
+
+
+def fill(servers: str, records: int, groups: int) -> None:
+    """Commits of so many groups, one a partition of a topic, as brokers write them."""
+    first = Consumer({"bootstrap.servers": servers, "group.id": "first", "session.timeout.ms": 6000})
+    first.subscribe(["nothing-there"])
+    while OFFSETS_TOPIC not in first.list_topics(timeout=10).topics:
+        first.poll(0.2)
+    first.close()
+    partitions = len(
+        Producer({"bootstrap.servers": servers})
+        .list_topics(OFFSETS_TOPIC, timeout=10)
+        .topics[OFFSETS_TOPIC]
+        .partitions
+    )
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "client.id": _ADMIN,
+            "linger.ms": 50,
+            "queue.buffering.max.messages": 500_000,
+        }
+    )
+    begun = int(time.time() * 1000) - records
+    for number in range(records):
+        group = b"group-%07d" % (number % groups)
+        key = pack(">hh", 1, len(group)) + group + pack(">h", 6) + b"orders" + pack(">i", number // groups)
+        value = pack(">hqihq", 3, number, 1, 0, begun + number)
+        while True:
+            try:
+                producer.produce(
+                    OFFSETS_TOPIC, value, key, number % groups % partitions, timestamp=begun + number
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(120):
+        raise RuntimeError("the broker did not take all records")
+
+
+def bare(servers: str) -> int:
+    """How many records a client reads that only counts them."""
+    consumer = Consumer(reader_config(KafkaSettings(bootstrap_servers=servers), "bare"))
+    numbers = consumer.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
+    consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
+    left, count = set(numbers), 0
+    while left:
+        for message in consumer.consume(_AT_ONCE, 0.05):
+            error = message.error()
+            if error is None:
+                count += 1
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+                left.discard(message.partition())
+            else:
+                raise RuntimeError(error.str())
+    consumer.close()
+    return count
+
+
+def collector(servers: str) -> int:
+    """How many records the collector's source reads until it is at the end of every partition."""
+    settings = load(bootstrap_servers=servers)
+
+    def fold(partition: int) -> Fold:
+        return Fold("bench", partition, {}.__getitem__)
+
+    source = OffsetsTopic(settings.kafka, "bench", threading.Event(), fold)
+    count, behind = 0, True
+    while behind:
+        batch = source.read()
+        count += batch.records
+        behind = batch.behind > 0
+    source.close()
+    return count
+
+
+WAYS = {"bare": bare, "collector": collector}
+
+
+def measured(way: str, servers: str) -> Run:
+    """One reading, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.collector", "--read", way, "--servers", servers]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    records, seconds, cpu, memory = answer.stdout.split()
+    return Run(int(records), float(seconds), float(cpu), int(memory))
+
+
+def read(way: str, servers: str) -> None:
+    """Print the figures of one reading."""
+    begun, cpu = time.perf_counter(), time.process_time()
+    records = WAYS[way](servers)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(records, time.perf_counter() - begun, time.process_time() - cpu, peak)
+
+
+def main() -> None:
+    """Fill a broker, read by turns, print and document."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--groups", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--document", action="store_true", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--read", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--servers", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read:
+        read(options.read, options.servers)
+        return
+    print(
+        f"{_document.machine()}; {options.records:,} commits of {options.groups:,} groups, {options.runs} runs each"
+    )
+    with EmbeddedBroker() as broker:
+        fill(broker.bootstrap_servers, options.records, options.groups)
+        runs: dict[str, list[Run]] = {way: [] for way in WAYS}
+        for _ in range(options.runs):
+            for way in WAYS:
+                runs[way].append(measured(way, broker.bootstrap_servers))
+                print(way, runs[way][-1], flush=True)
+    rows = []
+    rates = {
+        way: statistics.median(one.records / one.seconds for one in found) for way, found in runs.items()
+    }
+    for way, found in runs.items():
+        cpu = statistics.median(one.cpu / one.records * 1e6 for one in found)
+        seconds = statistics.median(one.seconds for one in found)
+        memory = max(one.memory for one in found)
+        share = rates[way] / rates["bare"]
+        rows.append([way, f"{rates[way]:,.0f}", f"{share:.2f}", f"{seconds:.1f}", f"{cpu:.2f}", str(memory)])
+    table = _document.table(["", "records/s", "of bare", "all, s", "CPU, µs a record", "memory, MiB"], rows)
+    print(table)
+    if options.document:
+        what = f"{options.records:,} commits of {options.groups:,} groups, median of {options.runs} runs by turns"
+        said = f"{_document.machine()}, embedded broker on the same machine; {what}; each in a process of its own."
+        _document.put("collector", f"## Reading the offsets topic\n\n{said}\n\n{table}")
+
+
+if __name__ == "__main__":
+    main()

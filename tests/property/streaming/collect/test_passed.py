@@ -1,0 +1,86 @@
+"""Commits that are passed over give what reading each of them whole gives."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.collect.coordinator.records import OffsetCommit, decode, offset_and_time, placed
+from streaming.collect.encoding import MalformedRecord
+from streaming.collect.fold import Fold, Outcome, Row
+from tests.support import offsets_topic as log
+
+GROUPS, TOPICS = st.sampled_from(["g", "h", "ü", "other"]), st.sampled_from(["t", "u", "é"])
+KEYS = st.builds(log.commit_key, GROUPS, TOPICS, st.sampled_from([0, 1, 2, 200, 70_000, -1]))
+VALUES = st.one_of(
+    st.none(),
+    st.builds(
+        lambda offset, at, metadata: pack(">hqi", 3, offset, 5) + log.string(metadata) + pack(">q", at),
+        st.integers(0, 6),
+        st.integers(-1, 50_000),
+        st.sampled_from([None, "", "m", "µ"]),
+    ),
+    st.builds(log.commit_value, st.integers(0, 50_000), st.integers(0, 4)),
+)
+
+
+def generation(group: str, number: int, first: list[int]) -> tuple[bytes, bytes]:
+    """Of two members, each with some of the partitions 0 to 2 of ``t``."""
+    rest = [one for one in range(3) if one not in first]
+    members = {
+        member: (log.subscription(["t"]), log.assignment({"t": share} if share else {}))
+        for member, share in (("a", sorted(first)), ("b", rest))
+    }
+    return log.group_key(group), log.group_value(number, members)
+
+
+GENERATIONS = st.builds(
+    generation, GROUPS, st.integers(1, 9), st.lists(st.integers(0, 2), unique=True, max_size=3)
+)
+GONE = st.builds(lambda group: (log.group_key(group), None), GROUPS)
+BROKEN = st.tuples(
+    st.one_of(
+        st.none(), st.binary(max_size=12), st.builds(lambda key, cut: key[:-cut], KEYS, st.integers(1, 9))
+    ),
+    st.one_of(VALUES, st.binary(max_size=40)),
+)
+RECORDS = st.one_of(st.tuples(KEYS, VALUES), st.tuples(KEYS, VALUES), GENERATIONS, GONE, BROKEN)
+
+
+def folded(rows: list[Row], *, quick: bool) -> list[Outcome]:
+    fold, found = Fold("s", 0, {}.__getitem__), list[Outcome]()
+    for row in rows:
+        passed = fold.passed(row.offset, row.timestamp, row.key, row.value) if quick else None
+        found += fold.add(row) if passed is None else passed
+    return [_plain(one) for one in (*found, *fold.settle())]
+
+
+def _plain(one: Outcome) -> Outcome:
+    """Errors are compared by what they say."""
+    return (one.row, str(one.error)) if hasattr(one, "error") else one  # type: ignore[return-value]
+
+
+@given(st.lists(st.tuples(RECORDS, st.integers(0, 2)), max_size=40))
+def test_the_outcomes_are_the_same(records: list[tuple[tuple[bytes | None, bytes | None], int]]) -> None:
+    rows, at = [], 1000
+    for offset, ((key, value), later) in enumerate(records):
+        at += later
+        rows.append(Row(0, offset, at, key, value))
+    assert folded(rows, quick=True) == folded(rows, quick=False)
+
+
+@given(st.one_of(KEYS, st.binary(max_size=30)), st.one_of(VALUES, st.binary(max_size=40)))
+def test_what_is_read_quickly_is_what_is_read_whole(key: bytes, value: bytes | None) -> None:
+    place = placed(key, value)
+    try:
+        whole = decode(key, value)
+    except MalformedRecord:
+        assert place is None
+        return
+    if place is None:
+        return
+    group, topic, partition = place
+    offset, at = (None, None) if value is None else offset_and_time(value)
+    assert whole == OffsetCommit(group.decode(), topic.decode(), partition, at, offset)
