@@ -1,31 +1,34 @@
-"""Classic assignors against the JVM classes and kafka-python's, on the shapes of Kafka's own benchmark.
+"""Classic and server-side assignors against the JVM classes and kafka-python's, on the shapes of Kafka's benchmark.
 
 The shapes are those of ``ClientSideAssignorBenchmark``: so many members, so many partitions a member, over so many
 topics; all subscribe to everything, or each to one of five disjoint buckets of topics; everyone is new, or one
 member joins a group that is balanced. With racks a partition is in two of three racks (were it in all three, as in
 Kafka's version, no rack would decide anything). Members join in an order shuffled by the seed. Every answer is
-compared with the JVM's by a checksum.
+compared with the JVM's by a checksum. The assignors of the consumer protocol (KIP-848) run inside the coordinator's
+builder, of which the JVM's time leaves out everything but the assignor.
 
-    python -m benchmarks.assignors [--quick | --doubling] [--seed 1] [--document]
+    python -m benchmarks.assignors [--quick | --doubling] [--protocol classic] [--seed 1] [--document]
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import gc
 import json
 import math
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from assignors.java import string_hash
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
+from benchmarks._assignor_shapes import Shape, doubling, shapes
 from benchmarks._document import machine, put, table
 from tests.oracle.driver import Oracle
 
@@ -36,47 +39,31 @@ JVM_LIMIT_SECONDS = 30
 PEER_LIMIT_SECONDS = 10
 PEER_LARGEST = 1000  # members: beyond, kafka-python takes minutes a row
 
+#: By protocol: the section of the document, and its title.
+SECTIONS = {
+    "classic": ("assignors", "## Assignors"),
+    "consumer": ("assignors-consumer", "## Assignors of the consumer protocol"),
+}
+
+#: Beside ours and the JVM's: another's answer, or the coordinator's builder with the assignor in it.
+PEERS = {"classic": "kafka-python", "consumer": "builder"}
+
 #: Milliseconds: ``ours``, ``jvm``, ``peer``; None where there was no answer.
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A group: ``ratio`` partitions a member over ``topics``; ``buckets`` 1 when all subscribe alike."""
-
-    assignor: str
-    members: int
-    ratio: int
-    topics: int
-    buckets: int = 1
-    join: bool = False
-    racks: bool = False
-    join_first: bool = False
-
-    @property
-    def partitions(self) -> int:
-        """Partitions of each topic."""
-        return self.members * self.ratio // self.topics
-
-    def bucket(self, member: int) -> range:
-        """The topics of this member."""
-        size = -(-self.topics // self.buckets)
-        start = member // -(-self.members // self.buckets) * size
-        return range(start, min(self.topics, start + size))
-
-    def __str__(self) -> str:
-        kind = "equal" if self.buckets == 1 else "unequal"
-        change = ("+1 first" if self.join_first else "+1") if self.join else "full"
-        size = f"{self.members}×{self.ratio} | {self.topics}"
-        return f"{self.assignor} | {size} | {kind} | {change} | {'on' if self.racks else 'off'}"
+def topic_ids(shape: Shape, seed: int) -> list[str]:
+    """Uuids as Kafka prints them."""
+    rng = random.Random(seed)
+    return [base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=") for _ in range(shape.topics)]
 
 
-def group(shape: Shape, order: list[int]) -> tuple[dict[str, Topic], list[Member]]:
+def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Topic], list[Member]]:
     """The shape's topics and members before anyone joins."""
     racks = tuple((f"rack{p % 3}", f"rack{(p + 1) % 3}") for p in range(shape.partitions))
     topics = {
-        name: Topic(name, shape.partitions, racks)
-        for name in (f"topic{number}" for number in range(shape.topics))
+        name: Topic(name, shape.partitions, racks, topic_id)
+        for name, topic_id in ((f"topic{number}", topic_id) for number, topic_id in enumerate(ids))
     }
     names: dict[range, tuple[str, ...]] = {}
     members = []
@@ -93,6 +80,10 @@ def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[
     like = f"member{0 if shape.join_first else shape.members - 1}"
     topics = next(member.topics for member in members if member.member_id == like)
     rack = f"rack{shape.members % 3}" if shape.racks else None
+    if (
+        shape.protocol == "consumer"
+    ):  # by name: a coordinator's map depends on the order in which it got the topics
+        assignment = {member: dict(sorted(share.items())) for member, share in assignment.items()}
     return [
         *(replace(member, owned=assignment[member.member_id]) for member in members),
         Member(NEWCOMER, topics, rack_id=rack),
@@ -132,21 +123,23 @@ def best_of(
             gc.collect()
 
 
-def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool) -> Row:
+def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, processor: bool) -> Row:
     """Milliseconds of ours, of the JVM's and of kafka-python's, None where one has no answer in time."""
     order = list(range(shape.members))
     random.Random(seed).shuffle(order)
-    assign = find("classic", shape.assignor).assign
-    topics, members = group(shape, order)
+    assign = find(shape.protocol, shape.assignor).assign
+    ids = topic_ids(shape, seed)
+    topics, members = group(shape, order, ids)
     if shape.join:
         members = joined(shape, members, assign(topics, members))
-    # Alone, what a busy machine adds is left out: growth is about the work.
-    clock = time.process_time if oracle is None else time.perf_counter
+    clock = time.process_time if processor else time.perf_counter
     ours, answer = best_of(lambda: assign(topics, members), clock=clock)
     row: Row = {"ours": ours, "jvm": None, "peer": None}
     if oracle is not None:
         request = {
-            "family": "assignorBench",
+            "family": "consumerBench" if shape.protocol == "consumer" else "assignorBench",
+            "processorTime": processor,
+            "topicIds": ids,
             "limitMs": JVM_LIMIT_SECONDS * 1000,
             "budgetMs": int(BUDGET_SECONDS * 1000),
             "assignor": shape.assignor,
@@ -162,16 +155,19 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool) -> Ro
         (given,) = oracle.ask([request])
         if "error" not in given:
             row["jvm"] = given["ms"]
+            row["peer"] = given.get("builderMs")
             if given["checksum"] != checksum(answer):
                 raise SystemExit(f"{shape}: the answer differs from the JVM's")
         elif given["error"]["type"] != "oracle.Timeout":
             raise SystemExit(f"{shape}: {given['error']}")
     if peer:
-        row["peer"] = _peer(shape, topics, members)
+        row["peer"] = _peer(shape, topics, members, clock)
     return row
 
 
-def _peer(shape: Shape, topics: dict[str, Topic], members: list[Member]) -> float | None:
+def _peer(
+    shape: Shape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]
+) -> float | None:
     """kafka-python's assignor on the same group; None when it fails or takes too long."""
     from benchmarks._kafka_python import assigner
 
@@ -181,7 +177,7 @@ def _peer(shape: Shape, topics: dict[str, Topic], members: list[Member]) -> floa
     previous = signal.signal(signal.SIGALRM, _too_long)
     signal.setitimer(signal.ITIMER_REAL, PEER_LIMIT_SECONDS)
     try:
-        return best_of(call)[0]
+        return best_of(call, clock=clock)[0]
     except (_TooLongError, KeyError):  # KeyError: its round-robin under unequal subscriptions
         return None
     finally:
@@ -195,33 +191,6 @@ class _TooLongError(BaseException):
 
 def _too_long(*_: object) -> None:
     raise _TooLongError
-
-
-def shapes(*, quick: bool) -> Iterator[Shape]:
-    """What is measured, smallest first."""
-    sizes = [(100, 10, 10), (1000, 10, 100)]
-    if not quick:
-        sizes += [(100, 50, 100), (1000, 50, 100), (1000, 10, 1000), (5000, 10, 1000), (10000, 10, 1000)]
-        sizes += [(10000, 50, 100)]
-    for members, ratio, topics in sizes:
-        for assignor in ("range", "roundrobin", "cooperative-sticky"):
-            for buckets in (1, 5):
-                for join in (False, True):
-                    for racks in (False, True) if assignor != "roundrobin" else (False,):
-                        yield Shape(assignor, members, ratio, topics, buckets, join, racks)
-    for members in (1000,) if quick else (1000, 5000):  # the newcomer in the first bucket: Java's slow case
-        yield Shape("cooperative-sticky", members, 10, 100, 5, join=True, join_first=True)
-    if not quick:
-        for join in (False, True):
-            yield Shape("cooperative-sticky", 2000, 500, 500, join=join)
-
-
-def doubling() -> Iterator[Shape]:
-    """The same shapes, each twice as large as the one before."""
-    for assignor in ("range", "roundrobin", "cooperative-sticky"):
-        for buckets in (1, 5):
-            for step in range(5):
-                yield Shape(assignor, 500 << step, 10, 100, buckets, join=True)
 
 
 def cell(milliseconds: float | None) -> str:
@@ -240,20 +209,34 @@ def ratio(ours: float, theirs: float | None) -> str:
     return "" if theirs is None else f"{ours / theirs:.2f}"
 
 
-def header(seed: int) -> list[str]:
+def header(seed: int, protocol: str, *, processor: bool) -> list[str]:
     """What was measured and how, and the head of the table."""
+    spent = (
+        " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
+    )
+    how = (
+        f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; JVM: "
+        "the classes of Kafka 4.3.1, warmed up in the same budget, serial collector. Unequal: five disjoint "
+        "buckets of topics. "
+    )
+    if protocol == "classic":
+        how += (
+            f"No answer within {JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s (kafka-python), or an "
+            f"exception: –. kafka-python is asked up to {PEER_LARGEST} members, without racks. +1 first: the "
+            "newcomer subscribes to the first bucket, the JVM's slowest case."
+        )
+    else:
+        how += (
+            "JVM: the assignor alone; builder: TargetAssignmentBuilder with the assignor in it, which resolves "
+            "names and orders members as ours does, and writes the records of what changed."
+        )
+    peer = PEERS[protocol]
     return [
-        (
-            f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms; JVM: the "
-            f"classes of Kafka 4.3.1, warmed up in the same budget, serial collector. No answer within "
-            f"{JVM_LIMIT_SECONDS} s (JVM) or {PEER_LIMIT_SECONDS} s (kafka-python), or an exception: –. "
-            f"kafka-python is asked up to {PEER_LARGEST} members, without racks. Unequal: five disjoint buckets of "
-            "topics. +1 first: the newcomer subscribes to the first bucket, the JVM's slowest case."
-        ),
+        how,
         "",
         (
             "| assignor | members × ratio | topics | subscriptions | change | racks | ours | JVM | ours/JVM "
-            "| kafka-python | ours/kafka-python |"
+            f"| {peer} | ours/{peer} |"
         ),
         "|---|---|---:|---|---|---|---:|---:|---:|---:|---:|",
     ]
@@ -301,11 +284,14 @@ def growth(rows: dict[str, Row]) -> str:
 def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
     """Measure what ``rows`` lacks, printing and keeping each row."""
     alone = arguments.no_jvm or arguments.doubling
+    # Alone, what a busy machine adds is left out: growth is about the work.
+    processor = arguments.processor_time or alone
     oracle = None if alone else Oracle("current", jvm_options=["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"])
     for shape in wanted:
         if str(shape) not in rows:
             peer = not (arguments.no_peer or alone or shape.racks) and shape.members <= PEER_LARGEST
-            rows[str(shape)] = measure(shape, oracle, arguments.seed, peer=peer)
+            peer = peer and shape.protocol == "classic"
+            rows[str(shape)] = measure(shape, oracle, arguments.seed, peer=peer, processor=processor)
             if arguments.resume:
                 with arguments.resume.open("a") as file:
                     file.write(json.dumps([str(shape), rows[str(shape)]]) + "\n")
@@ -335,25 +321,38 @@ def main() -> None:
         "--resume", type=Path, help="keep rows in this file; those in it are not measured again"
     )
     parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
+    parser.add_argument("--protocol", choices=["classic", "consumer"], help="one protocol's assignors alone")
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="what each computed: for a machine that does other things too",
+    )
     arguments = parser.parse_args()
     rows: dict[str, Row] = {}
     if arguments.resume and arguments.resume.exists():
         rows.update(map(json.loads, arguments.resume.read_text().splitlines()))
-    head = header(arguments.seed)
-    print(*head, sep="\n", flush=True)
-    every = list(doubling() if arguments.doubling else shapes(quick=arguments.quick))
-    wanted = [shape for shape in every if arguments.only in str(shape)]
-    run(wanted, arguments, rows)
-    found = {str(shape): rows[str(shape)] for shape in wanted}
     if arguments.doubling:
+        wanted = [shape for shape in doubling() if arguments.only in str(shape)]
+        run(wanted, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
         text = f"### Growth of the assignors' time\n\n{how}\n\n{growth(rows)}"
-    else:
-        lines = [line_of(name, row) for name, row in found.items()]
-        text = "\n".join(["## Assignors", "", summary(found), "", *head, *lines])
-    print(f"\n{text if arguments.doubling else summary(found)}")
-    if arguments.document:
-        put("assignors-growth" if arguments.doubling else "assignors", text)
+        print(f"\n{text}")
+        if arguments.document:
+            put("assignors-growth", text)
+        return
+    for protocol in [arguments.protocol] if arguments.protocol else SECTIONS:
+        head = header(arguments.seed, protocol, processor=arguments.processor_time)
+        print(*head, sep="\n", flush=True)
+        wanted = [shape for shape in shapes(protocol, quick=arguments.quick) if arguments.only in str(shape)]
+        run(wanted, arguments, rows)
+        found = {str(shape): rows[str(shape)] for shape in wanted}
+        print(f"\n{summary(found)}\n")
+        if arguments.document:
+            section, title = SECTIONS[protocol]
+            put(
+                section,
+                "\n".join([title, "", summary(found), "", *head, *(line_of(*row) for row in found.items())]),
+            )
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ public final class Consumer implements Handler {
         return answer;
     }
 
-    private static Assignment target(
+    static Assignment target(
         String member, Image image, Map<String, Object> owned, Map<Uuid, Map<Integer, String>> inverted
     ) {
         ConsumerGroupTargetAssignmentMemberValue record = new ConsumerGroupTargetAssignmentMemberValue();
@@ -139,7 +139,7 @@ public final class Consumer implements Handler {
     }
 
     /** The request's topics; one with 0 partitions has an id, and no metadata. */
-    private static final class Image implements CoordinatorMetadataImage {
+    static final class Image implements CoordinatorMetadataImage {
         final Map<String, Uuid> ids = new HashMap<>();
         final Map<Uuid, String> names = new HashMap<>();
         private final Map<String, Integer> sizes = new HashMap<>();

@@ -1,0 +1,85 @@
+"""The groups of ``bench-assignors``: so many members, so many partitions a member, over so many topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A group: ``ratio`` partitions a member over ``topics``; ``buckets`` 1 when all subscribe alike."""
+
+    assignor: str
+    members: int
+    ratio: int
+    topics: int
+    buckets: int = 1
+    join: bool = False
+    racks: bool = False
+    join_first: bool = False
+    protocol: str = "classic"
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of each topic."""
+        return self.members * self.ratio // self.topics
+
+    def bucket(self, member: int) -> range:
+        """The topics of this member."""
+        size = -(-self.topics // self.buckets)
+        start = member // -(-self.members // self.buckets) * size
+        return range(start, min(self.topics, start + size))
+
+    def __str__(self) -> str:
+        kind = "equal" if self.buckets == 1 else "unequal"
+        change = ("+1 first" if self.join_first else "+1") if self.join else "full"
+        size = f"{self.members}×{self.ratio} | {self.topics}"
+        name = f"{self.assignor} (KIP-848)" if self.protocol == "consumer" else self.assignor
+        return f"{name} | {size} | {kind} | {change} | {'on' if self.racks else 'off'}"
+
+
+#: Members, partitions a member, topics.
+_SIZES = [(100, 10, 10), (1000, 10, 100)]
+_LARGE = [
+    (100, 50, 100),
+    (1000, 50, 100),
+    (1000, 10, 1000),
+    (5000, 10, 1000),
+    (10000, 10, 1000),
+    (10000, 50, 100),
+]
+
+
+def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
+    """What is measured, smallest first."""
+    sizes = _SIZES if quick else [*_SIZES, *_LARGE]
+    if protocol == "consumer":
+        yield from _server(sizes if quick else [*sizes, (5000, 50, 100)])
+        return
+    for members, ratio, topics in sizes:
+        for assignor in ("range", "roundrobin", "cooperative-sticky"):
+            for buckets, join in product((1, 5), (False, True)):
+                for racks in (False, True) if assignor != "roundrobin" else (False,):
+                    yield Shape(assignor, members, ratio, topics, buckets, join, racks)
+    for members in (1000,) if quick else (1000, 5000):  # the newcomer in the first bucket: Java's slow case
+        yield Shape("cooperative-sticky", members, 10, 100, 5, join=True, join_first=True)
+    if not quick:
+        for join in (False, True):
+            yield Shape("cooperative-sticky", 2000, 500, 500, join=join)
+
+
+def _server(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
+    """The coordinator's assignors; none of 4.3.1 looks at racks."""
+    for (members, ratio, topics), assignor in product(sizes, ("range", "uniform")):
+        for buckets, join in product((1, 5), (False, True)):
+            yield Shape(assignor, members, ratio, topics, buckets, join, protocol="consumer")
+
+
+def doubling() -> Iterator[Shape]:
+    """The same shapes, each twice as large as the one before."""
+    for assignor in ("range", "roundrobin", "cooperative-sticky"):
+        for buckets in (1, 5):
+            for step in range(5):
+                yield Shape(assignor, 500 << step, 10, 100, buckets, join=True)
