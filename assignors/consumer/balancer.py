@@ -7,7 +7,7 @@ the left as its level falls, and members with nothing to give are swapped out of
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 
 from assignors.consumer.audience import Audience
@@ -21,9 +21,11 @@ class Load:
 
     def __init__(self, shares: list[dict[str, Sequence[int]]]) -> None:
         self.shares = shares
-        self.sizes = [0] * len(shares)
+        self.sizes = [sum(map(len, share.values())) for share in shares]
         #: Counts moves: what was computed from the sizes holds as long as this does.
         self.moves = 0
+        #: Shares of topics that are dealt alike.
+        self._strides: dict[tuple[range, int], list[Sequence[int]]] = {}
         #: (size, number) of each member as one int, ascending, for audiences whose loads only they change.
         self._ranks: dict[int, list[int]] = {}
 
@@ -38,36 +40,56 @@ class Load:
 
     def deal(self, name: str, audience: Audience, partitions: Sequence[int]) -> None:
         """Gives a topic's partitions in their order to its least loaded subscribers, level by level."""
-        one_more = len(self.shares)
+        count = len(self.shares)
         ranks = self._ranks.get(id(audience))
         if ranks is None:
-            ranks = [self.sizes[member] * one_more + member for member in audience.members]
+            ranks = [self.sizes[member] * count + member for member in audience.members]
             if audience.alone:
                 self._ranks[id(audience)] = ranks
         ranks.sort()
-        at = end = 0
-        level = ranks[0] // one_more
-        while at < len(partitions):
-            while end < len(ranks) and ranks[end] // one_more == level:
-                end += 1
-            left = len(partitions) - at
-            count = left if end == len(ranks) else min(left, end * (ranks[end] // one_more - level))
-            rounds, rest = divmod(count, end)
-            for offset, rank in enumerate(ranks[: min(end, count)]):
-                given = rounds + (offset < rest)
-                member = rank % one_more
-                self._give(member, name, partitions, range(at + offset, at + count, end))
-                self.sizes[member] += given
-                ranks[offset] += given * one_more
-            at += count
-            level += rounds
-        # an audience that is not alone takes the sizes anew next time
+        given = self._dealt(partitions, _levels([rank // count for rank in ranks], len(partitions)))
+        shares = self.shares
+        for rank, more in zip(ranks, given, strict=False):  # who is least loaded stands first
+            share = shares[rank % count]
+            before = share.get(name)
+            share[name] = more if before is None else sorted([*before, *more])
+        if audience.alone:  # the ranks alone know it until everything is dealt
+            ranks[: len(given)] = [rank + len(more) * count for rank, more in zip(ranks, given, strict=False)]
+        else:
+            for rank, more in zip(ranks, given, strict=False):
+                self.sizes[rank % count] += len(more)
 
-    def _give(self, member: int, name: str, partitions: Sequence[int], places: range) -> None:
-        share = self.shares[member]
-        before = share.get(name)
-        given = partitions[places.start : places.stop : places.step]
-        share[name] = given if before is None else sorted([*before, *given])
+    def settle(self) -> None:
+        """Everything is dealt: sizes count it."""
+        count = len(self.shares)
+        for ranks in self._ranks.values():
+            for rank in ranks:
+                self.sizes[rank % count] = rank // count
+        self._ranks.clear()
+
+    def _dealt(
+        self, partitions: Sequence[int], levels: Sequence[tuple[int, int, int]]
+    ) -> list[Sequence[int]]:
+        """What each gets, the least loaded first."""
+        if len(levels) == 1:
+            ((_, _, wide),) = levels
+            key = (partitions, wide) if isinstance(partitions, range) else None
+            given = self._strides.get(key) if key is not None else None
+            if given is None:
+                given = [partitions[first::wide] for first in range(min(wide, len(partitions)))]
+                if key is not None:
+                    self._strides[key] = given
+            return given
+        rounds = [
+            partitions[at : min(at + wide, end)]
+            for start, end, wide in levels
+            for at in range(start, end, wide)
+        ]
+        dealt: list[Sequence[int]] = []
+        for wide in sorted({*map(len, rounds)}):
+            rounds = [one for one in rounds if len(one) >= wide]
+            dealt += map(list, zip(*(one[len(dealt) : wide] for one in rounds), strict=True))
+        return dealt
 
     def move(self, name: str, partition: int, giver: int, taker: int) -> None:
         """Moves one partition."""
@@ -85,6 +107,21 @@ class Load:
         if not isinstance(share, list):
             share = self.shares[member][name] = list(share)
         return share
+
+
+def _levels(sizes: Sequence[int], partitions: int) -> list[tuple[int, int, int]]:
+    """How many members, of ascending ``sizes``, are dealt to in a circle from which partition up to which.
+
+    Each level takes in those whom the others have caught up with: (first, end, members).
+    """
+    levels = []
+    at, level = 0, sizes[0]
+    while at < partitions:
+        wide = bisect_right(sizes, level)
+        end = partitions if wide == len(sizes) else min(partitions, at + wide * (sizes[wide] - level))
+        levels.append((at, end, wide))
+        at, level = end, sizes[min(wide, len(sizes) - 1)]
+    return levels
 
 
 def balance(load: Load, topics: Sequence[tuple[str, Audience]]) -> None:

@@ -130,16 +130,14 @@ def _claimed_twice(members: Iterable[Member], name: str) -> InvalidGroup:
     raise AssertionError(name)
 
 
-def free(mark: bytearray | None, partitions: int) -> list[range]:
+def free(mark: bytearray) -> list[range]:
     """The partitions that nobody owns, ascending, as runs."""
-    if mark is None:
-        return [range(partitions)]
     runs: list[range] = []
     start = mark.find(0)
     while start >= 0:
         end = mark.find(1, start)
         if end < 0:
-            end = partitions
+            end = len(mark)
         runs.append(range(start, end))
         start = mark.find(0, end)
     return runs

@@ -18,7 +18,8 @@ from itertools import chain
 
 from assignors.consumer.audience import Audience, subscriptions
 from assignors.consumer.balancer import Load, balance
-from assignors.consumer.group import ServerGroup, empty, free, taken
+from assignors.consumer.claims import kept, unowned
+from assignors.consumer.group import ServerGroup, empty
 from assignors.model import Assignment, Member
 
 
@@ -29,39 +30,27 @@ def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
         InvalidGroup: an owned partition does not exist, or two members own it.
     """
     known = subscriptions(group, group.members)
-    owned = taken(group, known.of_member)
-    load = Load([{} for _ in members])
-    for index, member in enumerate(group.members):
-        if member.owned:
-            _keep(group, load, index, known.of_member[index], owned)
+    left_over = unowned(group, known.of_member)
+    load = Load(
+        [
+            kept(member.owned, subscribed)
+            for member, subscribed in zip(group.members, known.of_member, strict=True)
+        ]
+    )
     topics = [(name, audience) for audience in known.audiences for name in audience.topics]
     topics.sort(key=lambda topic: _order(group, *topic))
     for name, audience in topics:
-        runs = free(owned.get(name), group.topics[name].partitions)
-        if runs:
+        runs = left_over.get(name)
+        if runs is None:
+            load.deal(name, audience, range(group.topics[name].partitions))
+        elif runs:
             load.deal(name, audience, runs[0] if len(runs) == 1 else list(chain.from_iterable(runs)))
+    load.settle()
     balance(load, topics)
     answer = empty(members)
     for index, member in enumerate(group.members):
         answer[member.member_id] = load.shares[index]
     return answer
-
-
-def _keep(
-    group: ServerGroup, load: Load, index: int, subscribed: dict[str, None], owned: dict[str, bytearray]
-) -> None:
-    """What a member owns and still subscribes to stays; the rest is free again."""
-    share = load.shares[index]
-    for name, partitions in group.members[index].owned.items():
-        if name in subscribed:
-            if partitions:
-                share[name] = partitions if isinstance(partitions, range) else sorted(partitions)
-                load.sizes[index] += len(partitions)
-        elif name in group.topics:
-            mark = owned[name]
-            for partition in partitions:
-                if partition < len(mark):
-                    mark[partition] = 0
 
 
 def _order(group: ServerGroup, name: str, audience: Audience) -> tuple[float, int, tuple[int, int]]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assignors.consumer.group import ServerGroup, empty, free, taken
+from assignors.consumer.claims import kept, unowned
+from assignors.consumer.group import ServerGroup, empty
 from assignors.java import hash_order, hash_set_copy_capacity
 from assignors.model import Assignment, Member
 
@@ -34,15 +35,17 @@ def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
         return answer
     names = group.in_topic_id_order(group.members[0])
     subscribed = dict.fromkeys(names)
-    owned = taken(group, [subscribed] * len(members))
-    waiting: list[_Run] = [
-        (name, run) for name in names for run in free(owned.get(name), group.topics[name].partitions)
-    ]
-    total = sum(group.topics[name].partitions for name in names)
+    left_over = unowned(group, [subscribed] * len(members))
+    waiting: list[_Run] = []
+    total = 0
+    for name in names:
+        size = group.topics[name].partitions
+        total += size
+        waiting += [(name, run) for run in left_over.get(name, (range(size),))]
     least, extras = divmod(total, len(members))
     unfilled: list[tuple[_Share, int]] = []
     for left, member in zip(range(len(members), 0, -1), group.members, strict=True):
-        share = _kept(member, subscribed) if member.owned else {}
+        share = kept(member.owned, subscribed)
         one_more = extras > 0
         quota = least + one_more - sum(map(len, share.values()))
         if quota < 0:
@@ -57,15 +60,6 @@ def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
         answer[member.member_id] = share
     _fill(unfilled, waiting)
     return answer
-
-
-def _kept(member: Member, subscribed: dict[str, None]) -> _Share:
-    """What a member owns of the subscribed topics, ascending."""
-    return {
-        name: partitions if isinstance(partitions, range) else sorted(partitions)
-        for name, partitions in member.owned.items()
-        if partitions and name in subscribed
-    }
 
 
 def _cut(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
