@@ -7,7 +7,6 @@ sound claims in a fraction of the time, and asks it about all others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from operator import attrgetter, le
 
 from assignors.consumer.group import ServerGroup, free, taken
@@ -85,13 +84,13 @@ def _between(claims: Sequence[Sequence[int]], size: int) -> list[range] | None:
 
 def _without(claims: Sequence[Sequence[int]], size: int) -> list[range] | None:
     """``range(size)`` without what is claimed; None when a partition is claimed twice or does not exist."""
-    flat = [*chain.from_iterable(claims)]
-    held = set(flat)
-    if len(held) != len(flat) or min(flat) < 0 or max(flat) >= size:
+    held = set[int]().union(*claims)
+    whole = set(range(size))
+    if len(held) != sum(map(len, claims)) or not held <= whole:
         return None
-    if len(flat) == size:
+    if len(held) == size:
         return []
     mark = bytearray(b"\x01") * size
-    for partition in set(range(size)) - held:
+    for partition in whole - held:
         mark[partition] = 0
     return free(mark)

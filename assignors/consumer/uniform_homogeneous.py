@@ -45,9 +45,12 @@ def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
     least, extras = divmod(total, len(members))
     unfilled: list[tuple[_Share, int]] = []
     for left, member in zip(range(len(members), 0, -1), group.members, strict=True):
-        share = kept(member.owned, subscribed)
         one_more = extras > 0
-        quota = least + one_more - sum(map(len, share.values()))
+        quota = least + one_more
+        share: _Share = {}
+        if member.owned:
+            share = kept(member.owned, subscribed)
+            quota -= sum(map(len, share.values()))
         if quota < 0:
             share, surplus = _cut(group, member, share, least + one_more)
             waiting += surplus
@@ -92,6 +95,10 @@ def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> No
     name, run = next(runs, ("", ()))
     at = 0
     for share, wanted in unfilled:
+        if not share and at + wanted < len(run) and isinstance(run, range):
+            share[name] = run[at : at + wanted]
+            at += wanted
+            continue
         quota = wanted
         while quota and run:
             block = run[at : at + quota]
