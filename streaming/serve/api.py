@@ -34,6 +34,9 @@ _SELECTION: Final = ("cause", "min_moved")
 _PAGE: Final = ("from", "to", "cursor", "limit")
 _RANGE: Final = (*_PAGE, *_SELECTION)
 _DEFAULT_LIMIT: Final = 100
+#: What ``what-if`` takes, as its command does: lists, and which way is asked for.
+_LISTS: Final = ("add", "remove", "partitions", "subscribe")
+_WAY: Final = ("protocol", "assignor")
 #: Times that a forecast takes from a request, as a scenario calls them.
 _TIMES: Final = {
     "heartbeat_ms": ("heartbeat_ms", "consumer_heartbeat_ms"),
@@ -94,6 +97,7 @@ class Api:
             Route("/api/groups/{group:path}/timeline", self.timeline, name="timeline"),
             Route("/api/groups/{group:path}/forecast", self.forecast, name="forecast"),
             Route("/api/groups/{group:path}/migrate", self.migrate, name="migrate"),
+            Route("/api/groups/{group:path}/what-if", self.what_if, name="what-if"),
             Route("/api/groups/{group:path}", self.group, name="group"),
             Route("/api/rounds", self.all_rounds, name="all-rounds"),
             Route("/api/incidents", self.all_incidents, name="all-incidents"),
@@ -202,6 +206,14 @@ class Api:
         return await self._forecast(
             request, lambda found: forecasts.plan(found, targets, restart, _times(request))
         )
+
+    async def what_if(self, request: Request) -> Response:
+        """What would move if members came or went, or topics grew, under every assignor."""
+        params.only(request, (*_LISTS, *_WAY))
+        options = {name: (params.text(request, name) or "").split(",") for name in _LISTS}
+        given: dict[str, object] = {name: [one for one in words if one] for name, words in options.items()}
+        given |= {name: params.text(request, name) for name in _WAY}
+        return await self._forecast(request, lambda found: forecasts.what_if(found, given))
 
     def _restart(self, request: Request) -> RollingRestart:
         usual = RollingRestart()

@@ -1,7 +1,7 @@
 """Forecasts over HTTP: what a change would cost a group as the history knows it, within bounds of size and time.
 
 The history has who owns what. Members' settings, their lists of assignors and partitions that nobody owns are in
-the membership log alone, which the commands ``forecast`` and ``migrate`` read: an answer says so.
+the membership log alone, which the commands ``forecast``, ``migrate`` and ``what-if`` read: an answer says so.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import msgspec
 from msgspec import structs
 
 from assignors.errors import BadInput
-from streaming.forecast import migrate
+from assignors.model import Topic
+from streaming.forecast import asked, migrate
 from streaming.forecast.answer import document, played
 from streaming.forecast.changes import RollingRestart, Scale, changed, usual_parallel
 from streaming.forecast.live import LiveGroup, Log
 from streaming.forecast.start import start
+from streaming.forecast.what_if import answers
+from streaming.forecast.what_if import changed as changed_by
 from streaming.serve.problems import Problem
 from streaming.wire.events import LatestAssignment
 
@@ -29,7 +32,7 @@ MAX_PARTITIONS: Final = 20_000
 _decoder = msgspec.json.Decoder(LatestAssignment)
 _UNSURE: Final = (
     "by the history alone, which has neither members' settings and subscriptions nor partitions that nobody owns: "
-    "the commands forecast and migrate read them"
+    "the commands of these names read them"
 )
 
 
@@ -73,6 +76,28 @@ def plan(
     return migrate.document(group.group_id, found, [])
 
 
+def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command ``what-if --json`` answers. ``options``: as :func:`streaming.forecast.asked.asked` has them.
+
+    Raises:
+        Problem: as :func:`forecast`.
+    """
+    group = _group(assignment)
+    counts: dict[str, int] = {}
+    for one in group.members:
+        for topic, numbers in one.owned.items():
+            counts[topic] = max(counts.get(topic, 0), 1 + max(numbers))
+    group = group._replace(topics={name: Topic(name, count) for name, count in sorted(counts.items())})
+    try:
+        question = asked.asked(group, **options)
+        _bounded(group, 0, more=sum(question.changes.partitions.values()), come=len(question.changes.add))
+        change = changed_by(group, question.changes)
+        found = list(answers(change))
+        return asked.document(change, found, question.chosen(group, found))
+    except BadInput as refusal:
+        raise _refused(str(refusal)) from refusal
+
+
 def _group(assignment: bytes | None) -> LiveGroup:
     if assignment is None:
         raise _refused("who owns what in this group is not known yet")
@@ -88,12 +113,14 @@ def _turns(group: LiveGroup, restart: RollingRestart) -> int:
     return -(-size // (restart.parallel or usual_parallel(size)))
 
 
-def _bounded(group: LiveGroup, work: int) -> None:
-    partitions = sum(len(one) for member in group.members for one in member.owned.values())
-    if work > MAX_WORK or partitions > MAX_PARTITIONS:
+def _bounded(group: LiveGroup, work: int, *, more: int = 0, come: int = 0) -> None:
+    """``work``: members times turns; ``more``, ``come``: partitions and members that a change adds at most."""
+    partitions = more + sum(len(one) for member in group.members for one in member.owned.values())
+    members = come + len(group.members)
+    if max(work, members) > MAX_WORK or partitions > MAX_PARTITIONS:
         raise _refused(
-            f"{len(group.members)} members and {partitions} partitions: past what is forecast here "
-            f"({MAX_WORK} members times turns, {MAX_PARTITIONS} partitions); use the commands forecast and migrate"
+            f"{members} members and {partitions} partitions: past what is forecast here "
+            f"({MAX_WORK} members times turns, {MAX_PARTITIONS} partitions); use the commands of these names"
         )
 
 

@@ -132,6 +132,21 @@ _FORECAST = _object(
     rebalanceTimeoutMs=_INTEGER,
     protocols={"type": "object", "additionalProperties": {"type": "object"}},
 )
+_WHAT_IF = _object(
+    groupId=_STRING,
+    kind=_STRING,
+    protocol=_STRING,
+    assignor={"type": ["string", "null"]},
+    generation={"type": ["integer", "null"]},
+    groupEpoch={"type": ["integer", "null"]},
+    timestamp=_INTEGER,
+    names={"type": "object", "additionalProperties": _STRING},
+    added=_TEXTS,
+    removed=_TEXTS,
+    partitions={"type": "object", "additionalProperties": _INTEGER},
+    inexact=_TEXTS,
+    answers=_list({"type": "object"}),
+)
 _MIGRATE = _object(
     groupId=_STRING,
     now=_STRING,
@@ -217,6 +232,18 @@ def _group_paths() -> dict[str, Any]:
             [
                 *_RESTART,
                 _parameter("to", {"enum": ["cooperative", "static", "consumer"]}, "Only the way there."),
+            ],
+        ),
+        "/what-if": (
+            "What a change would move, under every assignor, by the history: as `what-if --json`.",
+            _WHAT_IF,
+            [
+                _parameter("add", _STRING, "How many members come, or their names; several with commas."),
+                _parameter("remove", _STRING, "Members that go, by name; several with commas."),
+                _parameter("partitions", _STRING, "`orders=24`; several with commas."),
+                _parameter("subscribe", _STRING, "Topics, with commas, in place of those that are read now."),
+                _parameter("protocol", {"enum": ["eager", "cooperative", "consumer"]}, "Which is `chosen`."),
+                _parameter("assignor", _STRING, "Which is `chosen`."),
             ],
         ),
         "/timeline": (

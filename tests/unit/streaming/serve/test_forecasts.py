@@ -51,9 +51,26 @@ def test_the_way_to_another_protocol(stored: ASGIApp) -> None:
     assert [one["reason"] for one in found["inTheWay"]] == ["has no group.instance.id"] * 2
 
 
+def test_what_would_move(stored: ASGIApp) -> None:
+    found = asked(stored, "what-if?add=1&partitions=t=9")
+    assert found["partitions"] == {"t": 9}
+    assert [found["names"][one] for one in found["added"]] == ["new-1"]
+    assert found["inexact"][0].startswith("by the history alone")
+    (own,) = (one for one in found["answers"] if one["own"])
+    assert own["chosen"]
+    assert sum(len(numbers) for share in own["assignment"].values() for numbers in share.values()) == 9
+    other = asked(stored, "what-if?protocol=consumer&assignor=range")
+    assert [one["protocol"] for one in other["answers"] if one["chosen"]] == ["consumer"]
+
+
 @pytest.mark.parametrize(
     ("target", "status"),
     [
+        ("team%2Fcheckout/what-if?remove=nobody", 422),
+        ("team%2Fcheckout/what-if?partitions=orders", 422),
+        ("team%2Fcheckout/what-if?partitions=orders=900000", 422),
+        ("team%2Fcheckout/what-if?moved=1", 400),
+        ("none/what-if", 404),
         ("team%2Fcheckout/forecast?scale=3", 422),
         ("team%2Fcheckout/forecast?scale=30000", 422),
         ("orders/forecast", 422),

@@ -50,6 +50,7 @@ def test_it_describes_every_route_and_no_other() -> None:
         ("/api/groups/{group}/timeline", "/api/groups/g/timeline"),
         ("/api/groups/{group}/forecast", "/api/groups/g/forecast?parallel=2&processing_ms=0"),
         ("/api/groups/{group}/migrate", "/api/groups/g/migrate?to=consumer"),
+        ("/api/groups/{group}/what-if", "/api/groups/g/what-if?add=2"),
         ("/api/incidents", "/api/incidents?open=true"),
         ("/api/rounds", "/api/rounds?view=summary"),
     ],
