@@ -117,7 +117,7 @@ class Collector:
         if not isinstance(item, Found):
             yield item
             return
-        yield replace(item, event=self._reasons.explained(item.event))
+        yield replace(item, event=self._reasons.explained(item.event, item.after))
         seen = self._reasons.witnessed(item.event)
         if seen is not None:
             yield replace(item, event=seen)

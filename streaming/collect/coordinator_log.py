@@ -18,7 +18,7 @@ import re
 from collections import OrderedDict
 
 from streaming.collect.join_phases import JoinPhases
-from streaming.wire.events import Evidence
+from streaming.wire.events import COORDINATOR_MOVED, Evidence
 
 SOURCE = "coordinator-log"
 #: Generations remembered: a line stays until its generation's record is read, moments later.
@@ -28,6 +28,9 @@ _PENDING = 1000
 
 _JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
 _PARTITIONS_CHANGED = "topic.partitions_changed"
+
+#: Generations in a row that nobody saw and whose lines are told of with the next one.
+_SKIPPED = 100
 
 #: Kafka's usual log layout ends with the logger's name.
 _LOGGER = re.compile(r" \([\w.$]+\)$")
@@ -103,6 +106,15 @@ _REASONS: tuple[tuple[re.Pattern[str], str], ...] = (
         _PARTITIONS_CHANGED,
     ),
 )
+#: A coordinator that has just become the group's. What members were about to do when it moved is void.
+_LOADED = re.compile(
+    r"Loaded (?:classic|consumer|share|streams) group (?P<group>.{1,500}) with [0-9]{1,10} members"
+)
+#: What Java's clients say when they join again because the one before did not answer.
+_UNANSWERED = re.compile(
+    r"rebalance failed due to "
+    r"(?:NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|Disconnect)Exception"
+)
 _MEMBER = re.compile(r"(?:Updating metadata for (?:static )?member|Leader) (\S+)")
 
 
@@ -112,6 +124,8 @@ class CoordinatorLog:
     def __init__(self) -> None:
         self._pending: dict[str, list[Evidence]] = {}
         self._known: OrderedDict[tuple[str, int], list[Evidence]] = OrderedDict()
+        #: Groups whose coordinator is another one since their last generation.
+        self._loaded: set[str] = set()
         #: Of share and streams groups: the last epoch that was told or followed silently, None before the first.
         self._epochs: dict[str, int | None] = {}
         self.phases = JoinPhases()
@@ -123,15 +137,18 @@ class CoordinatorLog:
         said = _LOGGER.sub("", line.rstrip())
         match = _PREPARING.search(said)
         if match is not None:
-            reason = _classic_reason(match["reason"])
+            reason = _classic_reason(match["reason"], moved=match["group"] in self._loaded)
             self._note(match["group"], reason)
             self.phases.prepared(match["group"], said, asked=reason.kind in (_JOINED, _LEFT, _FENCED))
             # Bound at once as well: the line of the new generation may be out of our sight, the record may not.
             self._bind(match["group"], int(match["old"]) + 1, keep=True)
             return
+        if self._load(said):
+            return
         for pattern in _NUMBERED:
             match = pattern.search(said)
             if match is not None:
+                self._loaded.discard(match["group"])
                 if match["group"] in self._epochs:
                     self._epochs[match["group"]] = int(match["number"])
                 if pattern is _STABILIZED:
@@ -151,9 +168,23 @@ class CoordinatorLog:
                     self._follow_silently(match["group"], ended=kind != _JOINED)
                 return
 
-    def evidence(self, group_id: str, number: int) -> list[Evidence]:
-        """What was logged about the change that led to this generation or epoch."""
-        return list(self._known.get((group_id, number), ()))
+    def evidence(self, group_id: str, number: int, after: int | None = None) -> list[Evidence]:
+        """What was logged about the changes that led to this generation or epoch, from the one ``after`` on."""
+        found = list(self._known.get((group_id, number), ()))
+        skipped = range(max(after + 1, number - _SKIPPED), number) if after is not None else ()
+        for one in reversed(skipped):
+            found = [item for item in self._known.get((group_id, one), ()) if item not in found] + found
+        return found
+
+    def _load(self, said: str) -> bool:
+        """Whether a line says that a coordinator has just become a group's."""
+        match = _LOADED.search(said)
+        if match is None:
+            return False
+        self._pending.pop(match["group"], None)
+        if len(self._loaded) < _REMEMBERED:
+            self._loaded.add(match["group"])
+        return True
 
     def _note(self, group_id: str, item: Evidence) -> None:
         """Remember a reason. Some ends are logged twice: of a fence the second line gives Kafka's reason, of a
@@ -190,7 +221,10 @@ class CoordinatorLog:
                 self._known.popitem(last=False)
 
 
-def _classic_reason(reason: str) -> Evidence:
+def _classic_reason(reason: str, *, moved: bool) -> Evidence:
+    """``moved``: whether another coordinator than the one of the generation before says so."""
+    if moved and _UNANSWERED.search(reason):
+        return _evidence(reason, "", COORDINATOR_MOVED)
     for pattern, kind in _REASONS:
         match = pattern.search(reason)
         if match is not None:

@@ -41,10 +41,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An event, and the record that it follows from: the last of its run."""
+    """An event, and the record that it follows from: the last of its run.
+
+    ``after``: the generation, or epoch, of the group's view before; None where there was none.
+    """
 
     row: Row
     event: Event
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,7 @@ class Fold:
     def _publish(self, group_id: str, row: Row) -> None:
         known = self._known[group_id]
         before, now = known.seen, view(group_id, known.group, row.timestamp, self._names)
+        after = None if before is None else before.group_epoch if before.counts_epochs else before.generation
         data: GroupObserved | GroupDeleted
         if now is None:
             if known.group == GONE:
@@ -216,7 +221,7 @@ class Fold:
             data = self._with_evidence(before, now, known.holdings)
             known.holdings.observe(now)
             known.seen = now
-        self._out.append(Found(row, Event(self._source, f"{self._partition}:{row.offset}", data)))
+        self._out.append(Found(row, Event(self._source, f"{self._partition}:{row.offset}", data), after))
 
     def _with_evidence(
         self, before: GroupObserved | None, now: GroupObserved, holdings: Holdings

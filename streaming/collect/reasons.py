@@ -14,13 +14,20 @@ from streaming.collect.log_tail import LogTail
 from streaming.wire.events import Event, GroupObserved, PartitionsStopped
 
 
-def explained(event: Event, log: CoordinatorLog) -> Event:
-    """The event with what was logged about its generation or epoch; every step of one epoch gets the same."""
+def explained(event: Event, log: CoordinatorLog, after: int | None = None) -> Event:
+    """The event with what was logged about its generation or epoch; every step of one epoch gets the same.
+
+    Args:
+        event: of the collector.
+        log: what brokers logged.
+        after: the generation, or epoch, of the group's view before; None where there was none. Those between were
+            never whole: more members came or went before they were. What was logged about them led to this one too.
+    """
     data = event.data
     if not isinstance(data, GroupObserved):
         return event
     number = data.group_epoch if data.counts_epochs else data.generation
-    logged = log.evidence(data.group_id, number or 0)
+    logged = log.evidence(data.group_id, number or 0, after)
     if not logged:
         return event
     evidence = [*logged, *unexplained(data.evidence, logged)]
@@ -64,9 +71,9 @@ class Reasons:
             for line in tail.lines():
                 self._log.feed(line)
 
-    def explained(self, event: Event) -> Event:
-        """The event with what was logged about it so far."""
-        return explained(event, self._log)
+    def explained(self, event: Event, after: int | None = None) -> Event:
+        """The event with what was logged about it so far; see :func:`explained`."""
+        return explained(event, self._log, after)
 
     def witnessed(self, event: Event) -> Event | None:
         """What was logged so far of when members stopped for the generation of an event, as an event of its own."""

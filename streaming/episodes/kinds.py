@@ -11,18 +11,16 @@ from typing import Final, NamedTuple
 from streaming.episodes.state import EpisodeState, tracks
 from streaming.episodes.tracks import BY_MEMBER, UNSURE, Track
 from streaming.wire.episodes import EpisodeKind
+from streaming.wire.events import COORDINATOR_MOVED, POLLING
 
 #: So many turns of one member in one episode are a storm where nobody says otherwise.
 STORM_TURNS: Final = 3
 #: Where evidence comes from that says of a crash that it is likely.
 _COMMITS: Final = "offset-commits"
-#: Where evidence comes from of groups that are looked at now and then: what was in between was not seen.
-_POLLING: Final = "polling"
+_RESUBSCRIBED: Final = "member.subscription_changed"
 _ALIKE: Final = "members were matched by names that others may have as well"
 _TURNS: Final = "members went without leaving, one after the other"
 _GLIMPSED: Final = "how many were away at once between two answers was not seen"
-#: Evidence of this kind says that a group's coordinator moved.
-COORDINATOR_MOVED: Final = "coordinator.moved"
 
 
 class Judged(NamedTuple):
@@ -99,7 +97,8 @@ def _from_nothing(state: EpisodeState, seen: Faces) -> Judged:
 
 def _without_members(state: EpisodeState) -> Judged:
     """Nobody came or went."""
-    if state.causes.get("member.subscription_changed"):
+    if state.causes.get(_RESUBSCRIBED) or any(item.kind == _RESUBSCRIBED for item in state.evidence):
+        # The leader may be the first to ask for it, as it learns of topics that it did not know.
         return Judged("subscription-change", sure=True)
     if state.causes.get("topic.partitions_changed"):
         return Judged("partition-growth", sure=True)
@@ -143,7 +142,7 @@ def _restarted(state: EpisodeState, seen: Faces) -> Judged:
     if len(seen.back) == 1 and seen.back[0].how == "gone":
         return Judged("restart", sure=False, why="nothing says whether it was restarted or crashed")
     why = "" if all(track.by not in UNSURE for track in seen.back) else _ALIKE
-    glimpsed = any(item.source == _POLLING for item in state.evidence)
+    glimpsed = any(item.source == POLLING for item in state.evidence)
     if len(seen.back) > 1 and 2 * state.away <= (state.before or 0):
         why = _TURNS if lost else why or (_GLIMPSED if glimpsed else "")
         return Judged("rolling-restart", sure=not why, why=why)

@@ -140,7 +140,7 @@ def remade(
     known = had | {(name, task) for name, owners in free.items() for task in owners}
     has = _tasks(after)
     left = has | {(name, task) for name, tasks in unassigned.items() for task in tasks}
-    return bool(after) and (not has <= known or not had <= left)
+    return bool(after) and (not has <= known or not known <= left)
 
 
 def _tasks(shares: Mapping[str, Holding]) -> set[tuple[str, int]]:

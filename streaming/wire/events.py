@@ -35,6 +35,8 @@ Count = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 Partitions = dict[str, list[Partition]]
 #: Where the evidence comes from that every view of the collector by polling has.
 POLLING = "polling"
+#: Evidence of this kind says that another coordinator became the group's, and members joined again for it.
+COORDINATOR_MOVED = "coordinator.moved"
 #: The cause of a rebalance that Kafka Streams schedules to see whether warm-up tasks have caught up.
 PROBING = "streams.probing_rebalance"
 #: What is written of a group that is not of consumers; where it is left out, it is one of consumers.

@@ -47,7 +47,7 @@ class Following:
         self.names: dict[str, str] = {}
         self._episodes: dict[str, dict[int, Episode]] = defaultdict(dict)
         self._incidents: dict[str, dict[int, Incident]] = defaultdict(dict)
-        self._resting: SimpleQueue[tuple[str, Future[None]]] = SimpleQueue()
+        self._resting: SimpleQueue[tuple[str, Future[bool]]] = SimpleQueue()
         self._bucket = Bucket()
         self._latest: dict[str, dict[str, Share]] = {}
         self._consumer = Consumer(
@@ -75,19 +75,21 @@ class Following:
         self._apply(records, now)
         self._bucket = Bucket(self._bucket.pack())  # as between two batches; timers are found by it
         written = expire(self._bucket, now, SINKS)
-        done: list[Future[None]] = []
+        answers: list[tuple[Future[bool], bool]] = []
         try:
             while True:
                 group, asked = self._resting.get_nowait()
                 tracked = self._bucket.get(group)
-                quiet = telling.due(group, tracked, tracked.quiet_at, SINKS.quiet_ms)
+                state = tracked.episode
+                rests = state is not None and not state.waiting and not state.awaited
+                quiet = telling.due(group, tracked, tracked.quiet_at, SINKS.quiet_ms) if rests else []
                 written += [envelope.write_event(event, SINKS) for event in quiet]
-                done.append(asked)
+                answers.append((asked, rests))
         except Empty:
             pass
         self._apply([Record.of(-1, -1, one.key, one.value, one.headers) for one in written], now)
-        for asked in done:
-            asked.set_result(None)
+        for asked, rests in answers:
+            asked.set_result(rests)
 
     def _apply(self, records: list[Record], now: int) -> None:
         if records:
@@ -147,11 +149,11 @@ class Following:
         """Its incidents so far, each as it was last."""
         return [*self._incidents[group].values()]
 
-    def rest(self, group: str) -> None:
-        """Let a group's quiet time pass: its timer writes what it would write then."""
-        asked: Future[None] = Future()
+    def rest(self, group: str) -> bool:
+        """Let a group's quiet time pass: its timer writes what it would write. False: it waits for something."""
+        asked: Future[bool] = Future()
         self._resting.put((group, asked))
-        asked.result(PATIENCE)
+        return asked.result(PATIENCE)
 
     def __enter__(self) -> Self:
         return self

@@ -28,7 +28,7 @@ def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms
         )
         for item in [item for row in rows for item in fold.add(row)] + fold.settle():
             assert isinstance(item, Found)
-            key, value, headers = codec.encode_event(explained(item.event, log))
+            key, value, headers = codec.encode_event(explained(item.event, log, item.after))
             found.append(
                 {
                     "logged": logged,

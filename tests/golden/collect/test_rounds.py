@@ -21,9 +21,11 @@ def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
         fold = Fold("test", number, lambda topic_id: topic_id)
         items = [item for row in rows for item in fold.add(row)] + fold.settle()
         events = [
-            item.event for item in items if isinstance(item, Found) and item.event.data.group_id == group_id
+            (item.event, item.after)
+            for item in items
+            if isinstance(item, Found) and item.event.data.group_id == group_id
         ]
-        found += [explained(event, log) for event in events]
+        found += [explained(event, log, after) for event, after in events]
     return diffs(play(found)[1])
 
 

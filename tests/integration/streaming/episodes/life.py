@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from streaming.wire.episodes import Episode, Incident
@@ -73,6 +74,8 @@ class Life:
         self.python: dict[str, Member] = {}
         self.java: dict[str, str] = {}
         self.steps: list[Step] = []
+        #: When members were killed, seconds.
+        self.kills: list[float] = []
         self._started = 0
         self._new: set[str] = set()
         self.views = {name: view for name, view in stage.views.items() if name != LISTENER or speaks.listened}
@@ -162,8 +165,10 @@ class Life:
 
     def stall(self, name: str) -> None:
         """It does not poll for longer than it may, and then does again."""
-        self.stage.java.stall(self.java[name], 2 * self.speaks.poll_ms)
-        eventually(lambda: not self.owned().get(name))
+        java, puppet = self.stage.java, self.java[name]
+        before = len(java.told)
+        java.stall(puppet, 2 * self.speaks.poll_ms)
+        eventually(lambda: any(one.name == puppet and not one.owned for one in java.told[before:]))
 
     def subscribe(self, name: str, *topics: str) -> None:
         """It subscribes to these topics from now on."""
@@ -229,12 +234,16 @@ class Life:
             and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
         )
 
+    def _rests(self, view: Following, before: dict[str, str]) -> bool:
+        """Whether that is so, and the view's quiet time has passed since."""
+        return self._agrees(view, before) and view.rest(self.group)
+
     def settle(self, before: dict[str, dict[str, str]]) -> None:
-        """Until the group is whole and every view has seen it so; ``before``: member ids that each had."""
+        """Until the group is whole, every view has seen it so, and it rests; ``before``: their member ids."""
         self.whole()
         for name, view in self.views.items():
             try:
-                eventually(lambda: self._agrees(view, before[name]))  # noqa: B023 - called at once
+                eventually(partial(self._rests, view, before[name]))
             except AssertionError as error:
                 told, shares = view.episodes(self.group), view.shares(self.group)
                 waits = told[-1].waiting_for if told else None
@@ -263,7 +272,6 @@ class Life:
             raise AssertionError(f"after {kind}: {error}") from error
         step = Step(kind, *map(frozenset, (came, went, back, may)))
         for name, view in self.views.items():
-            view.rest(self.group)
             step.told[name] = view.episodes(self.group)[before[name] :]
         self.steps.append(step)
 

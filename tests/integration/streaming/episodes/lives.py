@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from time import monotonic
 
+from tests.integration.streaming.episodes.applications import Connect
 from tests.integration.streaming.episodes.life import POLL_MS, Life, Speaks
+from tests.support.wait import eventually
 
 EAGER = Speaks("java", "eager", poll_ms=POLL_MS)
-COOPERATIVE = Speaks("java", "cooperative", poll_ms=POLL_MS)
-CONSUMER = Speaks("java", "consumer", poll_ms=POLL_MS)
+COOPERATIVE = replace(EAGER, protocol="cooperative")
+CONSUMER = replace(EAGER, protocol="consumer")
+STATIC = replace(EAGER, static=True)
+TEN = tuple(f"m{number}" for number in range(10))
 
 
 def _beginning(life: Life) -> None:
@@ -91,13 +96,108 @@ def static(life: Life) -> None:
     _end(life)
 
 
-#: By name: how its members are made, and what happens.
-LIVES: dict[str, tuple[Speaks, Callable[[Life], None]]] = {
-    "java eager": (EAGER, _everything),
-    "java cooperative": (COOPERATIVE, _everything),
-    "java kip-848": (CONSUMER, _everything),
-    "java static eager": (replace(EAGER, static=True), static),
-    "java static kip-848": (replace(CONSUMER, static=True), static),
-    "java new assignor": (replace(EAGER, assignors=("range", "roundrobin")), new_assignor),
-    "java migration": (EAGER, migration),
+def ten(life: Life) -> None:
+    """A rolling restart of ten members."""
+    with life.step("first-start", came=TEN):
+        life.start(*TEN)
+    with life.step("static-bounce" if life.speaks.static else "rolling-restart", back=TEN):
+        life.roll(*TEN)
+    _end(life)
+
+
+def scales_twice(life: Life) -> None:
+    """A healthy group that grows and shrinks."""
+    with life.step("first-start", came=("a", "b")):
+        life.start("a", "b")
+    with life.step("scale-out", came=("c", "d")):
+        life.start("c", "d")
+    with life.step("scale-in", went=("a", "d")):
+        life.leave("a", "d")
+    _end(life)
+
+
+def one_join(life: Life) -> None:
+    """A member joins another."""
+    with life.step("first-start", came=("a",)):
+        life.start("a")
+    with life.step("scale-out", came=("b",)):
+        life.start("b")
+    _end(life)
+
+
+def storm(life: Life, kills: int = 3, every: float = 0) -> None:
+    """A member that is killed again and again; ``every``: seconds between two kills, at least."""
+    with life.step("first-start", came=("a", "b")):
+        life.start("a", "b")
+    with life.step("storm", back=("b",)):
+        for _ in range(kills):
+            killed = monotonic()
+            life.kills.append(killed)
+            life.crash("b")
+            life.whole()
+            life.start("b")
+            life.whole()
+            eventually(lambda: monotonic() >= killed + every)  # noqa: B023 - called at once
+    _end(life)
+
+
+def long_storm(life: Life) -> None:
+    """Three minutes of it."""
+    storm(life, kills=9, every=20)
+
+
+def connectors(life: Life) -> None:
+    """A worker whose connectors come and go."""
+    assert isinstance(life, Connect)
+    with life.step("first-start", came=("w1",)):
+        life.start("w1")
+    with life.step("connector-change"):
+        life.configure("one", 2)
+    with life.step("connector-change"):
+        life.configure("two", 1)
+    with life.step("connector-change"):
+        life.delete("one")
+    _end(life)
+
+
+@dataclass(frozen=True)
+class Led:
+    """A life: how members are made, what happens, and whether `make test` has it."""
+
+    speaks: Speaks
+    happens: Callable[[Life], None]
+    partitions: int = 6
+    full: bool = False
+    life: type[Life] = Life
+
+
+def _python(client: str, protocol: str, *, full: bool = False) -> Led:
+    speaks = Speaks(client, protocol, listened=protocol != "consumer")
+    return Led(speaks, _usual, full=full)
+
+
+LIVES: dict[str, Led] = {
+    "java eager": Led(EAGER, _everything),
+    "java cooperative": Led(COOPERATIVE, _everything),
+    "java kip-848": Led(CONSUMER, _everything),
+    "java static eager": Led(STATIC, static),
+    "java static kip-848": Led(replace(STATIC, protocol="consumer"), static),
+    "java new assignor": Led(replace(EAGER, assignors=("range", "roundrobin")), new_assignor),
+    "java migration": Led(EAGER, migration),
+    "java scales twice": Led(EAGER, scales_twice),
+    "java kip-848, one join": Led(CONSUMER, one_join),
+    "confluent kip-848, one join": Led(Speaks("confluent", "consumer"), one_join),
+    "ten eager": Led(EAGER, ten, partitions=20),
+    "ten cooperative": Led(COOPERATIVE, ten, partitions=20),
+    "ten static": Led(STATIC, ten, partitions=20),
+    "ten kip-848": Led(CONSUMER, ten, partitions=20),
+    "confluent eager": _python("confluent", "eager"),
+    "confluent cooperative": _python("confluent", "cooperative", full=True),
+    "confluent kip-848": _python("confluent", "consumer", full=True),
+    "kafka-python eager": _python("kafka-python", "eager", full=True),
+    "kafka-python cooperative": _python("kafka-python", "cooperative"),
+    "storm eager": Led(Speaks("confluent", "eager"), storm),
+    "storm kip-848": Led(Speaks("confluent", "consumer"), storm, full=True),
+    "storm for three minutes": Led(Speaks("confluent", "cooperative"), long_storm, full=True),
+    "connect": Led(Speaks("connect", "sessioned"), connectors, life=Connect),
 }

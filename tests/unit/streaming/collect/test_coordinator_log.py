@@ -254,3 +254,34 @@ def test_reasons_that_name_a_member_without_saying_what_it_did_all_stay() -> Non
         (None, ["a"], "Updating metadata for member a during Stable"),
         (None, ["a"], "Updating metadata for member a during PreparingRebalance"),
     ]
+
+
+_HAD = "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] "
+_COMES = (
+    f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
+    "(reason: Adding new member c-1 with group instance id null; client reason: not provided)."
+)
+_LOADS = f"{_HAD}Loaded classic group g with 2 members."
+_AGAIN = (
+    f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader a-1 "
+    "re-joining group during Stable; client reason: rebalance failed due to {}Exception)."
+)
+_WHOLE = f"{_HAD}Stabilized group g generation 2 with 2 members."
+
+
+def test_a_rebalance_for_a_coordinator_that_moved_is_told_as_such_and_what_was_under_way_is_void() -> None:
+    (item,) = read(_COMES, _LOADS, _AGAIN.format("Disconnect"), _WHOLE).evidence("g", 2)
+    assert (item.kind, item.member_ids) == ("coordinator.moved", [])
+    assert "rebalance failed due to DisconnectException" in item.reason
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (_AGAIN.format("Disconnect"), _WHOLE),  # the coordinator is the same
+        (_LOADS, _AGAIN.format("RebalanceInProgress"), _WHOLE),  # the coordinator answered
+        (_LOADS, _WHOLE.replace("2 with", "1 with"), _AGAIN.format("Disconnect"), _WHOLE),  # it has since
+    ],
+)
+def test_a_rebalance_is_not_for_a_coordinator_that_moved(lines: tuple[str, ...]) -> None:
+    assert [item.kind for item in read(*lines).evidence("g", 2)] == [None]

@@ -78,3 +78,11 @@ def test_files_are_followed(tmp_path: Path) -> None:
     reasons.listen()
     assert told(reasons.explained(epoch(5))) == [LOGGED]
     reasons.close()
+
+
+def test_what_led_to_generations_that_were_never_whole_led_to_the_next_one_too(log: CoordinatorLog) -> None:
+    other = structs.replace(LOGGED, member_ids=["n"])
+    for line in LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines():
+        log.feed(line)
+    found = {after: told(explained(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
+    assert found == {None: [other], 6: [other], 5: [other], 4: [LOGGED, other], 3: [LOGGED, other]}

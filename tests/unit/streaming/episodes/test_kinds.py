@@ -71,6 +71,14 @@ def connectors(teller: Teller) -> Teller:
     return teller.round("group.observed", who=(), shares=shares)
 
 
+def removed(teller: Teller) -> Teller:
+    """A connector that is deleted: its tasks are taken away, and in the next round nobody waits for them."""
+    teller.kind = "connect"
+    shares = {**teller.members, THREE[2]: {"t": [8, 9, 10]}}
+    teller.round("group.observed", who=(), shares=shares, unassigned={"t": [11]})
+    return teller.round("group.observed", who=(), shares=shares, number=2)
+
+
 OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
 CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
     "members come": (lambda: started().join("d@h4#1"), "scale-out", True),
@@ -127,6 +135,21 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
         "subscription-change",
         True,
     ),
+    "a subscription, which the leader sees as new topics": (
+        lambda: started().round(
+            "topic.partitions_changed",
+            evidence=(
+                Evidence(
+                    source="comparison",
+                    reason="r",
+                    member_ids=["a@h1#1"],
+                    kind="member.subscription_changed",
+                ),
+            ),
+        ),
+        "subscription-change",
+        True,
+    ),
     "partitions": (lambda: started().round("topic.partitions_changed"), "partition-growth", True),
     "assignor": (lambda: voted(started()), "assignor-change", True),
     "protocol": (lambda: migrated(started()), "protocol-migration", True),
@@ -139,6 +162,7 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
         True,
     ),
     "connectors": (lambda: connectors(started()), "connector-change", True),
+    "a connector is deleted": (lambda: removed(started()), "connector-change", True),
     "nothing says why": (lambda: started().round("group.observed"), "unknown", False),
     "polled, one by one": (lambda: vanishing(started(), *THREE), "rolling-restart", False),
     "polled, all between two answers": (

@@ -1,0 +1,88 @@
+"""A group's coordinator goes and comes back, as when brokers are restarted."""
+
+from __future__ import annotations
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.integration.streaming.episodes.life import Life, Speaks
+from tests.integration.streaming.episodes.lives import CONSUMER, COOPERATIVE, EAGER
+from tests.integration.streaming.episodes.stage import stage
+from tests.integration.streaming.episodes.verdicts import faults
+from tests.support.wait import eventually
+
+pytestmark = pytest.mark.broker
+
+#: Longer than a broker takes to start on a busy machine.
+SESSION_MS = 30_000
+#: Longer than that: so long a member keeps a rebalance from its end.
+STALL_MS = 20_000
+
+
+def test_a_rebalance_that_the_coordinator_s_move_cut_short_is_told_as_that(tmp_path: Path) -> None:
+    speaks = [replace(one, session_ms=SESSION_MS, poll_ms=4 * STALL_MS) for one in (EAGER, COOPERATIVE)]
+    with stage(tmp_path) as made, ThreadPoolExecutor(len(speaks)) as pool:
+        lives = [Life(made, f"moves-{one.protocol}", one) for one in speaks]
+
+        def begin(life: Life) -> None:
+            with life.step("first-start", came=("a", "b")):
+                life.start("a", "b")
+
+        def begin_to_join(life: Life) -> None:
+            """One that joins, waits for one that does not poll, and is no more."""
+            made.java.stall(life.java["b"], STALL_MS)
+            life.start("c")
+            said = re.compile(rf"Preparing to rebalance group {life.group} .*Adding new member c-")
+            eventually(lambda: said.search(made.broker.log_path.read_text()))
+            life.crash("c")
+
+        def go_on(life: Life) -> None:
+            seen = {name: len(view.rounds(life.group)) for name, view in life.views.items()}
+            with life.step("coordinator-move"):
+                moved.wait()
+                eventually(lambda: all(len(v.rounds(life.group)) > seen[n] for n, v in life.views.items()))
+
+        moved = threading.Event()
+        try:
+            list(pool.map(begin, lives))
+            list(pool.map(begin_to_join, lives))
+            going = pool.map(go_on, lives)
+            made.broker.restart()
+            moved.set()
+            list(going)
+        finally:
+            moved.set()
+            for life in lives:
+                life.close()
+    assert [fault for life in lives for fault in faults(life)] == []
+
+
+@pytest.mark.full
+def test_groups_at_rest_do_not_rebalance_when_their_coordinator_goes_and_comes_back(tmp_path: Path) -> None:
+    others = (Speaks("confluent", "eager"), Speaks("kafka-python", "eager"))
+    speaks = [replace(one, session_ms=SESSION_MS) for one in (EAGER, COOPERATIVE, CONSUMER, *others)]
+    bounds = {"group.consumer.session.timeout.ms": str(SESSION_MS)}
+    with stage(tmp_path, bounds) as made, ThreadPoolExecutor(len(speaks)) as pool:
+        lives = [Life(made, f"moves-{one.client}-{one.protocol}", one) for one in speaks]
+
+        def begin(life: Life) -> None:
+            with life.step("first-start", came=("a", "b")):
+                life.start("a", "b")
+
+        def go_on(life: Life) -> None:
+            with life.step("scale-out", came=("c",)):
+                life.start("c")
+
+        try:
+            list(pool.map(begin, lives))
+            made.broker.restart()
+            list(pool.map(go_on, lives))
+        finally:
+            for life in lives:
+                life.close()
+    assert [fault for life in lives for fault in faults(life)] == []

@@ -1,0 +1,72 @@
+"""Whether what views say of a life is so."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from streaming.wire.episodes import Episode
+from tests.integration.streaming.episodes.life import SESSION_MS, Life, Step
+from tests.integration.streaming.episodes.stage import LOG
+
+
+def faults(life: Life) -> list[str]:
+    """What is not so, a line each."""
+    found = [fault for step in life.steps for view in life.views for fault in wrong(step, view)]
+    return found + [fault for view in life.views for fault in alarming(life, view)]
+
+
+def named(episode: Episode) -> dict[str, set[str]]:
+    """Who came, went and came back, by client id."""
+    members = episode.members
+
+    def names(ids: list[str]) -> set[str]:
+        return {members.names[one].client_id or one for one in ids}
+
+    went = {*members.left, *members.lost, *members.gone}
+    return {
+        "came": names([one for one in members.joined if one not in went]),
+        "went": names([*went]),
+        "back": names([one.joined for one in members.replaced]),
+    }
+
+
+def wrong(step: Step, view: str) -> list[str]:
+    """What a view says of a step that is not so."""
+    told = step.told[view]
+    if len(told) != 1:
+        return [f"{view}: {step.kind} is {len(told)} episodes: {[one.story for one in told]}"]
+    [episode] = told
+    said = f"{view}: {step.kind} is {episode.kind}{'' if episode.sure else '?'}"
+    said += f" {named(episode)}: {episode.story} {[(one.kind, one.reason[:90]) for one in episode.evidence]}"
+    found = []
+    right = episode.kind == step.kind or (
+        view != LOG and (episode.kind == "unknown" or (episode.kind in step.may and not episode.sure))
+    )
+    wanted = {"came": step.came, "went": step.went, "back": step.back}
+    if not right or episode.status != "settled":
+        found.append(said)
+    elif episode.kind != "unknown" and named(episode) != wanted:
+        found.append(f"{said}; wanted {wanted}")
+    return found
+
+
+def alarming(life: Life, view: str) -> list[str]:
+    """What a view says of incidents that is not so: a storm is one, and over; all else is none."""
+    storms = [step for step in life.steps if step.kind == "storm"]
+    found = life.incidents(view)
+    if not storms:
+        return [f"{view}: an incident: {one.story}" for one in found]
+    if [one.kind for one in found] != ["storm"]:
+        return [f"{view}: a storm is {[one.story for one in found]}"]
+    [incident], [episode] = found, storms[0].told[view]
+    gaps = [1000 * (after - before) for before, after in pairwise(life.kills)]
+    again = episode.repeated
+    names = {episode.members.names[one].client_id for one in incident.member_ids}
+    right = (
+        (incident.status, incident.times, names) == ("closed", 1, {"b"})
+        and again is not None
+        and again.times == len(life.kills)
+        and again.period_ms is not None
+        and min(gaps) - SESSION_MS < again.period_ms < max(gaps) + SESSION_MS
+    )
+    return [] if right else [f"{view}: {incident}, {again}, kills {gaps} ms apart"]
