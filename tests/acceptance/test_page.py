@@ -3,146 +3,36 @@
 from __future__ import annotations
 
 import os
-import threading
+import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
-from playwright.sync_api import expect
+from confluent_kafka import Consumer
+from playwright.sync_api import Page, expect
 
-from streaming.kafka.reader import DiffReader
-from streaming.kafka.topics import ensure_topics
-from streaming.process.children import Child, Children
+from streaming.wire.episodes import Episode, Incident
 from streaming.wire.events import Diff
 from tests.support.browser import Watched, chromium, open_page, picture
-from tests.support.kafka import Kafka, eventually, unique
-from tests.support.serving import Serve
+from tests.support.kafka import Kafka, eventually
+from tests.support.page_stage import NEIGHBOURS, PATIENCE, Stage, staged
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
 
-#: Seconds from the diff reaching the topic to the page showing it; a busy machine gets as many tries.
+#: Seconds from the record reaching the topic to the page showing it; a busy machine gets as many tries.
 BOUND = 2.0
 TRIES = 3
-#: Seconds for consumers to settle, for what a busy machine takes to start them.
-PATIENCE = 240.0
-
-#: Groups that are there for the pictures alone.
-NEIGHBOURS = "pipeline"
-
 ROUNDS_SHOWN = "() => [...document.querySelectorAll('.round')].map((round) => round.dataset.seq)"
-
-
-@dataclass
-class Arrivals(threading.Thread):
-    """Notes when each diff of the group could be read from the topic; the broker may hold others' groups."""
-
-    serve: Serve
-    group: str
-    seen: list[tuple[float, Diff]] = field(default_factory=list)
-    ending: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        super().__init__(daemon=True)
-        self.start()
-
-    def run(self) -> None:
-        with DiffReader(self.serve.settings, from_beginning=True) as reader:
-            while not self.ending.is_set():
-                record = reader.poll(0.01)
-                if record is not None and record.diff.group_id == self.group:
-                    self.seen.append((time.monotonic(), record.diff))
-
-    __hash__ = threading.Thread.__hash__
-
-
-@dataclass
-class Stage:
-    """Broker, collector, Spark job, feed, and consumers of one group."""
-
-    serve: Serve
-    group: str
-    topic: str
-    folder: Path
-    arrivals: Arrivals
-    children: Children
-    others: Children
-    collector: Child
-    stream: Child
-    consumers: dict[str, Child] = field(default_factory=dict)
-
-    def join(self, name: str) -> None:
-        self.consumers[name] = self.consumer(self.group, name, "cooperative")
-
-    def consumer(self, group: str, name: str, protocol: str) -> Child:
-        servers = self.serve.settings.kafka.bootstrap_servers
-        return Child(
-            name,
-            [
-                *("streaming.demo.consumer", "--bootstrap-servers", servers, "--group", group),
-                *("--topics", self.topic, "--name", name, "--protocol", protocol),
-            ],
-            log=self.folder / f"{name}.log",
-            output=self.folder / f"{name}.jsonl",
-        )
-
-    def settle(self) -> None:
-        """Wait until every consumer owns something; one that ended by itself says why at once."""
-        eventually(self.settled, timeout=PATIENCE)
-
-    def settled(self) -> bool:
-        """Whether the newest diff has a member for each consumer, each owns something, and nothing is left over."""
-        self.children.check()
-        for consumer in self.consumers.values():
-            consumer.check()
-        if not self.arrivals.seen:
-            return False
-        diff = self.arrivals.seen[-1][1]
-        owners = sum(bool(one.kept or one.assigned) for one in diff.members.values())
-        return not diff.unassigned and owners == len(self.consumers)
 
 
 @pytest.fixture(scope="module")
 def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    folder = tmp_path_factory.mktemp("page")
-    topic, group = unique("orders"), unique("checkout")
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 12, 1)])[topic].result(20)
-    with (
-        Serve(broker.bootstrap_servers, f"{unique('page')}.", folder) as serve,
-        Children() as children,
-        Children() as others,
-    ):
-        ensure_topics(serve.settings)
-        common = [
-            *("--bootstrap-servers", broker.bootstrap_servers),
-            *("--topic-prefix", serve.settings.topics.prefix),
-        ]
-        log = getattr(getattr(broker, "broker", None), "log_path", None)
-        options = [
-            "--include-group",
-            rf"({group}|{NEIGHBOURS}-\d)",
-            *(("--coordinator-log", str(log)) if log else ()),
-        ]
-        collector = children.add(
-            Child("collector", ["streaming", "collect", *common, *options], log=folder / "collect.log")
-        )
-        job = ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
-        stream = children.add(Child("job", job, log=folder / "stream.log"))
-        stage = Stage(
-            *(serve.start(), group, topic, folder, Arrivals(serve, group)),
-            *(children, others, collector, stream),
-        )
-        for name in ("c1", "c2", "c3"):
-            stage.join(name)
-        stage.settle()
+    with staged(broker, tmp_path_factory.mktemp("page")) as stage:
         yield stage
-        stage.arrivals.ending.set()
-        for consumer in stage.consumers.values():
-            consumer.kill()
 
 
 def crash(stage: Stage, name: str) -> tuple[float, Diff]:
@@ -179,7 +69,7 @@ def seconds_until_shown(stage: Stage, watched: Watched) -> float:
 
 
 def test_a_crash_shows_within_two_seconds_and_a_restart_is_survived(
-    stage: Stage, tmp_path: Path, record_property: Callable[[str, object], None]
+    stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
     with chromium() as browser:
         watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}")
@@ -200,6 +90,9 @@ def test_a_crash_shows_within_two_seconds_and_a_restart_is_survived(
         stage.serve.start()
         watched.page.wait_for_selector("#live[data-state=live]", timeout=30_000)
         first_round(watched, stage.arrivals.seen[-1][1].generation)
+        unfold = watched.page.get_by_role("button", name="Unfold all")
+        if unfold.is_visible():
+            unfold.click()
         seqs = [int(seq) for seq in watched.page.evaluate(ROUNDS_SHOWN)]
         assert seqs == sorted(set(seqs), reverse=True)
         assert len(seqs) == len({(one.generation, one.round) for _, one in stage.arrivals.seen})
@@ -207,7 +100,185 @@ def test_a_crash_shows_within_two_seconds_and_a_restart_is_survived(
         # The browser itself logs each refused connection while nobody listens; nothing else may be there.
         assert all("ERR_CONNECTION_REFUSED" in error or "ERR_INCOMPLETE" in error for error in watched.errors)
         assert stage.serve.ask("/ready")[0] == 200
-        picture(watched.page, "page-crash.png", tmp_path)
+
+
+#: Remembers when each story and incident stood on the page for the first time.
+WATCH = """() => {
+  window.told = {};
+  const look = () => {
+    for (const one of document.querySelectorAll(".story, .incidents p")) told[one.textContent] ??= Date.now();
+  };
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+  look();
+}"""
+
+_Story = TypeVar("_Story", Episode, Incident)
+
+
+@dataclass
+class Told:
+    """The overview and the page of a group, and what is told of it from now on."""
+
+    stage: Stage
+    group: str
+    overview: Page
+    page: Page
+    since: int
+    taken: dict[str, float]
+
+    def first(self, sort: type[_Story], which: Callable[[_Story], bool]) -> tuple[float, _Story]:
+        """When the first such story could be read, and the story."""
+
+        def found() -> tuple[float, _Story] | None:
+            self.stage.children.check()
+            for at, one in self.stage.heard.seen[self.since :]:
+                if isinstance(one, sort) and one.group_id == self.group and which(one):
+                    return at, one
+            return None
+
+        eventually(found, timeout=90)
+        seen = found()
+        assert seen is not None
+        return seen
+
+    def shown(self, sort: type[_Story], name: str, which: Callable[[_Story], bool], *pages: Page) -> _Story:
+        """The first such story, once each page has it; the seconds that took are noted."""
+        arrived, one = self.first(sort, which)
+        for page in pages:
+            page.wait_for_function("story => window.told[story]", arg=one.story, timeout=20_000)
+            taken = page.evaluate("story => window.told[story]", one.story) / 1000 - arrived
+            where = "overview" if page is self.overview else "group"
+            self.taken[f"{name}, {where}"] = round(taken, 3)
+        return one
+
+    def ends(self) -> None:
+        """The episode is over, and nothing needs attention any more."""
+        self.first(Episode, lambda one: one.status == "settled")
+        expect(self.page.locator(".band").first).to_have_attribute("data-status", "settled", timeout=5000)
+        expect(self.page.locator(".headline .mark")).to_be_hidden()
+        expect(self.page.locator(".incidents [data-tone=bad]")).to_have_count(0)
+        expect(self.overview.locator(".attention li").filter(has_text=self.group)).to_have_count(
+            0, timeout=5000
+        )
+
+
+@contextmanager
+def told_of(stage: Stage, group: str, record_property: Callable[[str, object], None]) -> Iterator[Told]:
+    """Everything that is told of a group in the block stands on the page within the bound."""
+    eventually(lambda: settled(stage, group), timeout=90)
+    with chromium() as browser:
+        watched = [open_page(browser, f"{stage.serve.url}{path}") for path in ("/", f"/groups/{group}")]
+        for one in watched:
+            expect(one.page.locator("#live")).to_have_attribute("data-state", "live", timeout=30_000)
+            one.page.evaluate(WATCH)
+        told = Told(stage, group, watched[0].page, watched[1].page, len(stage.heard.seen), {})
+        yield told
+        record_property("seconds_until_shown", told.taken)
+        assert max(told.taken.values()) < BOUND, told.taken
+        assert [one.errors for one in watched] == [[], []]
+
+
+def settled(stage: Stage, group: str) -> bool:
+    """Whether the newest episode of a group is over."""
+    told = [one for _, one in stage.heard.seen if isinstance(one, Episode) and one.group_id == group]
+    return bool(told) and told[-1].status == "settled"
+
+
+def test_a_kill_is_told_by_name_until_it_is_over(
+    stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    with told_of(stage, stage.group, record_property) as told:
+        name, consumer = stage.consumers.popitem()
+        consumer.kill()
+        told.shown(Episode, "crash", lambda one: one.kind == "crash", told.overview, told.page)
+        band = told.page.locator(".band").first
+        expect(band.locator(".mark")).to_have_text("Crash")
+        expect(band.locator(".details .chip")).to_have_text([name])
+        expect(band.locator(".story")).to_contain_text(f"{name} of {stage.group} went without leaving")
+        needs = told.overview.locator(".attention li").filter(has_text=stage.group)
+        expect(needs.locator(".mark")).to_have_text("Settling")
+        expect(told.page.locator(".members b").get_by_text(name, exact=True)).to_have_count(0)
+        told.ends()
+    stage.join(name)
+    stage.settle()
+
+
+def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[str, object], None]) -> None:
+    with told_of(stage, stage.group, record_property) as told:
+        for name in list(stage.consumers):
+            stage.bounce(name)
+        told.shown(Episode, "rolling", lambda one: one.kind == "rolling-restart", told.overview, told.page)
+        band = told.page.locator(".band").first
+        expect(band.locator(".mark")).to_have_text("Rolling restart")
+        told.ends()
+        expect(band.locator(".story")).to_contain_text(f"Rolling restart of {stage.group}, 3 members")
+        # Whose former self is in the same round has more behind its name.
+        names = [re.compile(rf"^{name}\b") for name in sorted(stage.consumers)]
+        expect(band.locator(".details .chip")).to_have_text(names)
+        expect(told.page.locator(".members b")).to_have_text(names)
+        expect(told.page.locator(".incidents li")).to_have_count(0)
+
+
+def test_a_storm_is_an_incident_that_names_its_member_and_goes(
+    stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    name = next(iter(stage.consumers))
+    with told_of(stage, stage.group, record_property) as told:
+        for _ in range(3):
+            stage.bounce(name)
+        told.shown(Incident, "storm", lambda one: one.kind == "storm", told.overview, told.page)
+        told.shown(Episode, "storming", lambda one: one.status == "storming", told.page)
+        incident = told.page.locator(".incidents [data-tone=bad]")
+        expect(incident.locator(".mark")).to_have_text("Storm")
+        expect(incident.locator("p")).to_contain_text(name)
+        expect(told.page.locator(".headline .mark")).to_have_text("Storming")
+        needs = told.overview.locator(".attention li").filter(has_text=stage.group)
+        expect(needs.locator(".mark")).to_have_text("Storm")
+        told.ends()
+        expect(told.page.locator(".incidents")).to_contain_text("none open")
+
+
+def test_a_stuck_member_of_the_new_protocol_is_named_until_it_gives_up(
+    stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    group = f"{NEIGHBOURS}-9"
+    slow = Consumer(
+        {
+            "bootstrap.servers": stage.serve.settings.kafka.bootstrap_servers,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "client.id": "slow",
+            "log_level": 2,
+        }
+    )
+    slow.subscribe([stage.topic])
+
+    def polled(condition: Callable[[], object]) -> bool:
+        slow.poll(0.1)
+        return bool(condition())
+
+    eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=PATIENCE)
+    with told_of(stage, group, record_property) as told:
+        # From now on it does not poll: its heartbeats go on, and it gives nothing up.
+        fast = stage.others.add(stage.consumer(group, "fast", "consumer"))
+        waiting = "waiting for slow to give up"
+        told.shown(Episode, "waiting", lambda one: waiting in one.story, told.overview, told.page)
+        waits = told.page.locator(".waits")
+        expect(waits.locator(".chip").first).to_have_text("slow")
+        expect(waits).to_contain_text(re.compile(rf"to give up partitions {stage.topic} [\d–, ]+ since"))
+        told.shown(Incident, "stuck", lambda one: one.kind == "stuck", told.overview, told.page)
+        told.shown(Episode, "stuck episode", lambda one: one.status == "stuck", told.page)
+        incident = told.page.locator(".incidents [data-tone=bad]").filter(has_text="Stuck")
+        expect(incident.locator("p")).to_contain_text("slow")
+        expect(told.page.locator(".headline .mark")).to_have_text("Stuck")
+        needs = told.overview.locator(".attention li").filter(has_text=group)
+        expect(needs.filter(has_text="Stuck").locator(".story")).to_contain_text("slow")
+        eventually(lambda: polled(lambda: settled(stage, group)), timeout=90)
+        told.ends()
+        expect(waits).to_be_hidden()
+        expect(told.page.locator(".members b")).to_have_text(["fast", "slow"])
+    fast.terminate()
+    slow.close()
 
 
 def neighbours(stage: Stage) -> None:
@@ -242,11 +313,14 @@ def test_it_looks_as_in_the_docs(stage: Stage, tmp_path: Path, theme: str) -> No
     if os.environ.get("WRITE_IMAGES") and theme == "light":
         churn(stage)
     with chromium() as browser:
-        watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}?axis=rounds", theme=theme)
+        url = f"{stage.serve.url}/groups/{stage.group}?axis=rounds"
+        watched = open_page(browser, url, theme=theme, height=1200)
         watched.page.wait_for_selector(".round")
         watched.page.locator(".round > button").first.click()
         watched.page.wait_for_selector(".diff table")
+        watched.page.locator(".detail").evaluate("page => page.scrollTop = 0")
         picture(watched.page, f"group-{theme}.png", tmp_path)
+        watched.page.set_viewport_size({"width": 1440, "height": 900})
         watched.page.goto(stage.serve.url)
         watched.page.wait_for_selector(".grid-row:not([hidden])")
         picture(watched.page, f"groups-{theme}.png", tmp_path)

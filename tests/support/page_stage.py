@@ -1,0 +1,179 @@
+"""All that the page shows, for real: broker, collector, Spark job, `serve`, and consumers that come and go."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from streaming.kafka.reader import DiffReader
+from streaming.kafka.topic_reader import TopicReader
+from streaming.kafka.topics import ensure_topics
+from streaming.process.children import Child, Children
+from streaming.wire.episodes import Episode, Incident, decode_episode, decode_incident
+from streaming.wire.events import Diff
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.serving import Serve
+
+#: Seconds for consumers to settle, for what a busy machine takes to start them.
+PATIENCE = 240.0
+#: Seconds after which an episode is over: more than a consumer of a busy machine takes to start again.
+QUIET = 15
+
+#: Groups that are there beside the one.
+NEIGHBOURS = "pipeline"
+
+
+@dataclass
+class Arrivals(threading.Thread):
+    """Notes when each diff of the group could be read from the topic; the broker may hold others' groups."""
+
+    serve: Serve
+    group: str
+    seen: list[tuple[float, Diff]] = field(default_factory=list)
+    ending: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+        self.start()
+
+    def run(self) -> None:
+        with DiffReader(self.serve.settings, from_beginning=True) as reader:
+            while not self.ending.is_set():
+                record = reader.poll(0.01)
+                if record is not None and record.diff.group_id == self.group:
+                    self.seen.append((time.monotonic(), record.diff))
+
+    __hash__ = threading.Thread.__hash__
+
+
+@dataclass
+class Heard(threading.Thread):
+    """Notes when (by the clock, as the browser does) each episode and incident could be read from its topic."""
+
+    serve: Serve
+    seen: list[tuple[float, Episode | Incident]] = field(default_factory=list)
+    ending: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+        self.start()
+
+    def run(self) -> None:
+        settings = self.serve.settings
+        topics = {settings.topics.episodes: decode_episode, settings.topics.incidents: decode_incident}
+        with TopicReader(settings.kafka, list(topics), from_beginning=True, wait=True) as reader:
+            while not self.ending.is_set():
+                for message in reader.poll(0.01, 100):
+                    value = message.value()
+                    if value is not None:
+                        self.seen.append((time.time(), topics[message.topic() or ""](value)))
+
+    __hash__ = threading.Thread.__hash__
+
+
+@dataclass
+class Stage:
+    """Broker, collector, Spark job, feed, and consumers of one group."""
+
+    serve: Serve
+    group: str
+    topic: str
+    folder: Path
+    arrivals: Arrivals
+    heard: Heard
+    children: Children
+    others: Children
+    collector: Child
+    stream: Child
+    consumers: dict[str, Child] = field(default_factory=dict)
+
+    def join(self, name: str) -> None:
+        self.consumers[name] = self.consumer(self.group, name, "cooperative")
+
+    def consumer(self, group: str, name: str, protocol: str) -> Child:
+        servers = self.serve.settings.kafka.bootstrap_servers
+        return Child(
+            name,
+            [
+                *("streaming.demo.consumer", "--bootstrap-servers", servers, "--group", group),
+                *("--topics", self.topic, "--name", name, "--protocol", protocol),
+            ],
+            log=self.folder / f"{name}.log",
+            output=self.folder / f"{name}.jsonl",
+        )
+
+    def bounce(self, name: str) -> None:
+        """A consumer leaves and comes back; until it has its share again."""
+        before = self.ids(name)
+        self.consumers[name].terminate()
+        self.consumers[name].wait()
+        self.join(name)
+        eventually(lambda: self.settled() and not self.ids(name) & before, timeout=PATIENCE)
+
+    def ids(self, name: str) -> set[str]:
+        """The member ids of a consumer that is in the group after the newest diff."""
+        members = self.arrivals.seen[-1][1].members
+        return {one for one, member in members.items() if member.present and member.client_id == name}
+
+    def settle(self) -> None:
+        """Wait until every consumer owns something; one that ended by itself says why at once."""
+        eventually(self.settled, timeout=PATIENCE)
+
+    def settled(self) -> bool:
+        """Whether the newest diff has a member for each consumer, each owns something, and nothing is left over."""
+        self.children.check()
+        for consumer in self.consumers.values():
+            consumer.check()
+        if not self.arrivals.seen:
+            return False
+        diff = self.arrivals.seen[-1][1]
+        owners = sum(bool(one.kept or one.assigned) for one in diff.members.values())
+        return not diff.unassigned and owners == len(self.consumers)
+
+
+@contextmanager
+def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
+    """A broker with all that the page shows, and three consumers that have settled."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic, group = unique("orders"), unique("checkout")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 12, 1)])[topic].result(20)
+    with (
+        Serve(broker.bootstrap_servers, f"{unique('page')}.", folder) as serve,
+        Children() as children,
+        Children() as others,
+    ):
+        ensure_topics(serve.settings)
+        common = [
+            *("--bootstrap-servers", broker.bootstrap_servers),
+            *("--topic-prefix", serve.settings.topics.prefix),
+        ]
+        log = getattr(getattr(broker, "broker", None), "log_path", None)
+        options = [
+            "--include-group",
+            rf"({group}|{NEIGHBOURS}-\d)",
+            *(("--coordinator-log", str(log)) if log else ()),
+        ]
+        collector = children.add(
+            Child("collector", ["streaming", "collect", *common, *options], log=folder / "collect.log")
+        )
+        job = ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
+        job += ["--episode-quiet", str(QUIET)]
+        stream = children.add(Child("job", job, log=folder / "stream.log"))
+        stage = Stage(
+            *(serve.start(), group, topic, folder, Arrivals(serve, group), Heard(serve)),
+            *(children, others, collector, stream),
+        )
+        for name in ("c1", "c2", "c3"):
+            stage.join(name)
+        stage.settle()
+        yield stage
+        stage.arrivals.ending.set()
+        stage.heard.ending.set()
+        for consumer in stage.consumers.values():
+            consumer.kill()
