@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +14,12 @@ from confluent_kafka import Consumer
 
 from streaming.collect.collector import Collector
 from streaming.collect.polling.collector import PollingCollector
+from streaming.forecast.live import UnknownGroup
 from streaming.freshness.verdict import Part
 from streaming.kafka import dlt as dead_letters
 from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes, written
 from streaming.kafka.hearing import Hearing
+from streaming.kafka.live import read_live
 from streaming.kafka.newest import read_episodes, read_groups
 from streaming.kafka.reader import read_diffs
 from streaming.kafka.signs import SignWriter
@@ -109,12 +112,23 @@ def why(cluster: Cluster, settings: Settings, folder: Path) -> None:
     read_episodes(settings, group=cluster.group)
 
 
+def forecast(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    with suppress(UnknownGroup):  # it is looked for in both topics before that is said
+        read_live(settings, cluster.group)
+
+
+def migrate(cluster: Cluster, settings: Settings, folder: Path) -> None:
+    forecast(cluster, settings, folder)
+    why(cluster, settings, folder)
+    watch(cluster, settings, folder)
+
+
 def dlt(cluster: Cluster, settings: Settings, folder: Path) -> None:
     dead_letters.resubmit(settings, dead_letters.read(settings))
 
 
 RUN: dict[str, Callable[[Cluster, Settings, Path], None]] = {
-    one.__name__: one for one in (collect, stream, serve, watch, groups, group, why, dlt)
+    one.__name__: one for one in (collect, stream, serve, watch, groups, group, why, forecast, migrate, dlt)
 }
 
 
