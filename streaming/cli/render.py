@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
@@ -15,7 +16,7 @@ from streaming.answers.tables import runs
 from streaming.kafka.reader import DiffRecord
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
-from streaming.wire.events import PROBING, Diff, MemberDiff
+from streaming.wire.events import PROBING, Diff, Expected, MemberDiff
 from streaming.wire.names import called, shortened, worded
 
 if TYPE_CHECKING:
@@ -120,6 +121,17 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
         yield SafeText(f"  nobody has {short_share(diff.unassigned)}{waits}", "yellow")
     for violation in diff.violations:
         yield SafeText(f"  violation: {short_member(worded(violation, names))}", "bold red")
+    if diff.expected is not UNSET and diff.expected.verdict == "different":
+        yield from _unexpected(diff.expected, names)
+
+
+def _unexpected(expected: Expected, names: Mapping[str, str]) -> Iterator[SafeText]:
+    """What members should have got, and did not."""
+    yield SafeText(f"  not as expected: {expected.why}", "bold red")
+    for word, shares in (("should have", expected.missing), ("should not have", expected.extra)):
+        for member_id, share in ({} if shares is UNSET else shares).items():
+            who = short_member(names.get(member_id, member_id))
+            yield SafeText(f"    {who} {word} {short_share(share)}", "red")
 
 
 def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:

@@ -49,7 +49,16 @@ export function diffTable(diff, owners) {
     notes.push(h("p", { class: "note" }, h("span", { class: "flag" }, "Without owner after this round: "), h("span", { class: "mono" }, text)));
   }
   for (const violation of diff.violations) notes.push(h("p", { class: "note flag", title: violation }, owners.words(violation)));
+  if (diff.expected?.verdict === "different") notes.push(...unexpected(diff.expected, owners));
   return h("div", { class: "diff" }, notes, h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
+}
+
+// What members should have got by the assignor in use, and did not.
+function unexpected({ why, missing = {}, extra = {} }, owners) {
+  const said = (shares, word) => Object.entries(shares).map(([id, share]) =>
+    h("p", { class: "note" }, `${owners.nameOf(id)} ${word} `, h("span", { class: "mono" },
+      Object.entries(share).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; "))));
+  return [h("p", { class: "note flag" }, `Not as expected: ${why}`), ...said(missing, "should have"), ...said(extra, "should not have")];
 }
 
 export class RoundsList {

@@ -10,7 +10,7 @@ from rich.table import Table
 from streaming.cli.render import dead_letters, diff_lines, short_member, short_share, topic_states
 from streaming.kafka.dlt import DeadLetter
 from streaming.kafka.topics import MonitorTopic
-from streaming.wire.events import PROBING, Cause, Evidence, MemberDiff
+from streaming.wire.events import PROBING, Cause, Evidence, Expected, MemberDiff
 from tests.support.histories import change, sample
 
 
@@ -197,3 +197,19 @@ def test_tasks_that_wait_and_standby_tasks() -> None:
     headline, member = [line.plain for line in diff_lines(probing)]
     assert headline.endswith("  a probing rebalance")
     assert member == "  a  standby 0 1"
+
+
+def test_what_a_leader_should_have_given_out_stands_below_its_round() -> None:
+    expected = Expected(
+        verdict="different",
+        why="range gives out otherwise",
+        missing={"c1": {"t": [1]}},
+        extra={"c1": {"t": [3]}},
+    )
+    lines = [str(line) for line in diff_lines(sample(expected=expected))]
+    assert lines[-3:] == [
+        "  not as expected: range gives out otherwise",
+        "    c1 should have t 1",
+        "    c1 should not have t 3",
+    ]
+    assert list(diff_lines(sample(expected=Expected(verdict="equal")))) == list(diff_lines(sample()))
