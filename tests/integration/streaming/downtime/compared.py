@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ class Compared(NamedTuple):
 
     Attributes:
         said: None: that it did not stand still.
+        pause: the longest time between two records with one holder in what came of this act, ms.
     """
 
     act: int
@@ -39,15 +41,20 @@ class Compared(NamedTuple):
     gaps: int
     measured: int
     said: Bounds | None
+    pause: int
 
     @property
     def inside(self) -> bool:
         """Whether what is said is true. A gap begins up to one record's interval after the last one before it."""
+        return self.within(RECORD_MS)
+
+    def within(self, interval: int) -> bool:
+        """Whether what is said is true if a gap begins up to ``interval`` ms after the last record before it."""
         if self.said is None:
             return not self.gaps
         lower, upper = self.said
         # Moments are whole milliseconds.
-        least = self.measured - self.gaps * (RECORD_MS + 2)
+        least = self.measured - self.gaps * (interval + 2)
         return lower <= self.measured + 2 * self.gaps and (upper is None or least <= upper)
 
     @property
@@ -81,7 +88,7 @@ def compared(played: Played, events: Iterable[Event]) -> list[Compared]:
     gaps: dict[tuple[int, int], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_act(played, gap.end), gap.partition].append(gap)
-    said = _said(played, events)
+    said, pauses = _said(played, events), _pauses(played)
     return [
         Compared(
             act,
@@ -90,9 +97,20 @@ def compared(played: Played, events: Iterable[Event]) -> list[Compared]:
             len(gaps[act, partition]),
             sum(gap.end - gap.start for gap in gaps[act, partition]),
             said.get((act, partition)),
+            pauses.get(act, 0),
         )
         for act, partition in sorted({*gaps, *said})
     ]
+
+
+def _pauses(played: Played) -> dict[int, int]:
+    """By act, the longest time that a partition's holder took from one record to the next."""
+    found: dict[int, int] = {}
+    for one, other in pairwise(played.members.marks()):
+        if one.partition == other.partition and one.holder == other.holder:
+            act = _act(played, one.at)
+            found[act] = max(found.get(act, 0), other.at - one.at)
+    return found
 
 
 def _act(played: Played, at: int) -> int:
@@ -130,6 +148,9 @@ class Line(NamedTuple):
     """A line of the table; times in ms, medians over partitions that stood still.
 
     Attributes:
+        inside: those whose bounds hold what was measured.
+        possible: those that do if members paused for as long before they stopped as they did at other times in what
+            came of the same act: all that a busy machine can show.
         stops, bounded: partitions that stood still, and those of them with an upper bound.
         beyond: see :attr:`Compared.beyond`.
     """
@@ -138,6 +159,7 @@ class Line(NamedTuple):
     evidence: str
     rounds: int
     inside: int
+    possible: int
     stops: int
     bounded: int
     gap: float
@@ -156,10 +178,11 @@ class Line(NamedTuple):
 def line(group: str, evidence: str, rounds: int, found: Sequence[Compared]) -> Line:
     """What came of so many rounds."""
     wrong = {one.act for one in found if not one.inside}
+    impossible = {one.act for one in found if not one.within(max(RECORD_MS, one.pause))}
     stops = [one for one in found if one.said is not None]
     bounded = [one for one in stops if one.width is not None]
     return Line(
-        *(group, evidence, rounds, rounds - len(wrong), len(stops), len(bounded)),
+        *(group, evidence, rounds, rounds - len(wrong), rounds - len(impossible), len(stops), len(bounded)),
         gap=median(one.measured for one in stops),
         lower=median(one.said.lower for one in stops if one.said is not None),
         width=median(one.width or 0 for one in bounded),
