@@ -78,7 +78,9 @@ _RACED: Final = (
 def _assumed(plan: Scenario) -> str:
     """What no record tells, whatever the group."""
     model = timing(plan)
-    beats = f"{model.heartbeat_ms} ms; under KIP-848 {model.consumer_heartbeat_ms} ms"
+    beats = (
+        f"{model.heartbeat_ms} ms; under KIP-848 {timing(compare.of_brokers(plan)).consumer_heartbeat_ms} ms"
+    )
     return (
         f"downtime depends on how often members heartbeat ({beats}) and how long they process what one poll gave "
         f"({model.processing_ms} ms), which no record tells: say it with --heartbeat, --processing"

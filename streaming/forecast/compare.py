@@ -20,6 +20,10 @@ from streaming.simulate.scenario import Happening, Scenario, Standing
 _UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
+#: ``group.consumer.session.timeout.ms``, which no record of a group has.
+_BROKERS_SESSION_MS = 45_000
+
+
 class Way(NamedTuple):
     """A way to rebalance: a protocol with an assignor; ``static``: every member has an instance id."""
 
@@ -73,6 +77,8 @@ def as_told(
     played: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Cost:
     """The same with every member as the scenario has it, not as the way would."""
+    if way.protocol == "consumer":
+        played = of_brokers(played)
     setup = Setup(timing(played), way.assignor, _member_ids(played, way))
     found = forecast(played, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
     worst, worst_ms, total = None, 0, 0
@@ -82,6 +88,11 @@ def as_told(
             if ms > worst_ms:
                 worst, worst_ms = (topic, number), ms
     return Cost(way, found, worst, worst_ms, total)
+
+
+def of_brokers(scenario: Scenario) -> Scenario:
+    """The scenario as KIP-848 has it: the session is the brokers' default, whatever members say of theirs."""
+    return replace(scenario, session_timeout_ms=_BROKERS_SESSION_MS)
 
 
 def _as(scenario: Scenario, way: Way) -> Scenario:

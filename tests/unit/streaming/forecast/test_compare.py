@@ -109,3 +109,9 @@ def test_the_sentence_says_what_the_change_costs_and_what_costs_least() -> None:
         f"{compare.seconds(least.total_ms)} {compare.CALLED[least.way.name]}."
     )
     assert compare.sentence(costs, least.way.name, "It").endswith("; no other way costs less.")
+
+
+def test_under_kip_848_sessions_are_the_brokers() -> None:
+    """Three seconds of session would fence a static member that is away for five, and hurry heartbeats."""
+    short, usual = (_costs(_deploy(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
+    assert short.total_ms == usual.total_ms
