@@ -13,7 +13,6 @@ from assignors.connect import eager as connect_eager
 from assignors.connect import incremental, worker
 from assignors.connect.model import LeaderMemory, Work
 from assignors.model import Share
-from assignors.shares import minus
 from streaming.protocols.classic.group import ClassicMember, DelayOver
 from streaming.protocols.classic.machine import Classic
 from streaming.protocols.classic.step import ClassicStep
@@ -21,12 +20,16 @@ from streaming.protocols.vocabulary import NOTHING, Setup
 
 
 class Remembered(NamedTuple):
-    """What lives between rounds: the leader's memory, who the leader was, and each worker's work in its order."""
+    """What lives between rounds: the leader's memory, who the leader was, and each worker's work in its order.
+
+    ``revoked``: the workers whose last assignment told them to stop something.
+    """
 
     leader: str
     incarnation: int
     memory: LeaderMemory
     work: Mapping[str, Work]
+    revoked: frozenset[str]
 
 
 class Incremental:
@@ -70,14 +73,25 @@ class Incremental:
             ids[member_id]: worker.after(running[member_id], change)
             for member_id, change in answer.changes.items()
         }
-        step.set(memory=Remembered(leader, incarnation, answer.state, after))
+        revoked = frozenset(
+            ids[one]
+            for one, change in answer.changes.items()
+            if change.revoked.connectors or change.revoked.tasks
+        )
+        step.set(memory=Remembered(leader, incarnation, answer.state, after, revoked))
         if answer.delay_ms > 0:
             step.later(DelayOver(step.at + answer.delay_ms, generation))
         return {name: _share(done) for name, done in after.items()}
 
-    def rejoins(self, member: ClassicMember, share: Share) -> bool:
-        """A worker that had to stop something joins again, so that others may get it."""
-        return share is not member.owned and bool(minus(member.owned, share))
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
+        """A worker that is told to stop something joins again, so that others may get it.
+
+        Also where it does not run that: the leader may take away what it has only just given
+        (``DistributedHerder.handleRebalanceCompleted`` asks for the list alone).
+        """
+        del share
+        memory: Remembered | None = step.group.memory
+        return memory is not None and member.client.name in memory.revoked
 
 
 class EagerWorkers(Incremental):
@@ -101,9 +115,9 @@ class EagerWorkers(Incremental):
         )
         return {ids[member_id]: _share(done) for member_id, done in answer.items()}
 
-    def rejoins(self, member: ClassicMember, share: Share) -> bool:
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
         """Never."""
-        del member, share
+        del step, member, share
         return False
 
 

@@ -12,6 +12,7 @@ from streaming.protocols import vote
 from streaming.protocols.classic.eager import Eager
 from streaming.protocols.classic.group import ClassicMember
 from streaming.protocols.classic.machine import Classic
+from streaming.protocols.classic.step import ClassicStep
 from streaming.protocols.vocabulary import NOTHING, Setup
 
 
@@ -24,8 +25,9 @@ class Cooperative(Eager):
             return NOTHING
         return only(member.owned, member.client.topics)
 
-    def rejoins(self, member: ClassicMember, share: Share) -> bool:
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
         """``onJoinComplete``: "need to revoke partitions and re-join"."""
+        del step
         return share is not member.owned and bool(minus(member.owned, share))
 
 

@@ -40,9 +40,9 @@ class Eager:
         _look(step)
         return client_side(step, order)
 
-    def rejoins(self, member: ClassicMember, share: Share) -> bool:
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
         """Never: what it is given it may consume at once."""
-        del member, share
+        del step, member, share
         return False
 
 

@@ -73,7 +73,7 @@ def assigned(step: ClassicStep, event: Assigned) -> None:
     for name in names:
         member = step.members[name]
         share, owned = member.assigned, member.owned
-        if step.rules.rejoins(member, share) or (
+        if step.rules.rejoins(step, member, share) or (
             step.rules.subscribes and member.said != member.client.topics
         ):
             again.append(name)

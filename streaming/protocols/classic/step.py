@@ -48,8 +48,8 @@ class Rules(Protocol):
         """Every known member's share; ``order`` is that of the JoinGroup response."""
         ...
 
-    def rejoins(self, member: ClassicMember, share: Share) -> bool:
-        """Whether a member that owned partitions and now has ``share`` joins again at once."""
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
+        """Whether a member that owned partitions and now learns of ``share`` joins again at once."""
         ...
 
 
