@@ -24,6 +24,8 @@ from streaming.collect.encoding import MalformedRecord, Reader
 _TYPE = Struct(">h")
 #: How keys of offset commits begin.
 _COMMITS = (b"\x00\x00", b"\x00\x01")
+#: Of one with empty names.
+_SHORTEST_KEY = 10
 #: OffsetCommitValue 3, as Kafka 2.1 to 4.x write it: int16 version, int64 offset, int32 leaderEpoch, metadata as a
 #: string behind its int16 length (-1: null), int64 commitTimestamp; its length without metadata.
 _PLAIN_VALUE = b"\x00\x03"
@@ -118,7 +120,7 @@ def placed(key: bytes | None, value: bytes | None) -> tuple[bytes, bytes, int] |
     For the millions that are passed over: :func:`decode` reads these and all others, and says what is wrong with
     them. None: of another type or layout, malformed, or with names that are not ASCII.
     """
-    if key is None or key[:2] not in _COMMITS or not key[4:-4].isascii():
+    if key is None or len(key) < _SHORTEST_KEY or key[:2] not in _COMMITS or not key[4:-4].isascii():
         return None
     topic_at = 6 + (key[2] << 8 | key[3])
     if len(key) < topic_at + 4 or topic_at + (key[topic_at - 2] << 8 | key[topic_at - 1]) + 4 != len(key):
