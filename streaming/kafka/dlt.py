@@ -114,9 +114,10 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
                 on_delivery=delivered,
             )
             sent += 1
+        # An idempotent producer that may write nowhere is refused here, before any record.
+        left = producer.flush(60)
     except KafkaException as error:
         raise _refusal(error.args[0], settings) from error
-    left = producer.flush(60)
     if failures:
         raise _refusal(failures[0], settings)
     if left:

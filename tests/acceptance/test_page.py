@@ -211,7 +211,10 @@ def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[
         band = told.page.locator(".band").first
         expect(band.locator(".mark")).to_have_text("Rolling restart")
         told.ends()
-        expect(band.locator(".story")).to_contain_text(f"Rolling restart of {stage.group}, 3 members")
+        # On a busy machine the member that was killed before is one of them, too.
+        expect(band.locator(".story")).to_contain_text(
+            re.compile(rf"Rolling restart of {stage.group}, [34] members")
+        )
         # Whose former self is in the same round has more behind its name.
         names = [re.compile(rf"^{name}\b") for name in sorted(stage.consumers)]
         expect(band.locator(".details .chip")).to_have_text(names)

@@ -16,6 +16,7 @@ from tests.integration.streaming.episodes.life import Life
 from tests.integration.streaming.episodes.lives import LIVES, one_join
 from tests.integration.streaming.episodes.stage import LOG, OFFSETS, stage
 from tests.integration.streaming.episodes.verdicts import faults
+from tests.support.alone import alone
 
 pytestmark = pytest.mark.broker
 
@@ -30,7 +31,7 @@ def played(
         for item in request.session.items
         if item.path == request.path and hasattr(item, "callspec")
     ]
-    with stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(len(LIVES)) as pool:
+    with alone(), stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(len(LIVES)) as pool:
 
         def play(name: str) -> Life:
             led = LIVES[name]

@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.streaming.forecast.real_deploys import Outcome, Restart, play
 from tests.integration.streaming.protocols.java_members import JavaMembers
+from tests.support.alone import alone
 from tests.support.kafka import Kafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.long]
@@ -23,7 +24,7 @@ KINDS = ("eager", "cooperative", "static", "consumer")
 
 @pytest.fixture(scope="module")
 def java() -> Iterator[JavaMembers]:
-    with JavaMembers() as members:
+    with alone(), JavaMembers() as members:
         yield members
 
 
