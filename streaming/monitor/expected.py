@@ -68,7 +68,10 @@ def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding
         return _OTHERS[kind]
     if data.polled:
         return "polling does not see what members declared"
-    if sum(len(numbers) for share in given.values() for numbers in share.values()) > most:
+    read = {topic for one in data.members for topic in one.topics}
+    there = sum(topic.partitions for name, topic in state.topics.items() if name in read)
+    held_by_all = sum(len(numbers) for share in given.values() for numbers in share.values())
+    if max(there, held_by_all) > most:
         return f"more than {most} partitions ([stream] expected_partitions)"
     if data.group_protocol == "consumer" and (behind := _behind(state, data)):
         return f"the target before is not known: {behind} had not reached it"
@@ -159,8 +162,9 @@ def _counts(
     counts = {}
     for topic in sorted({name for one in members for name in one.topics}):
         numbers = known.get(topic, ())
-        count = max(numbers) + 1 if numbers else 0
-        if count != (told[topic].partitions if topic in told else 0):
+        count = len(numbers)
+        # Each partition once: numbers that nobody could have known of are no count.
+        if count != (told[topic].partitions if topic in told else 0) and {*numbers} == {*range(count)}:
             counts[topic] = count
     return counts
 

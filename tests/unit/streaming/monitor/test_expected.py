@@ -94,6 +94,17 @@ def test_a_leader_with_older_or_newer_metadata_is_told_with_what_it_knew(count: 
     assert found == Expected(verdict="equal", why=why, partitions={"t": count})
 
 
+def test_what_no_metadata_can_have_said_is_a_difference_and_costs_nothing() -> None:
+    found = second(member("a", {"t": [0, 1, 2_000_000_000]}), member("b", {"t": [2, 3]}))
+    assert (found.verdict, found.extra) == ("different", {"a": {"t": [2_000_000_000]}})
+
+
+def test_the_partitions_of_what_members_read_count_too() -> None:
+    found = second(member("a", {"t": [0]}), t=1001)
+    assert found.verdict == "unknown"
+    assert found.why == "more than 1000 partitions ([stream] expected_partitions)"
+
+
 def test_a_custom_assignor_is_said_to_be_one() -> None:
     assert second(member("a", {"t": [3]}), assignor="mine") == Expected(
         verdict="custom", why="custom assignor: mine"
