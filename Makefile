@@ -8,11 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 # Fast tiers first: a mistake shows before a JVM has started. Last the files that wait most, in the smallest pieces.
 SPARK := tests/integration/streaming/spark
-# Crowds of real consumers run one after the other (tests/support/alone.py), so not side by side in this order either.
-CROWDS := $(addprefix tests/integration/streaming/,downtime episodes)
-OTHERS := $(filter-out $(SPARK) $(CROWDS) %__pycache__,$(wildcard tests/integration/streaming/*))
-FAST := $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle)
-TIERS := $(FAST) $(word 1,$(CROWDS)) tests/acceptance $(word 2,$(CROWDS)) $(SPARK) $(OTHERS)
+OTHERS := $(filter-out $(SPARK) %__pycache__,$(wildcard tests/integration/streaming/*))
+TIERS := $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle) tests/acceptance $(SPARK) $(OTHERS)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
 

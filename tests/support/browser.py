@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.support.turns import turn
+
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -38,7 +40,7 @@ def chromium() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail("Chromium is missing: apt-get install chromium")
         pytest.skip("Chromium is missing: apt-get install chromium")
-    with sync_playwright() as playwright:
+    with turn("network", shared=True), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser
         browser.close()

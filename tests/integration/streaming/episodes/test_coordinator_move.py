@@ -16,7 +16,7 @@ from tests.integration.streaming.episodes.stage import stage
 from tests.integration.streaming.episodes.verdicts import faults
 from tests.support.wait import eventually
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 #: Longer than a broker takes to start on a busy machine.
 SESSION_MS = 30_000

@@ -16,9 +16,10 @@ from tests.integration.streaming.episodes.life import Life
 from tests.integration.streaming.episodes.lives import LIVES, one_join
 from tests.integration.streaming.episodes.stage import LOG, OFFSETS, stage
 from tests.integration.streaming.episodes.verdicts import faults
-from tests.support.alone import alone
+from tests.support.turns import turn
 
-pytestmark = pytest.mark.broker
+# Some fifty members at once: beside other tests sessions run out that nobody meant to.
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,11 @@ def played(
         for item in request.session.items
         if item.path == request.path and hasattr(item, "callspec")
     ]
-    with alone(), stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(len(LIVES)) as pool:
+    with (
+        turn("crowd"),
+        stage(tmp_path_factory.mktemp("stage")) as made,
+        ThreadPoolExecutor(len(LIVES)) as pool,
+    ):
 
         def play(name: str) -> Life:
             led = LIVES[name]

@@ -14,8 +14,8 @@ import pytest
 
 from tests.integration.streaming.forecast.real_deploys import Outcome, Restart, play
 from tests.integration.streaming.protocols.java_members import JavaMembers
-from tests.support.alone import alone
 from tests.support.kafka import Kafka
+from tests.support.turns import turn
 
 pytestmark = [pytest.mark.broker, pytest.mark.long]
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ KINDS = ("eager", "cooperative", "static", "consumer")
 
 @pytest.fixture(scope="module")
 def java() -> Iterator[JavaMembers]:
-    with alone(), JavaMembers() as members:
+    with turn("crowd"), JavaMembers() as members:
         yield members
 
 
