@@ -9,14 +9,14 @@ from rich.table import Column, Table
 from assignors.diff import diff, size
 from streaming.answers.tables import shared
 from streaming.cli.render import short_member
-from streaming.forecast.what_if import Answer, Changed
+from streaming.forecast.what_if import Changed, Outlook
 from streaming.process.terminal import SafeText, console
 
 #: So many members of the chosen answer are shown, those whose share changes most first.
 _SHOWN = 20
 
 
-def show_answers(change: Changed, answers: Sequence[Answer], chosen: Answer | None) -> None:
+def show_answers(change: Changed, answers: Sequence[Outlook], chosen: Outlook | None) -> None:
     """A row a way; below it what changes for members under the chosen one, and what is not certain."""
     screen = console(wide=True)
     screen.print(_head(change), soft_wrap=True)
@@ -43,7 +43,7 @@ def _to(now: int, later: int) -> str:
     return str(now) if now == later else f"{now} → {later}"
 
 
-def _table(answers: Sequence[Answer], chosen: Answer | None) -> Table:
+def _table(answers: Sequence[Outlook], chosen: Outlook | None) -> Table:
     table = Table(
         "",
         Column("protocol", no_wrap=True),
@@ -75,7 +75,7 @@ def _table(answers: Sequence[Answer], chosen: Answer | None) -> Table:
     return table
 
 
-def _changes(change: Changed, chosen: Answer) -> Table:
+def _changes(change: Changed, chosen: Outlook) -> Table:
     """What each member gives up and gets, those with the most first."""
     names = {**change.before.names, **change.after.names}
     rows = []
@@ -102,7 +102,7 @@ def _changes(change: Changed, chosen: Answer) -> Table:
     return table
 
 
-def _uncertain(change: Changed, answers: Sequence[Answer]) -> Iterator[str]:
+def _uncertain(change: Changed, answers: Sequence[Outlook]) -> Iterator[str]:
     """Why the answers may not be what happens, each reason once."""
     yield from (*change.before.unknown, *change.notes)
     reasons: dict[str, list[str]] = {}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from assignors.diff import as_lists
 from assignors.errors import BadInput
 from streaming.forecast.live import LiveGroup
-from streaming.forecast.what_if import Answer, Changed, Changes, Way, own_way
+from streaming.forecast.what_if import Alteration, Changed, Outlook, Pair, own_way
 
 #: So many members are added at most.
 _MOST_NEW = 10_000
@@ -19,14 +19,14 @@ class InvalidChange(BadInput):
     """An option can't be read; the message names it."""
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     """What is asked for: the changes, and under what; None: as the group runs now."""
 
-    changes: Changes
+    changes: Alteration
     protocol: str | None = None
     assignor: str | None = None
 
-    def chosen(self, group: LiveGroup, answers: Sequence[Answer]) -> Answer | None:
+    def chosen(self, group: LiveGroup, answers: Sequence[Outlook]) -> Outlook | None:
         """The answer under what is asked for; None: nothing is, and the group's own assignor is none of Kafka's.
 
         Raises:
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
         return min(fitting, key=lambda one: own is None or one.way.protocol != own.protocol)
 
 
-def _listed(ways: Iterable[Way]) -> list[str]:
+def _listed(ways: Iterable[Pair]) -> list[str]:
     assignors: dict[str, list[str]] = {}
     for way in ways:
         assignors.setdefault(way.protocol, []).append(way.assignor)
@@ -64,7 +64,7 @@ def asked(
     subscribe: Sequence[str] = (),
     protocol: str | None = None,
     assignor: str | None = None,
-) -> Asked:
+) -> Query:
     """The options as changes.
 
     Args:
@@ -79,8 +79,8 @@ def asked(
     Raises:
         InvalidChange: an option can't be read.
     """
-    return Asked(
-        Changes(
+    return Query(
+        Alteration(
             add=tuple(_names(group, add)),
             remove=tuple(dict.fromkeys(remove)),
             partitions=dict(map(_partitions, partitions)),
@@ -116,7 +116,7 @@ def _partitions(text: str) -> tuple[str, int]:
     return topic, int(number)
 
 
-def document(change: Changed, answers: Sequence[Answer], chosen: Answer | None) -> dict[str, Any]:
+def document(change: Changed, answers: Sequence[Outlook], chosen: Outlook | None) -> dict[str, Any]:
     """The answer for programs."""
     before, after = change.before, change.after
     names = {**before.names, **{one: after.names[one] for one in change.new}}
@@ -141,7 +141,7 @@ def document(change: Changed, answers: Sequence[Answer], chosen: Answer | None) 
     }
 
 
-def _answer(one: Answer, *, chosen: bool) -> dict[str, Any]:
+def _answer(one: Outlook, *, chosen: bool) -> dict[str, Any]:
     said: dict[str, Any] = {
         "protocol": one.way.protocol,
         "assignor": one.way.assignor,

@@ -2,7 +2,7 @@
 
 ::
 
-    after = changed(group, Changes(add=("new-1",), partitions={"orders": 24}))
+    after = changed(group, Alteration(add=("new-1",), partitions={"orders": 24}))
     for answer in answers(group, after):
         print(answer.way.protocol, answer.way.assignor, answer.moved)
 """
@@ -24,6 +24,7 @@ from assignors.diff import diff, moved, size
 from assignors.errors import BadInput, MonitorError
 from assignors.model import Assignment, Member, Share, Topic
 from streaming.forecast.live import LiveGroup, LiveMember
+from streaming.protocols.families import FAMILIES
 from streaming.wire.events import MemberNames
 
 
@@ -31,7 +32,7 @@ class ImpossibleChange(BadInput):
     """The group can't be changed like this; the message names the option."""
 
 
-class Way(NamedTuple):
+class Pair(NamedTuple):
     """A rebalance protocol and an assignor that it carries."""
 
     protocol: str
@@ -40,24 +41,24 @@ class Way(NamedTuple):
     @property
     def registry(self) -> str:
         """Whose assignors these are: the registry's name of the protocol."""
-        return "consumer" if self.protocol == "consumer" else "classic"
+        return FAMILIES[self.protocol].assignors_of
 
 
 #: In the order of Kafka's documentation. That ``cooperative-sticky`` can be run under EAGER, as halfway through a
 #: migration, is left out: it is ``sticky`` then.
 WAYS: Final = (
-    Way("eager", "range"),
-    Way("eager", "roundrobin"),
-    Way("eager", "sticky"),
-    Way("cooperative", "cooperative-sticky"),
-    Way("consumer", "uniform"),
-    Way("consumer", "range"),
+    Pair("eager", "range"),
+    Pair("eager", "roundrobin"),
+    Pair("eager", "sticky"),
+    Pair("cooperative", "cooperative-sticky"),
+    Pair("consumer", "uniform"),
+    Pair("consumer", "range"),
 )
 #: After so many rebalances that follow each other a cooperative group is taken not to come to rest.
 _MOST_ROUNDS: Final = 8
 
 
-class Changes(Struct, frozen=True, kw_only=True):
+class Alteration(Struct, frozen=True, kw_only=True):
     """What is to be different.
 
     Attributes:
@@ -73,7 +74,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     subscribe: tuple[str, ...] | None = None
 
 
-class Answer(NamedTuple):
+class Outlook(NamedTuple):
     """The group under one way.
 
     Attributes:
@@ -90,7 +91,7 @@ class Answer(NamedTuple):
         problem: why there is no answer.
     """
 
-    way: Way
+    way: Pair
     own: bool
     assignment: Assignment
     rounds: int = 0
@@ -126,22 +127,22 @@ class Changed(Struct, frozen=True, kw_only=True, dict=True):
         return {one.member_id: one.owned for one in self.before.members}
 
     @property
-    def own(self) -> Way | None:
+    def own(self) -> Pair | None:
         """What the group runs now; None: its assignor is none of Kafka's, or not known."""
         return own_way(self.before)
 
 
-def own_way(group: LiveGroup) -> Way | None:
+def own_way(group: LiveGroup) -> Pair | None:
     """What a group runs now; None: its assignor is none of Kafka's, or not known."""
     if group.protocol == "consumer":
         protocol = "consumer"
     else:
         protocol = "cooperative" if group.assignor == "cooperative-sticky" else "eager"
-    way = Way(protocol, group.assignor or "")
+    way = Pair(protocol, group.assignor or "")
     return way if way in WAYS else None
 
 
-def changed(group: LiveGroup, changes: Changes) -> Changed:
+def changed(group: LiveGroup, changes: Alteration) -> Changed:
     """The group with the changes, before anybody assigns.
 
     Raises:
@@ -178,7 +179,7 @@ def _found(group: LiveGroup, name: str) -> LiveMember:
     raise ImpossibleChange(f"--remove {name}: {problem}; there are {listed}")
 
 
-def _topics(group: LiveGroup, changes: Changes) -> dict[str, Topic]:
+def _topics(group: LiveGroup, changes: Alteration) -> dict[str, Topic]:
     topics = dict(group.topics)
     for name in changes.subscribe or ():
         if name not in topics and name not in changes.partitions:
@@ -203,7 +204,7 @@ def _topics(group: LiveGroup, changes: Changes) -> dict[str, Topic]:
 
 
 def _new(
-    group: LiveGroup, like: Sequence[LiveMember], changes: Changes
+    group: LiveGroup, like: Sequence[LiveMember], changes: Alteration
 ) -> tuple[list[LiveMember], list[str]]:
     """The members that come: as the first of the others, in the racks that have the fewest."""
     notes: list[str] = []
@@ -253,24 +254,24 @@ def _member_id(group: LiveGroup, name: str) -> str:
     return str(UUID(bytes=digest)) if group.protocol == "consumer" else f"{name}-{UUID(bytes=digest)}"
 
 
-def answers(change: Changed) -> Iterator[Answer]:
+def answers(change: Changed) -> Iterator[Outlook]:
     """The group after the change under each way, in the order of :data:`WAYS`."""
     for way in WAYS:
         yield answer(change, way)
 
 
-def answer(change: Changed, way: Way) -> Answer:
+def answer(change: Changed, way: Pair) -> Outlook:
     """The group after the change under one way."""
     own = change.own == way
     try:
         assignment, rounds, exact = _played(change, way)
     except MonitorError as problem:
-        return Answer(way, own, {}, problem=str(problem))
+        return Outlook(way, own, {}, problem=str(problem))
     sizes = [size(share) for share in assignment.values()]
     held = {(topic, p) for share in change.owned.values() for topic, ps in share.items() for p in ps}
     subscribed = {topic for one in change.after.members for topic in one.topics}
     there = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
-    return Answer(
+    return Outlook(
         way,
         own,
         assignment,
@@ -288,7 +289,7 @@ def answer(change: Changed, way: Way) -> Answer:
     )
 
 
-def _played(change: Changed, way: Way) -> tuple[Assignment, int, bool]:
+def _played(change: Changed, way: Pair) -> tuple[Assignment, int, bool]:
     """Who gets what in the end, in how many rounds, and whether there can't be more."""
     assign = registry.find(way.registry, way.assignor).assign
     topics, number = change.after.topics, change.after.number
@@ -341,7 +342,7 @@ def _local(group: LiveGroup, assignment: Assignment) -> tuple[int, int]:
     return local, known
 
 
-def _inexact(change: Changed, way: Way) -> Iterator[str]:
+def _inexact(change: Changed, way: Pair) -> Iterator[str]:
     """Why the group may come to something else."""
     before = change.before
     classic, was_classic = way.registry == "classic", before.protocol == "classic"
@@ -360,7 +361,7 @@ def _inexact(change: Changed, way: Way) -> Iterator[str]:
         yield "as if it had run before: a first round after a switch may know less of what members owned"
 
 
-def _drawn(change: Changed, one: LiveMember, way: Way) -> bool:
+def _drawn(change: Changed, one: LiveMember, way: Pair) -> bool:
     """Whether chance decides where a new member stands among the others."""
     if one.member_id not in change.new:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.forecast.live import LiveGroup, Log
-from streaming.forecast.what_if import Changes, answer, changed
+from streaming.forecast.what_if import Alteration, answer, changed
 from streaming.simulate.scenario import Happening
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.real_groups import Play
@@ -59,18 +59,18 @@ class Predictions:
             assert self._play.log.newest == self._wanted, f"{one} of {self._play.group}"
             self.kept += 1
 
-    def _changes(self, one: Happening) -> Changes | None:
+    def _changes(self, one: Happening) -> Alteration | None:
         if not self._play.live:
             return None
         static = bool(self._play.instances)
         name = f"i-{one.member}" if static else one.member
         match one.kind:
             case "join" if one.group_protocol is None and one.member not in self._play.starts:
-                return Changes(add=(name,))
+                return Alteration(add=(name,))
             case "leave" | "crash":
-                return Changes(remove=(name,))
+                return Alteration(remove=(name,))
             case "partitions":
-                return Changes(partitions=one.partitions)
+                return Alteration(partitions=one.partitions)
             case _:
                 return None
 

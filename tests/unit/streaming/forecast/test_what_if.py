@@ -14,10 +14,10 @@ from streaming.forecast.compare import cost
 from streaming.forecast.live import LiveGroup, LiveMember
 from streaming.forecast.what_if import (
     WAYS,
-    Answer,
-    Changes,
+    Alteration,
     ImpossibleChange,
-    Way,
+    Outlook,
+    Pair,
     answer,
     answers,
     changed,
@@ -26,7 +26,7 @@ from streaming.forecast.what_if import (
 from streaming.simulate.scenario import Happening, Scenario, Standing
 from streaming.wire.events import Holding, MemberNames
 
-EAGER, COOPERATIVE, UNIFORM = Way("eager", "range"), Way("cooperative", "cooperative-sticky"), WAYS[4]
+EAGER, COOPERATIVE, UNIFORM = Pair("eager", "range"), Pair("cooperative", "cooperative-sticky"), WAYS[4]
 
 
 def member(name: str, owned: Holding, *, topics: tuple[str, ...] = ("t",), **more: object) -> LiveMember:
@@ -51,7 +51,7 @@ def two(assignor: str = "range") -> LiveGroup:
     return group(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}), assignor=assignor)
 
 
-def by_name(group: LiveGroup, found: Answer) -> dict[str, dict[str, list[int]]]:
+def by_name(group: LiveGroup, found: Outlook) -> dict[str, dict[str, list[int]]]:
     return {
         group.names[one]: {topic: list(ps) for topic, ps in share.items()}
         for one, share in found.assignment.items()
@@ -59,36 +59,36 @@ def by_name(group: LiveGroup, found: Answer) -> dict[str, dict[str, list[int]]]:
 
 
 def test_without_changes_a_balanced_group_stays_as_it_is_under_its_own_assignor() -> None:
-    found = {one.way: one for one in answers(changed(two(), Changes()))}
+    found = {one.way: one for one in answers(changed(two(), Alteration()))}
     assert list(found) == list(WAYS)
     assert [one.way for one in found.values() if one.own] == [EAGER]
     own = found[EAGER]
     assert (own.moved, own.given, own.unowned, own.most, own.least, own.inexact) == (0, 0, 0, 2, 2, ())
-    assert found[Way("eager", "roundrobin")].moved == 2
+    assert found[Pair("eager", "roundrobin")].moved == 2
 
 
 def test_a_member_that_comes_and_one_that_goes() -> None:
-    change = changed(two(), Changes(add=("c",), remove=("a",)))
+    change = changed(two(), Alteration(add=("c",), remove=("a",)))
     found = answer(change, EAGER)
     assert by_name(change.after, found) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
     assert (found.moved, found.rounds, found.exact_rounds) == (4, 1, True)
-    sticky = answer(change, Way("eager", "sticky"))
+    sticky = answer(change, Pair("eager", "sticky"))
     assert by_name(change.after, sticky)["b"] == {"t": [2, 3]}
     assert sticky.moved == 2
 
 
 def test_a_cooperative_group_hands_on_in_a_second_round() -> None:
-    change = changed(two("cooperative-sticky"), Changes(add=("c",)))
+    change = changed(two("cooperative-sticky"), Alteration(add=("c",)))
     found = answer(change, COOPERATIVE)
     assert (found.own, found.rounds, found.moved, found.unowned) == (True, 2, 1, 0)
-    assert answer(changed(two("cooperative-sticky"), Changes(remove=("a",))), COOPERATIVE).rounds == 1
+    assert answer(changed(two("cooperative-sticky"), Alteration(remove=("a",))), COOPERATIVE).rounds == 1
 
 
 def test_partitions_and_topics() -> None:
-    grown = changed(two(), Changes(partitions={"t": 6}))
+    grown = changed(two(), Alteration(partitions={"t": 6}))
     assert by_name(grown.after, answer(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
     assert answer(grown, EAGER).given == 2
-    other = changed(two(), Changes(subscribe=("u", "v"), partitions={"v": 1}))
+    other = changed(two(), Alteration(subscribe=("u", "v"), partitions={"v": 1}))
     assert by_name(other.after, answer(other, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
 
 
@@ -96,9 +96,9 @@ def test_new_partitions_have_no_racks_that_anybody_knows_and_new_members_come_wh
     racks = (("r1",), ("r2",), ("r1",), ("r2",))
     members = [member("a", {"t": [0, 2]}, rack_id="r1"), member("b", {"t": [1, 3]}, rack_id="r2")]
     found = group(*members)._replace(topics={"t": Topic("t", 4, racks)})
-    own = answer(changed(found, Changes()), EAGER)
+    own = answer(changed(found, Alteration()), EAGER)
     assert (own.moved, own.local) == (0, (4, 4))
-    change = changed(found, Changes(partitions={"t": 6}, add=("c",)))
+    change = changed(found, Alteration(partitions={"t": 6}, add=("c",)))
     assert change.after.topics["t"].racks == (*racks, (), ())
     assert [one.rack_id for one in change.after.members] == ["r1", "r2", "r1"]
     assert change.notes == ("new members are taken to be in the racks with the fewest members",)
@@ -107,17 +107,17 @@ def test_new_partitions_have_no_racks_that_anybody_knows_and_new_members_come_wh
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (Changes(remove=("x",)), "--remove x: no member is called so; there are a, b"),
-        (Changes(remove=("a", "b")), "--remove: nobody is left; keep a member, or --add one"),
-        (Changes(partitions={"t": 3}), "--partitions t=3: it has 4, and Kafka takes none away"),
-        (Changes(partitions={"x": 3}), "--partitions x=3: no member subscribes to x"),
+        (Alteration(remove=("x",)), "--remove x: no member is called so; there are a, b"),
+        (Alteration(remove=("a", "b")), "--remove: nobody is left; keep a member, or --add one"),
+        (Alteration(partitions={"t": 3}), "--partitions t=3: it has 4, and Kafka takes none away"),
+        (Alteration(partitions={"x": 3}), "--partitions x=3: no member subscribes to x"),
         (
-            Changes(subscribe=("x",)),
+            Alteration(subscribe=("x",)),
             "--subscribe x: the monitor was not told how many partitions it has; say it with --partitions x=N",
         ),
     ],
 )
-def test_what_can_not_be_is_refused_with_the_option(changes: Changes, said: str) -> None:
+def test_what_can_not_be_is_refused_with_the_option(changes: Alteration, said: str) -> None:
     with pytest.raises(ImpossibleChange) as problem:
         changed(two(), changes)
     assert str(problem.value) == said
@@ -126,21 +126,21 @@ def test_what_can_not_be_is_refused_with_the_option(changes: Changes, said: str)
 def test_two_of_one_name_are_told_apart_by_their_ids() -> None:
     twins = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
     with pytest.raises(ImpossibleChange, match="--remove a: 2 members are called so; there are a "):
-        changed(group(*twins), Changes(remove=("a",)))
-    change = changed(group(*twins), Changes(remove=(twins[0].member_id,)))
+        changed(group(*twins), Alteration(remove=("a",)))
+    change = changed(group(*twins), Alteration(remove=(twins[0].member_id,)))
     assert change.after.members == (twins[1],)
 
 
 @pytest.mark.parametrize("kind", ["connect", "streams", "share"])
 def test_other_kinds_are_refused(kind: str) -> None:
     with pytest.raises(ImpossibleChange, match=f"its kind is {kind}"):
-        changed(group(kind=kind), Changes())
+        changed(group(kind=kind), Alteration())
 
 
 def test_a_custom_assignor_is_no_way_of_ours() -> None:
     assert own_way(two("StreamsPartitionAssignor")) is None
     assert own_way(two("uniform")) == UNIFORM
-    assert not any(one.own for one in answers(changed(two("mine"), Changes())))
+    assert not any(one.own for one in answers(changed(two("mine"), Alteration())))
 
 
 def test_static_members_are_joined_by_static_members_whose_place_is_certain() -> None:
@@ -148,34 +148,34 @@ def test_static_members_are_joined_by_static_members_whose_place_is_certain() ->
         member(name, {"t": ps}, names=MemberNames(client_id="c", group_instance_id=name))
         for name, ps in (("a", [0, 1]), ("b", [2, 3]))
     ]
-    change = changed(group(*statics), Changes(add=("aa",)))
+    change = changed(group(*statics), Alteration(add=("aa",)))
     assert [one.names.group_instance_id for one in change.after.members] == ["a", "b", "aa"]
     found = answer(change, EAGER)
     assert found.inexact == ()
     assert by_name(change.after, found) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
     with pytest.raises(ImpossibleChange, match="--add a: there is a member of this name"):
-        changed(group(*statics), Changes(add=("a",)))
+        changed(group(*statics), Alteration(add=("a",)))
 
 
 def test_what_is_not_certain_says_why() -> None:
     drawn = "ids of new members are drawn when they join: which of those alike gets what may differ"
     other = "members get other ids under this protocol: which of those alike gets what may differ"
-    apart = {one.way: one.inexact for one in answers(changed(two(), Changes(add=("c",))))}
+    apart = {one.way: one.inexact for one in answers(changed(two(), Alteration(add=("c",))))}
     assert apart[EAGER] == ()  # its name alone decides where it stands
-    assert drawn in apart[Way("eager", "sticky")]
+    assert drawn in apart[Pair("eager", "sticky")]
     assert other in apart[UNIFORM]
     assert "ids of topics are not known: their order, and with it ties, may differ" in apart[UNIFORM]
-    alike = changed(two(), Changes(add=("a",)))
+    alike = changed(two(), Alteration(add=("a",)))
     assert answer(alike, EAGER).inexact == (drawn,)
     unequal = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))
-    assert changed(unequal, Changes(add=("c",))).notes == (
+    assert changed(unequal, Alteration(add=("c",))).notes == (
         "members subscribe to different topics: new ones to those of a",
     )
 
 
 def test_an_assignor_that_refuses_says_why() -> None:
     twice = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
-    problems = {one.problem for one in answers(changed(twice, Changes()))}
+    problems = {one.problem for one in answers(changed(twice, Alteration()))}
     assert None not in problems
     assert all("a-00000000-0000-4000-8000-000000000000' is listed twice" in str(one) for one in problems)
 
@@ -197,7 +197,7 @@ def test_it_comes_to_what_the_machines_of_the_protocols_come_to(seed: int) -> No
         owned = {name: {topic: list(ps) for topic, ps in start[name].items() if ps} for name in names}
         members = [member(name, owned[name], member_id=name, topics=tuple(topics)) for name in names]
         live = LiveGroup("g", "consumer", "classic", way.assignor, 5, 9, tuple(members), topics)
-        found = answer(changed(live, Changes(remove=(gone,))), way)
+        found = answer(changed(live, Alteration(remove=(gone,))), way)
         scenario = Scenario(
             topics,
             (Happening(1, 1500, "leave", gone),),
