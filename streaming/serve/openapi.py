@@ -187,6 +187,40 @@ def _stream() -> dict[str, Any]:
     )
 
 
+def _foreseen() -> dict[str, Any]:
+    """What may come of a group."""
+    return {
+        "/forecast": (
+            "What a rolling restart, or another size, would cost, by the history: `forecast --json` less rounds.",
+            _FORECAST,
+            [
+                *_RESTART,
+                _parameter("scale", _POSITIVE, "How many members the group gets, in place of a restart."),
+            ],
+        ),
+        "/migrate": (
+            "Whether the group is ready for another protocol, by the history: as `migrate --json`.",
+            _MIGRATE,
+            [
+                *_RESTART,
+                _parameter("to", {"enum": ["cooperative", "static", "consumer"]}, "Only the way there."),
+            ],
+        ),
+        "/what-if": (
+            "What a change would move, under every assignor, by the history: as `what-if --json`.",
+            _WHAT_IF,
+            [
+                _parameter("add", _STRING, "How many members come, or their names; several with commas."),
+                _parameter("remove", _STRING, "Members that go, by name; several with commas."),
+                _parameter("partitions", _STRING, "`orders=24`; several with commas."),
+                _parameter("subscribe", _STRING, "Topics, with commas, in place of those that are read now."),
+                _parameter("protocol", {"enum": ["eager", "cooperative", "consumer"]}, "Which is `chosen`."),
+                _parameter("assignor", _STRING, "Which is `chosen`."),
+            ],
+        ),
+    }
+
+
 def _group_paths() -> dict[str, Any]:
     nullable = {"oneOf": [_ref("LatestAssignment"), {"type": "null"}]}
     since = {
@@ -218,34 +252,7 @@ def _group_paths() -> dict[str, Any]:
             _stories("incident"),
             [*_RANGE, _OPEN],
         ),
-        "/forecast": (
-            "What a rolling restart, or another size, would cost, by the history: `forecast --json` less rounds.",
-            _FORECAST,
-            [
-                *_RESTART,
-                _parameter("scale", _POSITIVE, "How many members the group gets, in place of a restart."),
-            ],
-        ),
-        "/migrate": (
-            "Whether the group is ready for another protocol, by the history: as `migrate --json`.",
-            _MIGRATE,
-            [
-                *_RESTART,
-                _parameter("to", {"enum": ["cooperative", "static", "consumer"]}, "Only the way there."),
-            ],
-        ),
-        "/what-if": (
-            "What a change would move, under every assignor, by the history: as `what-if --json`.",
-            _WHAT_IF,
-            [
-                _parameter("add", _STRING, "How many members come, or their names; several with commas."),
-                _parameter("remove", _STRING, "Members that go, by name; several with commas."),
-                _parameter("partitions", _STRING, "`orders=24`; several with commas."),
-                _parameter("subscribe", _STRING, "Topics, with commas, in place of those that are read now."),
-                _parameter("protocol", {"enum": ["eager", "cooperative", "consumer"]}, "Which is `chosen`."),
-                _parameter("assignor", _STRING, "Which is `chosen`."),
-            ],
-        ),
+        **_foreseen(),
         "/timeline": (
             "Ownership over time: owners before the oldest round, then what changed hands in each.",
             _TIMELINE,
