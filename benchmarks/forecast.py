@@ -20,7 +20,7 @@ from streaming.forecast.answer import played
 from streaming.forecast.changes import RollingRestart, changed, usual_parallel
 from streaming.forecast.live import LiveGroup, LiveMember
 from streaming.forecast.start import start
-from streaming.wire.events import MemberNames
+from streaming.wire.diffs import MemberNames
 
 TOPICS = 10
 #: Members, partitions, and how many members restart at once; None: as many as ``forecast`` takes by itself.

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from streaming.cli.main import COMMANDS, build
 from streaming.freshness.sign import SIGN_TYPE, Sign
+from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident
-from streaming.wire.events import EVENT_TYPES, Diff, LatestAssignment
+from streaming.wire.events import EVENT_TYPES
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Written by scripts/reference.py from the code: change it there. -->\n"

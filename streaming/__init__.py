@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from streaming.kafka.producer import EventProducer
     from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
     from streaming.settings.config import Settings, load
+    from streaming.wire.diffs import Diff
     from streaming.wire.episodes import Episode, Incident
     from streaming.wire.events import (
-        Diff,
         Event,
         MemberFenced,
         MemberJoined,
@@ -41,9 +41,9 @@ _HOMES = {
     "streaming.kafka.producer": ("EventProducer",),
     "streaming.kafka.reader": ("DiffReader", "DiffRecord", "read_diffs"),
     "streaming.settings.config": ("Settings", "load"),
+    "streaming.wire.diffs": ("Diff",),
     "streaming.wire.episodes": ("Episode", "Incident"),
     "streaming.wire.events": (
-        "Diff",
         "Event",
         "MemberFenced",
         "MemberJoined",

@@ -15,9 +15,10 @@ from msgspec import UNSET, Struct, UnsetType
 from assignors.errors import BadInput, MonitorError
 from streaming.answers.output import one_line
 from streaming.wire.codec import rfc3339
+from streaming.wire.diffs import LatestAssignment
 from streaming.wire.downtime import midnight, together
 from streaming.wire.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus
-from streaming.wire.events import Holding, LatestAssignment, Partitions
+from streaming.wire.events import Holding, Partitions
 from streaming.wire.names import called
 
 #: How a group stands: as its newest episode does, or it has no members.

@@ -18,7 +18,7 @@ from streaming.monitor.envelope import DIFF_TYPE, Sinks
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.codec import Record
-from streaming.wire.events import Diff
+from streaming.wire.diffs import Diff
 
 
 def replay(

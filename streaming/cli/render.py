@@ -16,7 +16,8 @@ from streaming.answers.tables import runs
 from streaming.kafka.reader import DiffRecord
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
-from streaming.wire.events import PROBING, Diff, Expected, MemberDiff
+from streaming.wire.diffs import Diff, Expected, MemberDiff
+from streaming.wire.events import PROBING
 from streaming.wire.names import called, shortened, worded
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from streaming.wire.events import Diff, MemberDiff, Partitions
+from streaming.wire.diffs import Diff, MemberDiff
+from streaming.wire.events import Partitions
 
 
 class ReportLine(Struct, frozen=True, rename="camel"):

@@ -32,7 +32,7 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.spark import classes
 from streaming.spark.pyspark import require_fit
-from streaming.wire.events import Diff
+from streaming.wire.diffs import Diff
 
 PAGE_PORT = 8686
 #: At the end the last diffs are waited for, on a busy machine so many seconds.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streaming.wire.events import MemberDiff, Partitions
+from streaming.wire.diffs import MemberDiff
+from streaming.wire.events import Partitions
 
 #: ``{topic: {partition: the member that owned it last}}``.
 LastOwners = dict[str, dict[int, str]]

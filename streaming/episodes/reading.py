@@ -16,8 +16,9 @@ from streaming.episodes.moves import LastOwners, moves
 from streaming.episodes.record import record
 from streaming.episodes.seen import Awaited, Bounced, Note, Quiet, RoundSeen, midway, remade
 from streaming.episodes.state import EpisodeState
+from streaming.wire.diffs import Diff, MemberDiff
 from streaming.wire.episodes import Episode
-from streaming.wire.events import Diff, Holding, MemberDiff
+from streaming.wire.events import Holding
 
 _DELETED: Final = "group.deleted"
 

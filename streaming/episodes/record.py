@@ -13,8 +13,9 @@ from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
 from streaming.episodes.tracks import Person, Track
 from streaming.wire.codec import encode
+from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeStatus, Repeated, Replaced
-from streaming.wire.events import Evidence, MemberNames
+from streaming.wire.events import Evidence
 
 #: Members that an episode names of each sort: a group of thousands that starts is a record of megabytes else.
 MOST_LISTED: Final = 500

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from streaming.episodes.stops import Turned
+from streaming.wire.diffs import Cause, Expected
 from streaming.wire.episodes import Waiting
-from streaming.wire.events import Cause, Expected, Holding
+from streaming.wire.events import Holding
 from streaming.wire.names import Named
 
 

@@ -24,7 +24,7 @@ from typing import Final, Literal, NamedTuple
 from msgspec import Struct, structs
 
 from streaming.episodes.seen import Bounced, RoundSeen
-from streaming.wire.events import Cause
+from streaming.wire.diffs import Cause
 from streaming.wire.names import Named
 
 #: How a member went: by itself; its session ended; it overran its poll interval; nothing says how.

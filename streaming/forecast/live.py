@@ -13,17 +13,16 @@ from msgspec import UNSET, Struct, structs
 
 from assignors.errors import BadInput
 from assignors.model import Topic
+from streaming.wire.diffs import LatestAssignment, MemberNames
 from streaming.wire.events import (
     Event,
     EventData,
     GroupDeleted,
     GroupObserved,
     Holding,
-    LatestAssignment,
     MemberFenced,
     MemberJoined,
     MemberLeft,
-    MemberNames,
     ObservedMember,
     PartitionsChanged,
     SubscriptionChanged,

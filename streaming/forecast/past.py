@@ -14,8 +14,9 @@ from streaming.forecast.live import LiveGroup, LiveMember
 from streaming.forecast.start import NoForecast, scenario_names, start
 from streaming.simulate.parse import scenario
 from streaming.wire.codec import rfc3339
+from streaming.wire.diffs import Diff, MemberDiff, MemberNames
 from streaming.wire.episodes import Episode
-from streaming.wire.events import Diff, Holding, MemberDiff, MemberNames
+from streaming.wire.events import Holding
 from streaming.wire.names import called
 
 #: In place of an episode's number: the newest in which members came or went.

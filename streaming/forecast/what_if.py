@@ -25,7 +25,7 @@ from assignors.errors import BadInput, MonitorError
 from assignors.model import Assignment, Member, Share, Topic
 from streaming.forecast.live import LiveGroup, LiveMember
 from streaming.protocols.families import FAMILIES
-from streaming.wire.events import MemberNames
+from streaming.wire.diffs import MemberNames
 
 
 class ImpossibleChange(BadInput):

@@ -17,8 +17,9 @@ from streaming.episodes.words import count, lasting, people
 from streaming.incidents import fold
 from streaming.incidents.seen import Found, Thresholds
 from streaming.incidents.state import IncidentState
+from streaming.wire.diffs import Expected
 from streaming.wire.episodes import IncidentKind
-from streaming.wire.events import Evidence, Expected
+from streaming.wire.events import Evidence
 from streaming.wire.names import called
 
 #: The kinds that are over with the episode that they are of.

@@ -9,8 +9,8 @@ from msgspec import structs
 from streaming.episodes.words import moment
 from streaming.incidents.state import Condition
 from streaming.wire.codec import encode
+from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Incident, IncidentKind
-from streaming.wire.events import MemberNames
 
 
 def record(group_id: str, kind: str, known: Condition) -> Incident:

@@ -20,8 +20,8 @@ from streaming.wire import codec
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+    from streaming.wire.diffs import Diff
     from streaming.wire.episodes import Episode
-    from streaming.wire.events import Diff
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 2000

@@ -16,6 +16,7 @@ from assignors.errors import BadInput
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
+from streaming.wire.diffs import LatestAssignment
 from streaming.wire.episodes import (
     EpisodeRecord,
     IncidentRecord,
@@ -23,7 +24,6 @@ from streaming.wire.episodes import (
     decode_episode,
     decode_incident,
 )
-from streaming.wire.events import LatestAssignment
 
 _AT_ONCE: Final = 1000
 _assignments = msgspec.json.Decoder(LatestAssignment)

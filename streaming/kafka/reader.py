@@ -21,7 +21,7 @@ from streaming.kafka.closing import Closing
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
-from streaming.wire.events import Diff
+from streaming.wire.diffs import Diff
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

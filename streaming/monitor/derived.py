@@ -23,7 +23,7 @@ from streaming.monitor import asking
 from streaming.monitor.asking import COOPERATIVE, Claim
 from streaming.monitor.rounds import Round, changes
 from streaming.monitor.state import GroupState, MemberState, Ownership, following, ownership
-from streaming.wire.events import Cause
+from streaming.wire.diffs import Cause
 
 #: Cooperative rebalances settle in two or three rounds; this ends one that never would.
 MAX_ROUNDS = 64

@@ -22,7 +22,8 @@ from assignors.invariants import check
 from assignors.model import Assignment, Member, Share, Topic
 from assignors.shares import held, union
 from streaming.monitor.state import GroupState, TopicState
-from streaming.wire.events import Expected, GroupObserved, Holding, ObservedMember
+from streaming.wire.diffs import Expected
+from streaming.wire.events import GroupObserved, Holding, ObservedMember
 
 #: Nothing is said of rounds with more partitions, unless the settings do: it would cost more than the round itself.
 MOST_PARTITIONS: Final = 1000

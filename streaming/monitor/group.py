@@ -16,9 +16,11 @@ event                            derived group                            observ
 ``member.heartbeat``,            nothing                                  nothing
 ``.assignment_acknowledged``     (reported group: see there)
 ``group.observed``               the group is observed from now on        a new generation is a round
+``group.changed``                (changes follow from a full view)        as the full view that it gives
 ``group.deleted``                diff for what was held, tombstone        the same
 ``group.quiet``,                 nothing: it is of the group's episode    nothing
 ``partitions.stopped``
+``group.asked``                  nothing: it is for the collector         nothing
 ===============================  =======================================  ==================================
 
 A group with members that say themselves what they hold is :mod:`~streaming.monitor.reported`, until a collector
@@ -40,7 +42,7 @@ from msgspec import structs
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from assignors.shares import minus_others
-from streaming.monitor import applied, expected, liveness, observed, reported
+from streaming.monitor import applied, expected, liveness, observed, reported, views
 from streaming.monitor.asking import Claim
 from streaming.monitor.derived import Occasion, rebalance
 from streaming.monitor.rendering import AssignmentOutput, Output, diff_output
@@ -55,12 +57,13 @@ from streaming.monitor.state import (
     subscribed,
 )
 from streaming.monitor.tracked import Heard
+from streaming.wire.diffs import Cause
 from streaming.wire.events import (
     MAX_PARTITIONS,
     AssignmentAcknowledged,
-    Cause,
     Event,
     Evidence,
+    GroupAsked,
     GroupDeleted,
     GroupObserved,
     GroupQuiet,
@@ -107,7 +110,7 @@ def apply(
         ContradictoryTopic: racks or topic ids don't fit, or there are too many partitions.
     """
     data = event.data
-    if isinstance(data, MemberHeartbeat | GroupQuiet | PartitionsStopped):
+    if isinstance(data, MemberHeartbeat | GroupQuiet | GroupAsked | PartitionsStopped):
         return state, ()
     if isinstance(data, AssignmentAcknowledged):
         # Not remembered as applied: there are many, and to hear one again changes nothing.
@@ -115,12 +118,14 @@ def apply(
     if isinstance(data, MemberFenced) and heard is not None and liveness.is_stale(heard, data):
         return state, ()
     mark = applied.fingerprint(event.source, event.id)
-    if state is None:
-        state = GroupState()
-    elif applied.contains(state.applied, mark):
+    if state is not None and applied.contains(state.applied, mark):
         return state, ()
-    after, outputs = _dispatch(state, event, most)
+    whole = views.whole(state, event)
+    if whole is None:
+        return state, ()
+    after, outputs = _dispatch(state or GroupState(), whole, most)
     if after is not None:
+        after = views.keep(after, whole)
         after = structs.replace(after, applied=applied.remember(after.applied, mark))
     return after, outputs
 

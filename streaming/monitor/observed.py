@@ -30,9 +30,9 @@ from assignors.model import Share
 from assignors.shares import minus_others, union
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import GroupState, MemberState, Ownership, ownership
+from streaming.wire.diffs import Cause
 from streaming.wire.events import (
     PROBING,
-    Cause,
     Event,
     Evidence,
     GroupObserved,

@@ -10,7 +10,8 @@ from msgspec import UNSET, Struct
 from streaming.monitor.rounds import Changes, Round
 from streaming.monitor.state import GroupState, ownership
 from streaming.wire.codec import encode
-from streaming.wire.events import Diff, Event, GroupObserved, LatestAssignment, MemberNames
+from streaming.wire.diffs import Diff, LatestAssignment, MemberNames
+from streaming.wire.events import Event, GroupObserved
 
 _diffs = msgspec.json.Decoder(Diff)
 

@@ -25,7 +25,8 @@ from streaming.monitor.state import (
     ownership,
     subscribed,
 )
-from streaming.wire.events import Cause, Expected, Holding, Kind, MemberDiff, Partitions
+from streaming.wire.diffs import Cause, Expected, MemberDiff
+from streaming.wire.events import Holding, Kind, Partitions
 
 #: Who is not known by more than its id.
 _NOBODY = MemberState("", [])

@@ -11,13 +11,14 @@ from typing import Self
 
 from msgspec import Struct, field, structs
 
+from streaming.wire.diffs import Cause
 from streaming.wire.events import (
     MAX_INT32,
-    Cause,
     Evidence,
     Holding,
     Kind,
     MemberJoined,
+    ObservedMember,
     PartitionCount,
     Partitions,
 )
@@ -88,6 +89,19 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
     overdue: int = 0
 
 
+class View(Struct, frozen=True, array_like=True, gc=False):
+    """The last full view of a group that changes may follow from (:mod:`streaming.monitor.views`).
+
+    Attributes:
+        source, id: of the event that showed it.
+        members: in the order of their ids.
+    """
+
+    source: str
+    id: str
+    members: tuple[ObservedMember, ...] = ()
+
+
 class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """One group. A function of the log alone: no arrival times, no deadlines.
 
@@ -111,6 +125,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         reports: what members have said that tell themselves what they hold; None: nobody does, or a collector sees
             more than they can.
         assigning: the last view was of an epoch whose target was not computed yet.
+        view: what the next change of the group follows from; None: changes are not told.
 
     What follows ``hints`` is written only where it says something: a group of consumers takes no bytes for it.
     """
@@ -134,6 +149,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     counted: bool = False
     reports: Reports | None = None
     assigning: bool = False
+    view: View | None = None
 
     @property
     def holds_tasks(self) -> bool:
@@ -184,17 +200,20 @@ def _called(member: MemberState, seen: MemberState) -> MemberState:
 
 
 #: How many fields the state of every group has, of every one but those that polling follows, of all but those whose
-#: members report themselves, and of all but those that wait for a target.
+#: members report themselves, of all but those that wait for a target, and of all but those whose changes are told.
 _COMMON = GroupState.__struct_fields__.index("kind")
 _SEEN = GroupState.__struct_fields__.index("counted")
 _COUNTED = GroupState.__struct_fields__.index("reports")
 _REPORTED = GroupState.__struct_fields__.index("assigning")
+_ASSIGNING = GroupState.__struct_fields__.index("view")
 
 
 def written(state: GroupState | None) -> GroupState | tuple[object, ...] | None:
     """What stands in the checkpoint for a state; a tuple is written as the struct of as many fields would be."""
-    if state is None or state.assigning:
+    if state is None or state.view is not None:
         return state
+    if state.assigning:
+        return structs.astuple(state)[:_ASSIGNING]
     if state.reports is not None:
         return structs.astuple(state)[:_REPORTED]
     seen = _COMMON if state.kind == "consumer" else _SEEN

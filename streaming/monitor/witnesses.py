@@ -13,14 +13,8 @@ from streaming.episodes.stops import Callback, Pending, Told, Turned, Witness
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import GroupState, MemberState
-from streaming.wire.events import (
-    AssignmentAcknowledged,
-    Event,
-    GroupObserved,
-    Holding,
-    MemberDiff,
-    PartitionsStopped,
-)
+from streaming.wire.diffs import MemberDiff
+from streaming.wire.events import AssignmentAcknowledged, Event, GroupObserved, Holding, PartitionsStopped
 
 #: The one classic assignor under which members keep consuming what they keep.
 _COOPERATIVE = "cooperative-sticky"

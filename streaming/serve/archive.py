@@ -18,9 +18,9 @@ from streaming.serve.history import Extent, StoredRound
 from streaming.serve.rounds import RoundSummary
 from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
 from streaming.wire.codec import encode
+from streaming.wire.diffs import Cause, Diff, LatestAssignment
 from streaming.wire.downtime import together
 from streaming.wire.episodes import Downtime
-from streaming.wire.events import Cause, Diff, LatestAssignment
 from streaming.wire.names import called
 
 #: One page holds no more than this, whatever was asked for.

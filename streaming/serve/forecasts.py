@@ -23,7 +23,7 @@ from streaming.forecast.start import start
 from streaming.forecast.what_if import answers
 from streaming.forecast.what_if import changed as changed_by
 from streaming.serve.problems import Problem
-from streaming.wire.events import LatestAssignment
+from streaming.wire.diffs import LatestAssignment
 
 #: Members times turns of a restart, which is what a forecast's time grows with: some seconds, and partitions.
 MAX_WORK: Final = 20_000

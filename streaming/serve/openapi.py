@@ -12,8 +12,8 @@ from streaming.freshness.verdict import Part
 from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.serve.standing import Stale
 from streaming.serve.stories import EpisodeSummary, IncidentSummary, Stood
+from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import Downtime, Episode, Incident
-from streaming.wire.events import Diff, LatestAssignment
 
 _TYPES: Final = (
     *(Diff, Downtime, Episode, Incident, LatestAssignment, Stale, Part),

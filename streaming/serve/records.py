@@ -12,8 +12,8 @@ from streaming.serve import rounds
 from streaming.serve.rounds import OwnerChange, RoundSummary
 from streaming.serve.stories import DecodedStory, Sort
 from streaming.wire.codec import UNREADABLE, decode
+from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import Episode, Incident, MalformedEpisode, of_key
-from streaming.wire.events import Diff, LatestAssignment
 
 _T = TypeVar("_T")
 

@@ -11,7 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from streaming.wire.events import Cause, Diff, Kind, LatestAssignment, MemberDiff, Partitions
+from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
+from streaming.wire.events import Kind, Partitions
 from streaming.wire.names import called, who
 
 #: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).

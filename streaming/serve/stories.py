@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from streaming.episodes.story import called_in
+from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import (
     Downtime,
     EpisodeKind,
@@ -23,7 +24,6 @@ from streaming.wire.episodes import (
     IncidentKind,
     Waiting,
 )
-from streaming.wire.events import MemberNames
 from streaming.wire.names import called
 
 #: What a story is.

@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from assignors.errors import BadInput
+from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.events import (
     CONNECTOR,
     EVENT_TYPES,
-    Diff,
     Event,
     EventData,
+    GroupChanged,
     GroupObserved,
-    LatestAssignment,
     MemberHeartbeat,
 )
 
@@ -126,9 +126,16 @@ def _may_be_negative(value: bytes) -> bool:
     return any(space in value and space + b"-" in value for space in _SPACES)
 
 
+#: Values that say what members hold.
+_HOLDING = (GroupObserved, GroupChanged, Diff, LatestAssignment)
+
+
 def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
     """What was decoded, unless somebody holds a connector's own instance in a group that is not of Connect."""
-    if not isinstance(decoded, GroupObserved | Diff | LatestAssignment) or decoded.kind == "connect":
+    if (
+        not isinstance(decoded, GroupObserved | GroupChanged | Diff | LatestAssignment)
+        or decoded.kind == "connect"
+    ):
         return decoded
     for member_id, held in decoded.holdings() if _may_be_negative(value) else ():
         for topic, numbers in held.items():

@@ -16,7 +16,8 @@ from msgspec import Meta, Struct, field
 
 from assignors.errors import BadInput
 from streaming.wire.codec import UNREADABLE, decode
-from streaming.wire.events import Count, Evidence, Holding, Id, MemberNames, Task, Timestamp
+from streaming.wire.diffs import MemberNames
+from streaming.wire.events import Count, Evidence, Holding, Id, Task, Timestamp
 
 _T = TypeVar("_T")
 

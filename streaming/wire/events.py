@@ -1,4 +1,4 @@
-"""Membership events and diffs: what stands in the topics, as types.
+"""Membership events: what stands in their topic, as types. What is said of them is in :mod:`streaming.wire.diffs`.
 
 Field names on the wire are Kafka's own, in camelCase; times are milliseconds since the epoch. The event type
 is not in the value but in the ``ce_type`` header (CloudEvents Kafka binding, binary mode), so that
@@ -8,7 +8,7 @@ turns ``"77"`` into a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -50,11 +50,11 @@ Task = Annotated[int, Meta(ge=CONNECTOR, le=MAX_INT32)]
 Holding = dict[str, list[Task]]
 
 
-class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False, gc=False):
+class Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False, gc=False):
     """Frozen, keyword-only, camelCase on the wire."""
 
 
-class _Event(_Wire, frozen=True):
+class _Event(Wire, frozen=True):
     group_id: Id
     timestamp: Timestamp
 
@@ -132,7 +132,7 @@ class AssignmentAcknowledged(_MemberEvent, frozen=True):
     assigned: Partitions | UnsetType = UNSET
 
 
-class TopicMetadata(_Wire, frozen=True):
+class TopicMetadata(Wire, frozen=True):
     """A topic's partition count and, where known, the racks of each partition's replicas."""
 
     partitions: PartitionCount
@@ -146,7 +146,7 @@ class PartitionsChanged(_Event, frozen=True):
     topics: dict[str, TopicMetadata]
 
 
-class ObservedMember(_Wire, frozen=True):
+class ObservedMember(Wire, frozen=True):
     """A member of one observed generation (classic) or epoch (all other protocols).
 
     ``standby`` and ``warmup`` are tasks of Kafka Streams, by subtopology; left out where the protocol does not tell
@@ -177,7 +177,7 @@ class ObservedMember(_Wire, frozen=True):
     endpoint: str | UnsetType = UNSET
 
 
-class Evidence(_Wire, frozen=True):
+class Evidence(Wire, frozen=True):
     """One reason for what happened, and where it was seen (``coordinator-log``, ``offset-commits``, …).
 
     ``kind`` is the event type that the reason stands for, where it stands for one.
@@ -193,7 +193,7 @@ class GroupObserved(_Event, frozen=True):
     """A full view of one generation of a group, from a collector.
 
     ``kind`` is left out for groups of consumers. ``delayMs``: how long Connect's lost tasks still wait for their
-    worker to come back, from ``timestamp`` on.
+    worker to come back, from ``timestamp`` on. ``followed``: :class:`GroupChanged` may come that need this view.
     """
 
     members: list[ObservedMember]
@@ -207,13 +207,11 @@ class GroupObserved(_Event, frozen=True):
     evidence: list[Evidence] = field(default_factory=list)
     kind: Kind | UnsetType = UNSET
     delay_ms: Count | UnsetType = UNSET
+    followed: bool | UnsetType = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold, held or are to hold, by member id."""
-        for member in self.members:
-            for held in (member.assigned, member.owned, member.pending_revocation, member.target):
-                if held:
-                    yield member.member_id, held
+        return _holdings(self.members)
 
     @property
     def counts_epochs(self) -> bool:
@@ -229,6 +227,68 @@ class GroupObserved(_Event, frozen=True):
     def polled(self) -> bool:
         """Whether the collector by polling made it: its number is a count of changes, never ahead of Kafka's."""
         return any(item.source == POLLING for item in self.evidence)
+
+
+class GroupChanged(_Event, frozen=True):
+    """What is other in a group than in the view before: of a large group with epochs, in place of a full view.
+
+    The view before is the event ``since`` (its ``ce_id``) of the same source: a :class:`GroupObserved` that is
+    ``followed``, or another of these. Who does not have it waits for the next full view, or asks for one
+    (:class:`GroupAsked`). ``members``: those that came or changed, each whole. ``gone``: those that are not in the
+    group any more. In this view as in the one before, members stand in the order of their ids. All else is as in
+    :class:`GroupObserved`, and said whether it changed or not.
+    """
+
+    since: str
+    group_epoch: Int32
+    members: list[ObservedMember] = field(default_factory=list)
+    gone: list[Id] = field(default_factory=list)
+    group_protocol: Literal["consumer", "streams", "share"] = "consumer"
+    protocol_type: str | None = "consumer"
+    protocol: str | None = None
+    state: str | None = None
+    evidence: list[Evidence] = field(default_factory=list)
+    kind: Kind | UnsetType = UNSET
+
+    def holdings(self) -> Iterator[tuple[str, Holding]]:
+        """Everything that members which came or changed hold, held or are to hold, by member id."""
+        return _holdings(self.members)
+
+    def view(self, before: Iterable[ObservedMember]) -> GroupObserved:
+        """The full view. ``before``: the members of the view before, in the order of their ids."""
+        members = {one.member_id: one for one in before}
+        for member_id in self.gone:
+            members.pop(member_id, None)
+        members.update((one.member_id, one) for one in self.members)
+        return GroupObserved(
+            group_id=self.group_id,
+            timestamp=self.timestamp,
+            members=[members[member_id] for member_id in sorted(members)],
+            group_epoch=self.group_epoch,
+            group_protocol=self.group_protocol,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            state=self.state,
+            evidence=self.evidence,
+            kind=self.kind,
+            followed=True,
+        )
+
+
+def _holdings(members: Iterable[ObservedMember]) -> Iterator[tuple[str, Holding]]:
+    for member in members:
+        for held in (member.assigned, member.owned, member.pending_revocation, member.target):
+            if held:
+                yield member.member_id, held
+
+
+class GroupAsked(_Event, frozen=True):
+    """A reader of changes lacks the view that they follow from: the group's collector gives it a full one.
+
+    ``after``: the ``ce_id`` of the last change that could not be used.
+    """
+
+    after: str
 
 
 class GroupDeleted(_Event, frozen=True):
@@ -248,7 +308,7 @@ class GroupQuiet(_Event, frozen=True):
     after: str
 
 
-class Stop(_Wire, frozen=True):
+class Stop(Wire, frozen=True):
     """Partitions that stood still, as far as one witness saw it: four moments, each left out where it saw nothing.
 
     ``partitions`` left out: all that the group's members held who are still there. They were consumed until
@@ -285,6 +345,8 @@ EventData = (
     | AssignmentAcknowledged
     | PartitionsChanged
     | GroupObserved
+    | GroupChanged
+    | GroupAsked
     | GroupDeleted
     | GroupQuiet
     | PartitionsStopped
@@ -300,6 +362,8 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "member.assignment_acknowledged": AssignmentAcknowledged,
     "topic.partitions_changed": PartitionsChanged,
     "group.observed": GroupObserved,
+    "group.changed": GroupChanged,
+    "group.asked": GroupAsked,
     "group.deleted": GroupDeleted,
     "group.quiet": GroupQuiet,
     "partitions.stopped": PartitionsStopped,
@@ -320,118 +384,3 @@ class Event(Struct, frozen=True, gc=False):
     def type(self) -> str:
         """The ``ce_type`` of this event."""
         return TYPE_NAMES[type(self.data)]
-
-
-class Cause(_Wire, frozen=True):
-    """Why a round happened: ``kind`` is the type of the event behind it, ``memberIds`` who caused it."""
-
-    kind: str
-    member_ids: list[str] = field(default_factory=list)
-    evidence: list[Evidence] = field(default_factory=list)
-
-
-class MemberDiff(_Wire, frozen=True):
-    """kept = owned − revoked; after = kept + assigned; revoked ∩ assigned = ∅.
-
-    ``present``: whether the member is in the group after the round; null in diffs of releases that did not say.
-    ``standby`` and ``warmup``: tasks of Kafka Streams that the member has after the round, by subtopology; left out
-    for other members, and where the protocol does not tell them. ``clientId``, ``clientHost`` and
-    ``groupInstanceId``: what the member is called, also of one that is gone; null where that is not known.
-    """
-
-    owned: Holding
-    revoked: Holding
-    assigned: Holding
-    kept: Holding
-    present: bool | None = None
-    standby: Partitions | UnsetType = UNSET
-    warmup: Partitions | UnsetType = UNSET
-    client_id: str | None = None
-    client_host: str | None = None
-    group_instance_id: str | None = None
-
-
-class Expected(_Wire, frozen=True):
-    """What Kafka's own assignor makes of what the members of a round declared, beside what they got.
-
-    ``equal``: the same. ``tie``: other than ours, and no rule broken: a client in another language broke ties
-    otherwise. ``different``: members lack ``missing`` and have ``extra`` in its place. ``custom``: the assignor is
-    none of Kafka's. ``unknown``: ``why`` says what would have to be known. ``partitions``: counts that the leader
-    knew, where those of the log are others.
-    """
-
-    verdict: Literal["equal", "tie", "different", "custom", "unknown"]
-    why: str | UnsetType = UNSET
-    partitions: dict[str, PartitionCount] | UnsetType = UNSET
-    missing: dict[str, Holding] | UnsetType = UNSET
-    extra: dict[str, Holding] | UnsetType = UNSET
-
-
-class Diff(_Wire, frozen=True):
-    """What one round of one group's rebalance changed, by member.
-
-    ``generation`` counts under the classic protocol, ``groupEpoch`` under all others; the other is null.
-    ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions
-    given to another member than the last that owned them. ``kind`` is left out for groups of consumers.
-    ``delayMs``: how long Connect's ``unassigned`` tasks still wait for their worker, from ``timestamp`` on.
-    ``expected``: of rounds that were observed, with a new generation or epoch.
-    """
-
-    group_id: str
-    protocol: str
-    assignor: str | None
-    generation: Int32 | None
-    group_epoch: Int32 | None
-    round: Count
-    cause: Cause
-    timestamp: Timestamp
-    members: dict[str, MemberDiff]
-    unassigned: Holding
-    moved: Count
-    violations: list[str]
-    kind: Kind | UnsetType = UNSET
-    delay_ms: Count | UnsetType = UNSET
-    expected: Expected | UnsetType = UNSET
-
-    def holdings(self) -> Iterator[tuple[str, Holding]]:
-        """Everything that members hold after the round, by member id, and what nobody does, under ``unassigned``.
-
-        What they held before may be of a group of another kind that had this name.
-        """
-        for member_id, member in self.members.items():
-            yield from ((member_id, held) for held in (member.assigned, member.kept) if held)
-        yield "unassigned", self.unassigned
-
-
-class MemberNames(_Wire, frozen=True):
-    """What a member is called beside its id; null where that is not known."""
-
-    client_id: str | None = None
-    client_host: str | None = None
-    group_instance_id: str | None = None
-
-
-class LatestAssignment(_Wire, frozen=True):
-    """The value of the compacted topic: who owns what in a group now.
-
-    ``kind`` is left out for groups of consumers. ``standby`` and ``warmup``: tasks of Kafka Streams by member and
-    subtopology; left out for other groups. ``names`` has every one of ``members``. ``racks``: those of members that
-    say where they run; left out where none does.
-    """
-
-    group_id: str
-    protocol: str
-    assignor: str | None
-    generation: Int32 | None
-    group_epoch: Int32 | None
-    timestamp: Timestamp
-    members: dict[str, Holding]
-    kind: Kind | UnsetType = UNSET
-    standby: dict[str, Partitions] | UnsetType = UNSET
-    warmup: dict[str, Partitions] | UnsetType = UNSET
-    names: dict[str, MemberNames] = field(default_factory=dict)
-    racks: dict[str, str] | UnsetType = UNSET
-
-    def holdings(self) -> Iterator[tuple[str, Holding]]:
-        """Everything that members hold, by member id."""
-        return iter(self.members.items())

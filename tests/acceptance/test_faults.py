@@ -20,7 +20,7 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.identity import identify
 from streaming.kafka.runtime import free_ports
 from streaming.wire.codec import encode
-from streaming.wire.events import Diff
+from streaming.wire.diffs import Diff
 from tests.support.browser import chromium, open_page
 from tests.support.command import run
 from tests.support.disks import full, small_disk

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from streaming.episodes.reading import updates
 from streaming.episodes.seen import Quiet
 from streaming.wire.codec import encode
+from streaming.wire.diffs import LatestAssignment, MemberNames
 from streaming.wire.episodes import Episode, EpisodeRecord, key
-from streaming.wire.events import LatestAssignment, MemberNames
 from tests.support.told import START, Teller, named
 
 ASSIGNMENTS, EPISODES = "rebalance.assignments", "rebalance.episodes"

@@ -21,8 +21,8 @@ from streaming.serve.records import TopicRecord
 from streaming.serve.standing import Stale, Standing
 from streaming.serve.stories import Sort
 from streaming.wire.codec import encode, headers
+from streaming.wire.diffs import Diff
 from streaming.wire.episodes import Episode, Incident, key
-from streaming.wire.events import Diff
 from tests.support.compacted import updated
 from tests.support.told import Teller
 

@@ -18,8 +18,9 @@ from streaming.monitor.bucket import expire, process
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.codec import Record
+from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import Episode, Incident, decode_episode, decode_incident
-from streaming.wire.events import Diff, Event, GroupObserved, LatestAssignment, MemberJoined
+from streaming.wire.events import Event, GroupObserved, MemberJoined
 from tests.support.members import Share
 from tests.support.pure_stream import SINKS
 from tests.support.wait import PATIENCE

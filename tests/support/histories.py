@@ -17,7 +17,8 @@ from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
 from streaming.monitor.state import GroupState
 from streaming.wire import codec, events
-from streaming.wire.events import Cause, Diff, Event, EventData, MemberDiff, Partitions, TopicMetadata
+from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
+from streaming.wire.events import Event, EventData, Partitions, TopicMetadata
 
 
 class Log:
@@ -230,7 +231,7 @@ class Group(Log):
     def members(self) -> dict[str, Partitions]:
         return {} if self.state is None else {one.member_id: one.owned for one in self.state.members}
 
-    def latest(self) -> events.LatestAssignment:
+    def latest(self) -> LatestAssignment:
         """What the compacted topic says of the group now."""
         assignment = assignments(self.outputs)[-1].assignment
         assert assignment is not None

@@ -20,7 +20,8 @@ from msgspec import UNSET
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode
-from streaming.wire.events import Diff, Event
+from streaming.wire.diffs import Diff
+from streaming.wire.events import Event
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.histories import Group
 from tests.support.memory_stories import Stories

@@ -9,8 +9,8 @@ from streaming.episodes.reading import updates
 from streaming.episodes.seen import Quiet
 from streaming.episodes.words import partitions
 from streaming.serve.records import TopicRecord
+from streaming.wire.diffs import Diff
 from streaming.wire.episodes import Episode, Incident
-from streaming.wire.events import Diff
 from tests.support.feed import diff_id, story
 from tests.support.incidents import incident
 

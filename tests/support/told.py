@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import UNSET
 
 from streaming.episodes.moves import LastOwners, moves
-from streaming.wire.events import Cause, Diff, Evidence, Holding, MemberDiff
+from streaming.wire.diffs import Cause, Diff, MemberDiff
+from streaming.wire.events import Evidence, Holding
 
 Told = tuple[str, Diff]
 START = 1_700_000_000_000

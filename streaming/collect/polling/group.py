@@ -33,6 +33,7 @@ from msgspec import UNSET, UnsetType, structs
 from streaming.collect.commits import UNSURE, gone
 from streaming.collect.coordinator.streams_data import STREAM
 from streaming.wire.codec import encode, rfc3339
+from streaming.wire.diffs import LatestAssignment
 from streaming.wire.events import (
     POLLING,
     Event,
@@ -40,7 +41,6 @@ from streaming.wire.events import (
     GroupDeleted,
     GroupObserved,
     Kind,
-    LatestAssignment,
     ObservedMember,
     Partitions,
 )

@@ -14,7 +14,8 @@ from streaming.collect.published import remember
 from streaming.kafka.identity import identify
 from streaming.kafka.topic_reader import read_to_end
 from streaming.wire import codec
-from streaming.wire.events import Event, GroupObserved, Kind, LatestAssignment, TopicMetadata
+from streaming.wire.diffs import LatestAssignment
+from streaming.wire.events import Event, GroupObserved, Kind, TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

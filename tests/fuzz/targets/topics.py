@@ -21,7 +21,7 @@ from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write
 from streaming.serve import records, rounds
 from streaming.serve.records import TopicRecord, UnusableRecord
-from streaming.wire import codec, events
+from streaming.wire import codec, diffs, events
 from streaming.wire.codec import Record
 from streaming.wire.dead_letters import dead_letter_headers, fit
 from tests.fuzz.case import Case, Target
@@ -74,7 +74,7 @@ def check_written(write: Write) -> None:
     if write.topic == SINKS.dead_letters:
         _check_dead_letter(write.key, write.value, write.headers)
     elif ce["type"] == DIFF_TYPE:
-        diff = msgspec.json.decode(write.value or b"", type=events.Diff)
+        diff = msgspec.json.decode(write.value or b"", type=diffs.Diff)
         if not diff.violations:  # two owners of a partition are told as what they are
             check_algebra(diff)
         records.round_of(TopicRecord("d", 0, 0, write.key, write.value, ce["id"]))
@@ -188,7 +188,7 @@ def _diffs(case: Case) -> None:
         msgspec.json.decode(codec.encode(group), type=rounds.GroupSummary)
         assert msgspec.json.decode(codec.encode(found.summary), type=rounds.RoundSummary) == found.summary
         codec.encode(found.changes)
-        codec.encode(rounds.before(msgspec.json.decode(found.body, type=events.Diff).members))
+        codec.encode(rounds.before(msgspec.json.decode(found.body, type=diffs.Diff).members))
         found.body.decode()
 
 
@@ -234,14 +234,14 @@ TARGETS = (
         _diffs,
         lambda: _outputs(DIFF_TYPE),
         3,
-        of(events.Diff).map(lambda diff: [diff.group_id.encode(errors="replace"), codec.encode(diff), b"1"]),
+        of(diffs.Diff).map(lambda diff: [diff.group_id.encode(errors="replace"), codec.encode(diff), b"1"]),
     ),
     Target(
         "assignments",
         _assignments,
         lambda: _outputs(ASSIGNMENT_TYPE),
         3,
-        of(events.LatestAssignment).map(
+        of(diffs.LatestAssignment).map(
             lambda one: [one.group_id.encode(errors="replace"), codec.encode(one), None]
         ),
     ),

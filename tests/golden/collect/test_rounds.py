@@ -7,7 +7,7 @@ import pytest
 from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.collect.fold import Fold, Found
 from streaming.collect.reasons import explained
-from streaming.wire.events import Diff
+from streaming.wire.diffs import Diff
 from tests.support.histories import diffs, play
 from tests.support.offsets_topic import GOLDEN, captured
 

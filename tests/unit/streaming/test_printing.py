@@ -30,8 +30,9 @@ from streaming.process.terminal import console
 from streaming.simulate.parse import loads
 from streaming.simulate.run import forecast
 from streaming.spark.inspection import Inspected
+from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
-from streaming.wire.events import Cause, Diff, Evidence, LatestAssignment, MemberNames
+from streaming.wire.events import Evidence
 from tests.support.compacted import checkout, told
 from tests.support.histories import change, sample
 

@@ -23,7 +23,8 @@ from streaming.collect.polling.group import (
 from streaming.collect.polling.pace import Pace, Schedule
 from streaming.collect.polling.resume import known_by
 from streaming.wire.codec import encode, encode_event
-from streaming.wire.events import GroupObserved, LatestAssignment, ObservedMember
+from streaming.wire.diffs import LatestAssignment
+from streaming.wire.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import GOLDEN, KINDS, captured, captured_kind
 
 

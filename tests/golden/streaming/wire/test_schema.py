@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from streaming.freshness.sign import Sign
-from streaming.wire.events import EVENT_TYPES, Diff, LatestAssignment
+from streaming.wire.diffs import Diff, LatestAssignment
+from streaming.wire.events import EVENT_TYPES
 
 GOLDEN = Path(__file__).with_name("schema.json")
 

@@ -22,9 +22,9 @@ from streaming.monitor.group import apply
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.state import ownership
 from streaming.wire.codec import Record, encode_event
+from streaming.wire.diffs import Diff
 from streaming.wire.episodes import Episode, Incident, decode_episode, decode_incident
 from streaming.wire.events import (
-    Diff,
     Event,
     GroupDeleted,
     GroupObserved,

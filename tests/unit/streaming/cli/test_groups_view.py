@@ -8,8 +8,9 @@ from msgspec import structs
 from streaming.answers.standing import standing, standings
 from streaming.cli.groups_view import group_table, show_episode, show_group
 from streaming.process.terminal import console
+from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Replaced
-from streaming.wire.events import Evidence, MemberNames
+from streaming.wire.events import Evidence
 from tests.support.compacted import ENDED, checkout, latest, told
 from tests.support.told import Teller
 

@@ -10,7 +10,8 @@ from rich.table import Table
 from streaming.cli.render import dead_letters, diff_lines, short_member, short_share, topic_states
 from streaming.kafka.dlt import DeadLetter
 from streaming.kafka.topics import MonitorTopic
-from streaming.wire.events import PROBING, Cause, Evidence, Expected, MemberDiff
+from streaming.wire.diffs import Cause, Expected, MemberDiff
+from streaming.wire.events import PROBING, Evidence
 from tests.support.histories import change, sample
 
 

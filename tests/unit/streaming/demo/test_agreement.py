@@ -1,5 +1,6 @@
 from streaming.demo.agreement import Agreement, ReportLine, compare
-from streaming.wire.events import Cause, Diff, MemberDiff, Partitions
+from streaming.wire.diffs import Cause, Diff, MemberDiff
+from streaming.wire.events import Partitions
 
 
 def diff(generation: int, **afters: Partitions) -> Diff:

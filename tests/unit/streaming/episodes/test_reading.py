@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streaming.episodes.reading import GroupReader, by_group, episodes, updates
 from streaming.episodes.seen import Bounced
+from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Replaced
-from streaming.wire.events import MemberNames
 from tests.support.told import START, Teller
 
 BOUNCED = Bounced(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.episodes.seen import midway
-from streaming.wire.events import Cause
+from streaming.wire.diffs import Cause
 
 CAUSE = Cause(kind="member.joined", member_ids=["new"])
 

@@ -6,8 +6,8 @@ import pytest
 
 from streaming.episodes.reading import episodes
 from streaming.episodes.tracks import MOST_PASSED, Person, overran, person
+from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Replaced
-from streaming.wire.events import MemberNames
 from tests.support.told import Teller
 
 OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"

@@ -8,7 +8,8 @@ import pytest
 
 from assignors.model import Topic
 from streaming.forecast.live import LiveGroup, Log, UnknownGroup
-from streaming.wire.events import Event, LatestAssignment, MemberNames
+from streaming.wire.diffs import LatestAssignment, MemberNames
+from streaming.wire.events import Event
 from tests.support.histories import Log as Events
 
 

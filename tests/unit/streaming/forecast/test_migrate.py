@@ -12,7 +12,7 @@ from streaming.forecast.live import LiveMember
 from streaming.forecast.migrate import Path, Went, chosen, document, happened, plan
 from streaming.forecast.start import NoForecast
 from streaming.simulate.parse import scenario
-from streaming.wire.events import MemberNames
+from streaming.wire.diffs import MemberNames
 from tests.support.compacted import checkout, told
 from tests.unit.streaming.forecast.test_start import group, member
 

@@ -11,8 +11,8 @@ from streaming.forecast.answer import played
 from streaming.forecast.changes import BEGIN_MS
 from streaming.forecast.past import again, chosen, past
 from streaming.forecast.start import NoForecast
+from streaming.wire.diffs import Diff
 from streaming.wire.episodes import Downtime, Episode
-from streaming.wire.events import Diff
 from tests.support.compacted import checkout, told
 from tests.support.told import Teller
 

@@ -10,7 +10,7 @@ from assignors.model import Topic
 from streaming.forecast.live import LiveGroup, LiveMember
 from streaming.forecast.start import NoForecast, start
 from streaming.simulate.parse import scenario
-from streaming.wire.events import MemberNames
+from streaming.wire.diffs import MemberNames
 
 TOPICS = {"t": Topic("t", 4, None, "AAAAAAAAAAAAAAAAAAAAAQ")}
 

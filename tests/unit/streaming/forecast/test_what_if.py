@@ -24,7 +24,8 @@ from streaming.forecast.what_if import (
     own_way,
 )
 from streaming.simulate.scenario import Happening, Scenario, Standing
-from streaming.wire.events import Holding, MemberNames
+from streaming.wire.diffs import MemberNames
+from streaming.wire.events import Holding
 
 EAGER, COOPERATIVE, UNIFORM = Pair("eager", "range"), Pair("cooperative", "cooperative-sticky"), WAYS[4]
 

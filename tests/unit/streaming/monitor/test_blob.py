@@ -9,7 +9,7 @@ from streaming.monitor import blob
 from streaming.monitor.blob import MAGIC, Bucket, CorruptState, StateFromTheFuture
 from streaming.monitor.state import MemberState
 from streaming.monitor.tracked import Heard
-from streaming.wire.events import MemberNames
+from streaming.wire.diffs import MemberNames
 from tests.support.histories import Log, assignments, play
 
 

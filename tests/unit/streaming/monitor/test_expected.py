@@ -11,11 +11,11 @@ from msgspec import UNSET
 from assignors import registry
 from assignors.model import Member, Topic
 from streaming.monitor.group import apply
+from streaming.wire.diffs import Expected
 from streaming.wire.events import (
     POLLING,
     Event,
     Evidence,
-    Expected,
     GroupObserved,
     Holding,
     ObservedMember,

@@ -10,19 +10,8 @@ from streaming.monitor.rendering import Output
 from streaming.monitor.state import GroupState
 from streaming.monitor.tracked import Tracked
 from streaming.wire import codec
-from streaming.wire.events import (
-    PROBING,
-    Cause,
-    Diff,
-    Event,
-    Evidence,
-    Expected,
-    GroupObserved,
-    Holding,
-    LatestAssignment,
-    MemberDiff,
-    ObservedMember,
-)
+from streaming.wire.diffs import Cause, Diff, Expected, LatestAssignment, MemberDiff
+from streaming.wire.events import PROBING, Event, Evidence, GroupObserved, Holding, ObservedMember
 from tests.support.histories import Log, assignments, change, diffs, play, sample
 from tests.support.kinds import share, streams, workers
 

@@ -9,7 +9,7 @@ import pytest
 
 from streaming.monitor import asking
 from streaming.monitor.rendering import Output
-from streaming.wire.events import MemberNames
+from streaming.wire.diffs import MemberNames
 from tests.support.histories import Log, assignments, diffs, play
 
 A = {"client_id": "orders", "client_host": "/10.0.0.1"}

@@ -8,7 +8,7 @@ import pytest
 from streaming.serve import rounds
 from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.wire.codec import encode
-from streaming.wire.events import Cause, Diff, LatestAssignment, MemberDiff
+from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
 from tests.support.histories import change, sample
 
 _T = TypeVar("_T", bound=msgspec.Struct)

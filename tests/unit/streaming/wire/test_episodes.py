@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from streaming.wire.codec import encode
+from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import (
     Downtime,
     Episode,
@@ -23,7 +24,7 @@ from streaming.wire.episodes import (
     key,
     of_key,
 )
-from streaming.wire.events import Evidence, MemberNames
+from streaming.wire.events import Evidence
 
 EPISODE = Episode(
     group_id="checkout",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.wire.events import MemberNames
+from streaming.wire.diffs import MemberNames
 from streaming.wire.names import called, shortened, who, worded
 
 ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"

@@ -20,15 +20,8 @@ from streaming.collect.polling.group import (
     resumed_from_latest,
 )
 from streaming.monitor.state import ownership
-from streaming.wire.events import (
-    Event,
-    Evidence,
-    GroupDeleted,
-    GroupObserved,
-    LatestAssignment,
-    ObservedMember,
-    Partitions,
-)
+from streaming.wire.diffs import LatestAssignment
+from streaming.wire.events import Event, Evidence, GroupDeleted, GroupObserved, ObservedMember, Partitions
 from tests.support.histories import diffs, play
 
 Protocol = Literal["classic", "consumer"]

@@ -13,7 +13,8 @@ from streaming.collect.polling.resume import Published, published
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire import codec
-from streaming.wire.events import Event, GroupDeleted, GroupObserved, LatestAssignment, TopicMetadata
+from streaming.wire.diffs import LatestAssignment
+from streaming.wire.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))

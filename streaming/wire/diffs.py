@@ -1,0 +1,139 @@
+"""Diffs and latest assignments: what the monitor says of groups, as types. See :mod:`streaming.wire.events`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import UNSET, UnsetType, field
+
+from streaming.wire.events import (
+    Count,
+    Evidence,
+    Holding,
+    Int32,
+    Kind,
+    PartitionCount,
+    Partitions,
+    Timestamp,
+    Wire,
+)
+
+
+class Cause(Wire, frozen=True):
+    """Why a round happened: ``kind`` is the type of the event behind it, ``memberIds`` who caused it."""
+
+    kind: str
+    member_ids: list[str] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+
+
+class MemberDiff(Wire, frozen=True):
+    """kept = owned − revoked; after = kept + assigned; revoked ∩ assigned = ∅.
+
+    ``present``: whether the member is in the group after the round; null in diffs of releases that did not say.
+    ``standby`` and ``warmup``: tasks of Kafka Streams that the member has after the round, by subtopology; left out
+    for other members, and where the protocol does not tell them. ``clientId``, ``clientHost`` and
+    ``groupInstanceId``: what the member is called, also of one that is gone; null where that is not known.
+    """
+
+    owned: Holding
+    revoked: Holding
+    assigned: Holding
+    kept: Holding
+    present: bool | None = None
+    standby: Partitions | UnsetType = UNSET
+    warmup: Partitions | UnsetType = UNSET
+    client_id: str | None = None
+    client_host: str | None = None
+    group_instance_id: str | None = None
+
+
+class Expected(Wire, frozen=True):
+    """What Kafka's own assignor makes of what the members of a round declared, beside what they got.
+
+    ``equal``: the same. ``tie``: other than ours, and no rule broken: a client in another language broke ties
+    otherwise. ``different``: members lack ``missing`` and have ``extra`` in its place. ``custom``: the assignor is
+    none of Kafka's. ``unknown``: ``why`` says what would have to be known. ``partitions``: counts that the leader
+    knew, where those of the log are others.
+    """
+
+    verdict: Literal["equal", "tie", "different", "custom", "unknown"]
+    why: str | UnsetType = UNSET
+    partitions: dict[str, PartitionCount] | UnsetType = UNSET
+    missing: dict[str, Holding] | UnsetType = UNSET
+    extra: dict[str, Holding] | UnsetType = UNSET
+
+
+class Diff(Wire, frozen=True):
+    """What one round of one group's rebalance changed, by member.
+
+    ``generation`` counts under the classic protocol, ``groupEpoch`` under all others; the other is null.
+    ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions
+    given to another member than the last that owned them. ``kind`` is left out for groups of consumers.
+    ``delayMs``: how long Connect's ``unassigned`` tasks still wait for their worker, from ``timestamp`` on.
+    ``expected``: of rounds that were observed, with a new generation or epoch. ``unchanged``: how many others own
+    what they owned, and are left out. Where it is left out itself, ``members`` has everybody.
+    """
+
+    group_id: str
+    protocol: str
+    assignor: str | None
+    generation: Int32 | None
+    group_epoch: Int32 | None
+    round: Count
+    cause: Cause
+    timestamp: Timestamp
+    members: dict[str, MemberDiff]
+    unassigned: Holding
+    moved: Count
+    violations: list[str]
+    kind: Kind | UnsetType = UNSET
+    delay_ms: Count | UnsetType = UNSET
+    expected: Expected | UnsetType = UNSET
+    unchanged: Count | UnsetType = UNSET
+
+    def holdings(self) -> Iterator[tuple[str, Holding]]:
+        """Everything that members hold after the round, by member id, and what nobody does, under ``unassigned``.
+
+        What they held before may be of a group of another kind that had this name.
+        """
+        for member_id, member in self.members.items():
+            yield from ((member_id, held) for held in (member.assigned, member.kept) if held)
+        yield "unassigned", self.unassigned
+
+
+class MemberNames(Wire, frozen=True):
+    """What a member is called beside its id; null where that is not known."""
+
+    client_id: str | None = None
+    client_host: str | None = None
+    group_instance_id: str | None = None
+
+
+class LatestAssignment(Wire, frozen=True):
+    """The value of the compacted topic: who owns what in a group now.
+
+    ``kind`` is left out for groups of consumers. ``standby`` and ``warmup``: tasks of Kafka Streams by member and
+    subtopology; left out for other groups. ``names`` has every one of ``members``. ``racks``: those of members that
+    say where they run; left out where none does. ``after``: where diffs say only what changed, the ``ce_id`` of the
+    last one that is part of it; others may have come since.
+    """
+
+    group_id: str
+    protocol: str
+    assignor: str | None
+    generation: Int32 | None
+    group_epoch: Int32 | None
+    timestamp: Timestamp
+    members: dict[str, Holding]
+    kind: Kind | UnsetType = UNSET
+    standby: dict[str, Partitions] | UnsetType = UNSET
+    warmup: dict[str, Partitions] | UnsetType = UNSET
+    names: dict[str, MemberNames] = field(default_factory=dict)
+    racks: dict[str, str] | UnsetType = UNSET
+    after: str | UnsetType = UNSET
+
+    def holdings(self) -> Iterator[tuple[str, Holding]]:
+        """Everything that members hold, by member id."""
+        return iter(self.members.items())
