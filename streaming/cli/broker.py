@@ -33,10 +33,10 @@ def broker(
     """Run a one-node Kafka cluster on 127.0.0.1 until Ctrl-C or SIGTERM."""
     from assignors.errors import BadInput
     from streaming.answers.output import json_lines
-    from streaming.cli.signals import stop_on_signals
     from streaming.kafka.broker import BrokerDied, EmbeddedBroker
     from streaming.kafka.runtime import DEFAULT_VERSION
     from streaming.process.plain import say
+    from streaming.process.signals import stop_on_signals
 
     extra = {}
     for text in properties or ():

@@ -116,7 +116,7 @@ class Session:
     @cached_property
     def stop(self) -> threading.Event:
         """Set by SIGTERM and Ctrl-C. Ask for it before slow imports: a signal meanwhile is an order too."""
-        from streaming.cli.signals import stop_on_signals
+        from streaming.process.signals import stop_on_signals
 
         return stop_on_signals()
 

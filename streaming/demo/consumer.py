@@ -10,7 +10,6 @@ leaving. SIGTERM leaves the group and ends; SIGKILL is a crash that the coordina
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ import msgspec
 from streaming.listener import Listener
 from streaming.listener.confluent import librdkafka_generation
 from streaming.process.children import follow_parent
+from streaming.process.signals import stop_on_signals
 from streaming.wire.events import Partitions
 
 Protocol = Literal["eager", "cooperative", "consumer"]
@@ -205,9 +205,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     follow_parent()
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signals()
     (run_confluent if args.client == "confluent" else run_kafka_python)(args, stop)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 from streaming.listener import Listener
 from streaming.process.children import follow_parent
+from streaming.process.signals import stop_on_signals
 
 _Wrap = Callable[[type[Any]], type[Any]]
 
@@ -109,8 +109,7 @@ def main() -> None:
     """Consume until SIGTERM, then leave the group."""
     said = json.loads(sys.argv[1])
     follow_parent()
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = stop_on_signals()
     servers, prefix = said["listener"]
     listener = Listener(servers, topic_prefix=prefix)
     run = confluent if said["client"] == "confluent" else kafka_python

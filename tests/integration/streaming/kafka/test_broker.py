@@ -102,7 +102,10 @@ def test_the_command_ends_with_0(end: signal.Signals) -> None:
         first = process.stdout.readline()
         assert re.fullmatch(r"Kafka 4\.3\.1 at 127\.0\.0\.1:\d+, log .*\n", first)
         process.send_signal(end)
-        assert process.wait(20) == 0
+        try:
+            assert process.wait(20) == 0
+        finally:
+            process.kill()  # else leaving the block waits for one that hangs
 
 
 def test_the_broker_ends_with_a_command_that_is_killed() -> None:

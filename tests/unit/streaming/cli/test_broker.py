@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import pytest
 
-from streaming.cli import signals
 from streaming.kafka import broker
+from streaming.process import signals
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -11,11 +11,10 @@ from streaming.process.children import Child, ChildDied, Children
 from tests.support.wait import eventually
 
 CHILD = """
-import signal, sys, threading, time
 from streaming.process.children import follow_parent
+from streaming.process.signals import stop_on_signals
 follow_parent()
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
+stop = stop_on_signals()
 print("ready", flush=True)
 stop.wait(60)
 print("drained", flush=True)

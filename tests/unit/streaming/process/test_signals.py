@@ -9,7 +9,7 @@ import sys
 import pytest
 
 CODE = """
-from streaming.cli.signals import stop_on_signals
+from streaming.process.signals import stop_on_signals
 stop = stop_on_signals()
 print("ready", flush=True)
 stop.wait()
@@ -33,3 +33,27 @@ def test_a_second_signal_ends_the_process_at_once(first: signal.Signals, second:
         child.send_signal(second)
         assert child.stdout.read() == ""
     assert child.returncode == 128 + second
+
+
+#: The signal arrives between taking the event's lock and waiting, as one in some hundreds does by chance.
+BETWEEN = """
+import os, signal, sys
+from streaming.process.signals import stop_on_signals
+stop = stop_on_signals()
+with stop._cond:
+    os.kill(os.getpid(), int(sys.argv[1]))
+stop.wait()
+print("in order", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_on_the_way_into_waiting_is_heard(number: signal.Signals) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BETWEEN, str(int(number))],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "in order\n"), done.stderr
