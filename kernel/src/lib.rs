@@ -2,17 +2,18 @@
 //!
 //! No state, no cause, no rule of when there is a round: those are Python's (`streaming.monitor`). Members must all
 //! subscribe alike, without racks and with ASCII ids, as nearly all do: every other group is declined (None), and
-//! Python, which is the reference, answers.
+//! Python, which is the reference, answers. Beside it, heartbeats are read from the bytes that the library writes.
 
 mod assign;
 mod changes;
+mod heartbeats;
 mod java;
 mod members;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use assign::Assignor;
 use changes::Changes;
@@ -61,7 +62,17 @@ fn answer_round<'py>(
     )))
 }
 
+/// Who was heard when in these heartbeats of one group; None where one is not as the library writes them.
+#[pyfunction]
+fn read_heartbeats<'py>(
+    key: &Bound<'py, PyBytes>,
+    values: &Bound<'py, PyList>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    heartbeats::read(key, values)
+}
+
 #[pymodule]
 fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(read_heartbeats, module)?)?;
     module.add_function(wrap_pyfunction!(answer_round, module)?)
 }

@@ -19,14 +19,16 @@ from streaming.monitor.telling import EpisodeOutput, Happened
 from streaming.monitor.tracked import CorruptState, Tracked
 from streaming.wire.codec import Record, read, read_heartbeat
 from streaming.wire.events import AssignmentAcknowledged, Event, GroupDeleted, GroupQuiet, MemberHeartbeat
+from streaming.wire.heartbeats import Heartbeats
 
 
-def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
+def process(bucket: Bucket, records: Iterable[Record | Heartbeats], now_ms: int, sinks: Sinks) -> list[Write]:
     """Apply one batch's records of a bucket.
 
     Args:
         bucket: is changed.
-        records: each group's in the order of (partition, offset): Kafka's own.
+        records: each group's in the order of (partition, offset): Kafka's own. Heartbeats that follow each other
+            may have been read.
         now_ms: the batch's time; it moves deadlines and nothing else.
         sinks: where outputs go.
 
@@ -41,6 +43,9 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     writes: list[Write] = []
     batch = _Batch(bucket, now_ms, sinks)
     for record in records:
+        if isinstance(record, Heartbeats):
+            batch.hear_all(record)
+            continue
         try:
             beat = read_heartbeat(record)
             if beat is not None:
@@ -100,6 +105,14 @@ class _Batch:
         """Take a sign of life of a member."""
         if liveness.hear(self._bucket.get(data.group_id), data.member_id, data.timestamp, self._now_ms):
             self._bucket.put(data.group_id)
+
+    def hear_all(self, heartbeats: Heartbeats) -> None:
+        """Take signs of life between which nothing else came."""
+        group_id, heard = heartbeats
+        tracked, now_ms = self._bucket.get(group_id), self._now_ms
+        # Each counts, so no short cut: `any` would stop at the first.
+        if True in [liveness.hear(tracked, member, heard[member], now_ms) for member in heard]:
+            self._bucket.put(group_id)
 
     def apply(self, event: Event) -> list[Write]:
         """Apply an event; the diffs to write."""

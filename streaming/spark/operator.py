@@ -7,49 +7,27 @@ Spark's offset log and so the same when the batch is run again.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from operator import gt, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import pyarrow as pa
-from pyarrow import compute
 
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
 from streaming.spark.progress import Told
+from streaming.spark.rows import ARROW_TYPES, records
 from streaming.wire import codec
 from streaming.wire.codec import Record
+from streaming.wire.heartbeats import Heartbeats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pandas as pd  # type: ignore[import-untyped] # pandas has its types elsewhere
 
     from streaming.spark.pyspark.arrow import Columns, Function, Rows
     from streaming.spark.tally import Tally
 
-#: Columns that the operator gets (:mod:`streaming.spark.plan` makes them) behind the bucket and before
-#: :data:`APPENDED`, as the fields of a record.
-INPUT = (
-    "partition",
-    "offset",
-    "key",
-    "value",
-    "ce_type",
-    "ce_id",
-    "ce_source",
-    "ce_time",
-    "other_headers",
-)
-#: When a record was appended to its topic, ms; null in ticks.
-APPENDED = "appended"
-#: Of the bucket, those of :data:`INPUT`, and :data:`APPENDED`.
-_ARROW_TYPES = (pa.int32(), pa.int32(), pa.int64(), *[pa.binary()] * 6, pa.string(), pa.int64())
 #: Columns of what the operator gives: our own headers as the columns of their values, any others as they are.
 OUTPUT = {
     "topic": "string",
@@ -64,16 +42,6 @@ OUTPUT = {
 }
 OUTPUT_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in OUTPUT.items())
 STATE_SCHEMA = "blob binary"
-
-
-class _Header(msgspec.Struct):
-    """A header as Spark's ``to_json`` writes it: bytes in base64, null left out."""
-
-    key: str
-    value: bytes | None = None
-
-
-_headers = msgspec.json.Decoder(list[_Header])
 
 
 def operator(sinks: Sinks, tally: Tally) -> Function:
@@ -92,12 +60,14 @@ class BucketStep(NamedTuple):
     told: Told
 
 
-def step(blob: bytes | None, rows: list[Record], oldest: int | None, now_ms: int, sinks: Sinks) -> BucketStep:
+def step(
+    blob: bytes | None, rows: Sequence[Record | Heartbeats], oldest: int | None, now_ms: int, sinks: Sinks
+) -> BucketStep:
     """One batch of a bucket.
 
     Args:
         blob: the bucket's state; None for none.
-        rows: its records in order, as :func:`records` gives them.
+        rows: its records in order, as :func:`~streaming.spark.rows.records` gives them.
         oldest: when the oldest was appended to its topic, ms.
         now_ms: the batch's time.
         sinks: where outputs go.
@@ -130,7 +100,7 @@ def _bucket_batch(
 
 def columns(part: pd.DataFrame) -> Columns:
     """A frame's columns as Arrow arrays, whatever pandas made of those with nulls."""
-    return [pa.array(part.iloc[:, at], kind, from_pandas=True) for at, kind in enumerate(_ARROW_TYPES)]
+    return [pa.array(part.iloc[:, at], kind, from_pandas=True) for at, kind in enumerate(ARROW_TYPES)]
 
 
 def frame(rows: Rows) -> pd.DataFrame:
@@ -138,61 +108,6 @@ def frame(rows: Rows) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(rows, columns=list(OUTPUT), dtype=object)
-
-
-def records(parts: Iterable[Columns]) -> tuple[list[Record], int | None]:
-    """A bucket's records, and when the oldest was appended to its topic (ms; None without records).
-
-    Group after group, so that a group's state is at hand for all its records; each in the order of
-    (partition, offset).
-    """
-    columns: list[list[Any]] = [[] for _ in INPUT]
-    oldest: list[int | None] = []
-    for _bucket, *arrays, appended in parts:
-        oldest.append(compute.min(appended).as_py())
-        for column, array in zip(columns, arrays, strict=True):
-            column.extend(_values(array))
-    rows = _in_order(map(Record._make, zip(*columns, strict=True)))
-    if columns[-1].count(None) < len(columns[-1]):
-        rows = [row if row.headers is None else _unusual(row) for row in rows]
-    return rows, min((ms for ms in oldest if ms is not None), default=None)
-
-
-def _values(array: pa.Array) -> list[Any]:
-    """A column as Python's values: by way of NumPy it takes a fifth of the time of ``to_pylist``."""
-    if array.null_count == len(array):
-        return [None] * len(array)
-    values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
-    return values
-
-
-def _in_order(rows: Iterable[Record]) -> list[Record]:
-    """Group after group, without the ticks. Spark hands rows over in any order, but mostly in the log's."""
-    groups: defaultdict[bytes | None, list[Record]] = defaultdict(list)
-    for row in rows:
-        groups[row.key].append(row)
-    ordered: list[Record] = []
-    for key in sorted(groups, key=_none_first):
-        group = groups[key]
-        places = list(map(_place, group))
-        if any(map(gt, places, places[1:])):
-            group.sort(key=_place)
-        ordered += group[bisect_left(group, 0, key=_partition) :] if key is None else group
-    return ordered
-
-
-_place = itemgetter(INPUT.index("partition"), INPUT.index("offset"))
-_partition = itemgetter(INPUT.index("partition"))
-
-
-def _none_first(key: bytes | None) -> bytes:
-    return key or b""
-
-
-def _unusual(row: Record) -> Record:
-    """A record whose headers are still packed."""
-    packed: Any = row.headers
-    return Record.of(*row[:4], [(header.key, header.value) for header in _headers.decode(packed)])
 
 
 def row(write: Write) -> tuple[Any, ...]:

@@ -17,7 +17,8 @@ import numpy as np
 from pyspark.sql import functions as f
 
 from streaming.spark.buckets import bucket_numbers
-from streaming.spark.operator import APPENDED, OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.spark.rows import APPENDED
 from streaming.wire import codec
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def ticks(records: DataFrame, buckets: int) -> DataFrame:
 
 
 def slim(records: DataFrame, buckets: int) -> DataFrame:
-    """``bucket``, the operator's :data:`~streaming.spark.operator.INPUT`, and when a record was appended.
+    """``bucket``, the operator's :data:`~streaming.spark.rows.INPUT`, and when a record was appended.
 
     ``headers`` null counts as none. A group's bucket is decided by the CRC-32 of its key: the same in every version
     of Spark and Python. A record without a key carries no state; it goes to a bucket by its partition, only to be

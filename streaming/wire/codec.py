@@ -40,7 +40,8 @@ MAX_RECORD_BYTES = 10 * 2**20
 #: How deep lists and objects may stand in each other; the monitor's own records have five levels. Readers without a
 #: limit of their own take as many as the stack that they are called on leaves them.
 MAX_DEPTH: Final = 100
-_HEARTBEAT = b"member.heartbeat"
+#: ``ce_type`` of a heartbeat.
+HEARTBEAT: Final = b"member.heartbeat"
 
 #: What decoders raise for bytes that they can't read: broken or of another shape, not UTF-8, nested too deep.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -299,14 +300,20 @@ def read(record: Record) -> Event:
     return decode_event(record.key, record.value, ce)
 
 
+def decode_heartbeat(value: bytes) -> MemberHeartbeat:
+    """The data of a heartbeat; raises as :func:`decode` does."""
+    # A heartbeat holds nothing that is deep, or that has partitions.
+    return decode(_heartbeats, value) if len(value) > 2 * MAX_DEPTH else _heartbeats.decode(value)
+
+
 def read_heartbeat(record: Record) -> MemberHeartbeat | None:
     """The data of a heartbeat, as nine of ten records are; None when :func:`read` has something to say of it."""
-    if record.type != _HEARTBEAT or not record.id or not record.source:
+    if record.type != HEARTBEAT or not record.id or not record.source:
         return None
     if record.key is None or record.value is None:
         return None
     try:
-        data = decode(_heartbeats, record.value)
+        data = decode_heartbeat(record.value)
     except UNREADABLE:
         return None
     return data if data.group_id.encode() == record.key else None

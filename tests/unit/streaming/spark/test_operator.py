@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from streaming.monitor.envelope import Sinks, Write
-from streaming.spark.operator import OUTPUT, columns, operator, records
+from streaming.spark.operator import OUTPUT, columns, operator
 from streaming.spark.operator import row as as_row
 from streaming.spark.progress import Told
+from streaming.spark.rows import records
 from streaming.wire import codec
 from tests.support.histories import Log
 
