@@ -1,7 +1,7 @@
 """How groups stand, and which of their episodes is asked for.
 
-Pure: what stands in the compacted topics goes in (latest assignments; episodes, each with its own bytes), answers
-come out.
+Pure: what stands in the compacted topics goes in (latest assignments; episodes and incidents, each with its own
+bytes), answers come out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streaming.answers.output import one_line
 from streaming.wire.codec import rfc3339
 from streaming.wire.diffs import LatestAssignment
 from streaming.wire.downtime import midnight, together
-from streaming.wire.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus
+from streaming.wire.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, IncidentRecord
 from streaming.wire.events import Holding, Partitions
 from streaming.wire.names import called
 
@@ -46,7 +46,7 @@ class StandingLine(_Wire, frozen=True):
     """A line of ``groups --json``. ``state`` and ``episode`` are null where no episode is known.
 
     ``downtimeToday``: of its episodes that had a round today (UTC), null where nothing is known to have stood
-    still.
+    still. ``incidents``: those that are open, the newest first.
     """
 
     group_id: str
@@ -55,6 +55,7 @@ class StandingLine(_Wire, frozen=True):
     members: int
     downtime_today: Downtime | None
     episode: msgspec.Raw | None
+    incidents: list[msgspec.Raw]
 
 
 class OwnerLine(_Wire, frozen=True):
@@ -71,7 +72,7 @@ class OwnerLine(_Wire, frozen=True):
 
 
 class GroupDocument(_Wire, frozen=True):
-    """``group --json``. ``episodes``: the last ones, the newest first."""
+    """``group --json``. ``episodes``: the last ones; ``incidents``: those that are open; the newest first."""
 
     group_id: str
     kind: str
@@ -83,14 +84,19 @@ class GroupDocument(_Wire, frozen=True):
     timestamp: int
     members: list[OwnerLine]
     episodes: list[msgspec.Raw]
+    incidents: list[msgspec.Raw]
 
 
 class GroupStanding(NamedTuple):
-    """A group: who owns what, and its last episodes, the newest first; ``today``: their downtime of the day."""
+    """A group: who owns what, its last episodes and its open incidents, the newest first.
+
+    ``today``: the episodes' downtime of the day.
+    """
 
     latest: LatestAssignment
     told: Sequence[EpisodeRecord]
     today: Downtime | None = None
+    wrong: Sequence[IncidentRecord] = ()
 
     @property
     def kind(self) -> str:
@@ -115,10 +121,25 @@ def _when(told: EpisodeRecord) -> tuple[int, int]:
     return told.episode.opened_at, told.episode.episode
 
 
+def newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -> list[IncidentRecord]:
+    """Incidents that are open, or all of them with ``closed``."""
+    return sorted(
+        (one for one in incidents if closed or one.incident.status == "open"),
+        key=lambda one: (one.incident.opened_at, one.incident.group_id, one.incident.incident),
+        reverse=True,
+    )
+
+
 def standings(
-    assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord], now_ms: int
+    assignments: Iterable[LatestAssignment],
+    told: Iterable[EpisodeRecord],
+    incidents: Iterable[IncidentRecord],
+    now_ms: int,
 ) -> list[GroupStanding]:
-    """All groups that exist, by their ids; each with the newest of its episodes, and the downtime of the day."""
+    """All groups that exist, by their ids.
+
+    Each with the newest of its episodes, the downtime of the day, and its open incidents.
+    """
     newest: dict[str, EpisodeRecord] = {}
     today: dict[str, list[Downtime | None]] = {}
     since = midnight(now_ms)
@@ -129,20 +150,27 @@ def standings(
             newest[group_id] = one
         if max(one.episode.opened_at, one.episode.updated_at) >= since:
             today.setdefault(group_id, []).append(one.episode.downtime)
+    wrong: dict[str, list[IncidentRecord]] = {}
+    for found in newest_first(incidents):
+        wrong.setdefault(found.incident.group_id, []).append(found)
     return [
         GroupStanding(
             latest,
             [newest[latest.group_id]] if latest.group_id in newest else [],
             together(today.get(latest.group_id, ())),
+            wrong.get(latest.group_id, ()),
         )
         for latest in sorted(assignments, key=lambda one: one.group_id)
     ]
 
 
 def standing(
-    group_id: str, assignments: Iterable[LatestAssignment], told: Iterable[EpisodeRecord]
+    group_id: str,
+    assignments: Iterable[LatestAssignment],
+    told: Iterable[EpisodeRecord],
+    incidents: Iterable[IncidentRecord],
 ) -> GroupStanding:
-    """One group with its last episodes.
+    """One group with its last episodes and its open incidents.
 
     Raises:
         UnknownGroup: there is no such group, or no longer.
@@ -157,7 +185,8 @@ def standing(
         raise UnknownGroup(
             f"group {group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are known"
         )
-    return GroupStanding(latest, episodes[:LAST_EPISODES])
+    wrong = newest_first(one for one in incidents if one.incident.group_id == group_id)
+    return GroupStanding(latest, episodes[:LAST_EPISODES], wrong=wrong)
 
 
 def newest(group_id: str, told: Iterable[EpisodeRecord]) -> EpisodeRecord:
@@ -211,6 +240,7 @@ def line(group: GroupStanding) -> StandingLine:
         members=len(group.latest.members),
         downtime_today=group.today,
         episode=one_line(group.told[0].value) if group.told else None,
+        incidents=[one_line(value) for _, value in group.wrong],
     )
 
 
@@ -253,4 +283,5 @@ def document(group: GroupStanding) -> GroupDocument:
         timestamp=latest.timestamp,
         members=owners(latest),
         episodes=[one_line(value) for _, value in group.told],
+        incidents=[one_line(value) for _, value in group.wrong],
     )

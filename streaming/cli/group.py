@@ -17,7 +17,7 @@ _Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
 @command("Example: rebalance-monitor group checkout", subcommand_metavar="", interspersed=True)
 @connected
 def group(settings: Settings, group_id: _Group, *, as_json: AsJson = False) -> None:
-    """Who owns what in a group, by the names that people know, and its last ten episodes.
+    """Who owns what in a group, by the names that people know, its open incidents, and its last ten episodes.
 
     The exit status is 2 when nothing is known of the group.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @command("Example: rebalance-monitor groups --json | jq -r 'select(.state == \"stuck\").groupId'")
 @connected
 def groups(settings: Settings, *, as_json: AsJson = False) -> None:
-    """All groups: kind, state, members, downtime today (UTC), and what happened last."""
+    """All groups: kind, state, members, downtime today (UTC), open incidents, and what happened last."""
     from streaming.answers.output import json_lines
     from streaming.answers.progress import Progress
     from streaming.answers.standing import line, standings
@@ -24,8 +24,8 @@ def groups(settings: Settings, *, as_json: AsJson = False) -> None:
     from streaming.process.terminal import console
 
     with Progress("records read") as progress:
-        assignments, told = read_groups(settings, on_malformed=skipped, each=progress.step)
-    found = standings(assignments, told, time.time_ns() // 1_000_000)
+        told = read_groups(settings, on_malformed=skipped, each=progress.step)
+    found = standings(*told, now_ms=time.time_ns() // 1_000_000)
     if not as_json:
         console(wide=True).print(group_table(found))
         return

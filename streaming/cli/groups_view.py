@@ -42,13 +42,15 @@ def group_table(found: Iterable[GroupStanding]) -> Table:
         Column("state", no_wrap=True),
         Column("members", justify="right"),
         Column("downtime today"),
+        Column("incidents"),
         Column("last", ratio=1),
     )
     for one in found:
         story = one.newest.story if one.newest else ""
         count = str(len(one.latest.members))
         group = SafeText(one.latest.group_id, "bold")
-        table.add_row(group, one.kind, _state(one.state), count, _still(one.today), SafeText(story))
+        wrong = SafeText(", ".join(dict.fromkeys(told.incident.kind for told in one.wrong)), "bold red")
+        table.add_row(group, one.kind, _state(one.state), count, _still(one.today), wrong, SafeText(story))
     return table
 
 
@@ -79,7 +81,7 @@ def incident_table(incidents: Iterable[Incident]) -> Table:
 
 
 def show_group(found: GroupStanding) -> None:
-    """Its members by name with what each owns, and its last episodes."""
+    """What is wrong with it, its members by name with what each owns, and its last episodes."""
     screen, latest, lines = console(wide=True), found.latest, owners(found.latest)
     head = SafeText().append(latest.group_id, "bold")
     head.append(f"  {found.kind}, ").append(_state(found.state or "nothing is known of its episodes"))
@@ -88,6 +90,9 @@ def show_group(found: GroupStanding) -> None:
     by = f", {latest.assignor}" if latest.assignor else ""
     head.append(f"  {latest.protocol}{by}, {number} since {_moment(latest.timestamp)}", "dim")
     screen.print(head, soft_wrap=True)
+    for incident, _ in found.wrong:
+        wrong = SafeText().append(incident.kind, "bold red").append(f" since {_moment(incident.opened_at)}")
+        screen.print(wrong.append(f"  {incident.story}"), soft_wrap=True)
     if lines:
         screen.print(_owner_table(lines))
     if found.told:

@@ -26,6 +26,7 @@ def incidents(
     """What is wrong now: storms, groups that are stuck, partitions without an owner and more; the newest first."""
     from streaming.answers.output import json_lines, one_line
     from streaming.answers.progress import Progress
+    from streaming.answers.standing import newest_first
     from streaming.cli.groups_view import incident_table
     from streaming.cli.render import skipped
     from streaming.kafka.newest import read_incidents
@@ -33,11 +34,7 @@ def incidents(
 
     with Progress("records read") as progress:
         told = read_incidents(settings, group=group_id, on_malformed=skipped, each=progress.step)
-    shown = sorted(
-        (one for one in told if all_of_them or one.incident.status == "open"),
-        key=lambda one: (one.incident.opened_at, one.incident.group_id, one.incident.incident),
-        reverse=True,
-    )
+    shown = newest_first(told, closed=all_of_them)
     if as_json:
         write = json_lines()
         for one in shown:

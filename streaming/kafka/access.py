@@ -75,7 +75,10 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         },
         "serve": dict.fromkeys((topics.diffs, topics.assignments), (_READ,)),
         "watch": {topics.diffs: (_READ,)},
-        **dict.fromkeys(("groups", "group"), dict.fromkeys((topics.assignments, topics.episodes), (_READ,))),
+        **dict.fromkeys(
+            ("groups", "group"),
+            dict.fromkeys((topics.assignments, topics.episodes, topics.incidents), (_READ,)),
+        ),
         "why": {topics.episodes: (_READ,)},
         "what-if": dict.fromkeys((topics.membership, topics.assignments), (_READ,)),
         "incidents": {topics.incidents: (_READ,)},

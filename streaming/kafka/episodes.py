@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from streaming.kafka import newest
 from streaming.kafka.closing import Closing
-from streaming.kafka.topic_reader import TopicReader, read_to_end
+from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.episodes import (
     EPISODE_TYPE,
-    INCIDENT_TYPE,
     Episode,
     EpisodeRecord,
     Incident,
     MalformedEpisode,
     decode_episode,
-    decode_incident,
     of_key,
 )
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 _AT_ONCE: Final = 1000
-_T = TypeVar("_T")
 
 
 class EpisodeChange(NamedTuple):
@@ -140,9 +138,10 @@ def read_episodes(
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
         NotAllowed, ClusterUnavailable: as named.
     """
-    log = _Log(settings, settings.topics.episodes, EPISODE_TYPE, group)
-    told = log.newest(decode_episode, until, on_malformed)
-    yield from sorted(told, key=lambda one: (one.group_id, one.opened_at, one.episode))
+    told = newest.read_episodes(settings, group=group, until=until, on_malformed=on_malformed)
+    yield from sorted(
+        (one.episode for one in told), key=lambda one: (one.group_id, one.opened_at, one.episode)
+    )
 
 
 def read_incidents(
@@ -153,44 +152,7 @@ def read_incidents(
     on_malformed: Callable[[MalformedEpisode], None] | None = None,
 ) -> Iterator[Incident]:
     """The last record of every incident, or of one group's, by group and time; as :func:`read_episodes`."""
-    log = _Log(settings, settings.topics.incidents, INCIDENT_TYPE, group)
-    told = log.newest(decode_incident, until, on_malformed)
-    yield from sorted(told, key=lambda one: (one.group_id, one.opened_at, one.incident))
-
-
-class _Log(NamedTuple):
-    """A compacted topic of episodes or incidents, and whose records are wanted."""
-
-    settings: Settings
-    topic: str
-    ce_type: str
-    group: str | None
-
-    def newest(
-        self,
-        decoded: Callable[[bytes], _T],
-        until: Callable[[], bool],
-        on_malformed: Callable[[MalformedEpisode], None] | None,
-    ) -> list[_T]:
-        """The last record of each key, of a topic read to its end."""
-        found: dict[tuple[str, int], _T] = {}
-        for message in read_to_end(self.settings.kafka, self.topic, until=until):
-            key, value = message.key(), message.value()
-            if (
-                key is None
-                or codec.ce_attributes(message.headers()).get("type", self.ce_type) != self.ce_type
-            ):
-                continue
-            try:
-                place = of_key(key)
-                if self.group not in (None, place[0]):
-                    continue
-                if value is None:
-                    found.pop(place, None)
-                else:
-                    found[place] = decoded(value)
-            except MalformedEpisode as problem:
-                if on_malformed is None:
-                    raise
-                on_malformed(problem)
-        return list(found.values())
+    told = newest.read_incidents(settings, group=group, until=until, on_malformed=on_malformed)
+    yield from sorted(
+        (one.incident for one in told), key=lambda one: (one.group_id, one.opened_at, one.incident)
+    )

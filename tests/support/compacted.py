@@ -10,9 +10,10 @@ from streaming.episodes.seen import Quiet
 from streaming.wire.codec import encode
 from streaming.wire.diffs import LatestAssignment, MemberNames
 from streaming.wire.episodes import Episode, EpisodeRecord, key
+from tests.support.incidents import incident
 from tests.support.told import START, Teller, named
 
-ASSIGNMENTS, EPISODES = "rebalance.assignments", "rebalance.episodes"
+ASSIGNMENTS, EPISODES, INCIDENTS = "rebalance.assignments", "rebalance.episodes", "rebalance.incidents"
 
 
 class Record(NamedTuple):
@@ -74,3 +75,10 @@ def checkout(group_id: str = "team/checkout") -> Teller:
 
 #: When its first start was, when its rolling restart began, and when that ended.
 STARTED, RESTARTED, ENDED = START + 1000, START + 601_000, START + 616_000
+
+#: Of a group ``flappy``: one is over, two are open.
+FLAPPY_INCIDENTS = (
+    incident("flappy", 1, opened_at=STARTED, closed_at=STARTED + 1000, kind="skew"),
+    incident("flappy", 2, opened_at=STARTED + 2000, kind="stuck"),
+    incident("flappy", 3, opened_at=STARTED + 3000, story="flappy does not settle."),
+)

@@ -46,7 +46,7 @@ def options(settings: Settings) -> list[str]:
 
 
 def test_the_newest_of_each_key_is_read_to_the_end(settings: Settings) -> None:
-    assignments, episodes = read_groups(settings)
+    assignments, episodes, _ = read_groups(settings)
     assert {one.group_id: one for one in assignments} == {
         one.group_id: latest(one) for one in (checkout(), FLAPPY)
     }

@@ -21,8 +21,8 @@ from streaming.answers.standing import (
     standings,
 )
 from streaming.wire.codec import encode
-from streaming.wire.episodes import Downtime, EpisodeRecord
-from tests.support.compacted import ENDED, RESTARTED, STARTED, checkout, latest, told
+from streaming.wire.episodes import Downtime, EpisodeRecord, IncidentRecord
+from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
 from tests.support.told import Teller
 
 GROUP = "team/checkout"
@@ -32,7 +32,9 @@ NOW = ENDED + 60_000
 
 def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
     other = Teller(group_id="a").join("x")
-    found = standings([latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], NOW)
+    found = standings(
+        [latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW
+    )
     assert [(one.latest.group_id, one.state, len(one.told)) for one in found] == [
         ("a", "settling", 1),
         (GROUP, "settled", 1),
@@ -45,8 +47,8 @@ def test_after_a_group_was_forgotten_its_new_first_episode_is_the_newest() -> No
     first, second = told(checkout())
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}")
     assert newest(GROUP, [again, second]) is again
-    assert standings([latest(checkout())], [second, again], NOW)[0].told == [again]
-    assert standings([latest(checkout())], [again, second], NOW)[0].told == [again]
+    assert standings([latest(checkout())], [second, again], [], NOW)[0].told == [again]
+    assert standings([latest(checkout())], [again, second], [], NOW)[0].told == [again]
 
 
 def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newer() -> None:
@@ -57,8 +59,8 @@ def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newe
 
 def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state() -> None:
     teller = Teller().join("a").leave("a")
-    (empty,) = standings([latest(teller)], told(teller), NOW)
-    (unknown,) = standings([latest(Teller().join("a"))], [], NOW)
+    (empty,) = standings([latest(teller)], told(teller), [], NOW)
+    (unknown,) = standings([latest(Teller().join("a"))], [], [], NOW)
     assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
     assert json.loads(encode(line(unknown))) == {
         "groupId": "g",
@@ -67,6 +69,7 @@ def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state(
         "members": 1,
         "episode": None,
         "downtimeToday": None,
+        "incidents": [],
     }
 
 
@@ -79,9 +82,9 @@ def test_todays_downtime_is_that_of_the_episodes_that_had_a_round_today() -> Non
     ]
     day = 86_400_000
     yesterdays = structs.replace(found[0].episode, opened_at=NOW - 2 * day, updated_at=NOW - day)
-    (both,) = standings([latest(checkout())], found, NOW)
-    (second,) = standings([latest(checkout())], [found[1], EpisodeRecord(yesterdays, b"{}")], NOW)
-    (tomorrow,) = standings([latest(checkout())], found, NOW + day)
+    (both,) = standings([latest(checkout())], found, [], NOW)
+    (second,) = standings([latest(checkout())], [found[1], EpisodeRecord(yesterdays, b"{}")], [], NOW)
+    (tomorrow,) = standings([latest(checkout())], found, [], NOW + day)
     assert both.today == Downtime(lower_ms=10, upper_ms=18, bounded_ms=18)
     assert second.today == found[1].episode.downtime
     assert tomorrow.today is None
@@ -93,12 +96,23 @@ def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
     teller.kind = "connect"
     last = told(teller)[-1]
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
-    (found,) = standings([latest(teller)], [later], NOW)
+    (found,) = standings([latest(teller)], [later], [], NOW)
     assert encode(line(found)) == (
         b'{"groupId":"team/checkout","kind":"connect","state":"settled","members":3,"downtimeToday":null,"episode":'
         + last.value[:-1]
-        + b',"new":1}}'
+        + b',"new":1},"incidents":[]}'
     )
+
+
+def test_open_incidents_stand_with_their_group_as_in_the_topic() -> None:
+    wrong = [IncidentRecord(one, encode(one)) for one in FLAPPY_INCIDENTS]
+    flappy = latest(Teller(group_id="flappy").join("a"))
+    found = standings([latest(checkout()), flappy], [], wrong, NOW)
+    assert [[one.incident.incident for one in group.wrong] for group in found] == [[3, 2], []]
+    values = b",".join(value for _, value in found[0].wrong)
+    for answer in (line(found[0]), document(standing("flappy", [flappy], [], wrong))):
+        assert encode(answer).endswith(b'"incidents":[' + values + b"]}")
+    assert standing(GROUP, [latest(checkout())], [], wrong).wrong == []
 
 
 def test_members_by_the_names_that_people_know() -> None:
@@ -133,7 +147,7 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
     teller = Teller()
     for number in range(LAST_EPISODES + 2):
         teller.join(f"m{number}", after=1000)
-    found = standing("g", [latest(Teller(group_id="h")), latest(teller)], told(teller))
+    found = standing("g", [latest(Teller(group_id="h")), latest(teller)], told(teller), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
     assert [one.episode.episode for one in found.told] == wanted
     answer = json.loads(encode(document(found)))
@@ -151,9 +165,9 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
 
 def test_a_group_that_is_gone_or_was_never_there() -> None:
     with pytest.raises(UnknownGroup, match="group g: nothing is known of it; `rebalance-monitor groups`"):
-        standing("g", [latest(checkout())], told(checkout()))
+        standing("g", [latest(checkout())], told(checkout()), [])
     with pytest.raises(UnknownGroup, match=f"group {GROUP}: does not exist any more; .*why {GROUP}"):
-        standing(GROUP, [], told(checkout()))
+        standing(GROUP, [], told(checkout()), [])
     for ask in (lambda: newest("g", told(checkout())), lambda: open_at("g", [], 1, QUIET)):
         with pytest.raises(UnknownGroup, match="group g: no episode of it is known"):
             ask()

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from streaming.cli.main import main
-from tests.support.compacted import ASSIGNMENTS, EPISODES, checkout, records
+from streaming.wire.codec import encode
+from streaming.wire.episodes import key as key_of
+from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, records
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.told import Teller
 
@@ -52,14 +54,19 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 @pytest.fixture
 def groups(kafka: MemoryKafka) -> MemoryKafka:
-    """Two groups as the compacted topics have them: ``team/checkout`` settled, ``flappy`` storming."""
+    """Two groups as the compacted topics have them: ``team/checkout`` settled, ``flappy`` storming.
+
+    Two incidents of ``flappy`` are open, and one is over.
+    """
     flappy = Teller(12, group_id="flappy").join("a@h1#1", "b@h2#1")
     for _ in range(3):
         flappy.fence("a@h1#1", after=40, reason="member a@h1#1 overran max.poll.interval.ms")
         flappy.join("a@h1#1", after=2)
-    for topic in (ASSIGNMENTS, EPISODES):
+    for topic in (ASSIGNMENTS, EPISODES, INCIDENTS):
         kafka.create(topic, 2)
     for place, teller in enumerate((checkout(), flappy)):
         for topic, key, value in records(teller, over=place == 0):
             kafka.append(topic, value, key=key, partition=place)
+    for one in FLAPPY_INCIDENTS:
+        kafka.append(INCIDENTS, encode(one), key=key_of(one.group_id, one.incident))
     return kafka

@@ -47,6 +47,16 @@ def test_for_programs(command: Command, groups: MemoryKafka) -> None:
         "owned": {"t": [2, 3]},
     }
     assert [one["episode"] for one in answer["episodes"]] == [2, 1]
+    assert answer["incidents"] == []
+
+
+def test_what_is_wrong_now_the_newest_first(command: Command, groups: MemoryKafka) -> None:
+    assert command("group", "flappy")[1].splitlines()[1:3] == [
+        "storm since 2023-11-14 22:13:24 UTC  flappy does not settle.",
+        "stuck since 2023-11-14 22:13:23 UTC  flappy does not settle.",
+    ]
+    wrong = json.loads(command("group", "flappy", "--json")[1])["incidents"]
+    assert [(one["incident"], one["kind"]) for one in wrong] == [(3, "storm"), (2, "stuck")]
 
 
 def test_a_group_that_nothing_is_known_of(command: Command, groups: MemoryKafka) -> None:

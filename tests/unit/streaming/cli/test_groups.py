@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from tests.support.compacted import EPISODES, checkout, told
+from streaming.wire.codec import encode
+from tests.support.compacted import EPISODES, FLAPPY_INCIDENTS, checkout, told
 from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]
@@ -17,18 +18,19 @@ def test_for_people_a_table_that_is_plain_in_a_pipe(command: Command, groups: Me
     rows = [
         [cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "consumer" in line
     ]
-    assert [row[:5] for row in rows] == [
-        ["flappy", "consumer", "storming", "2", ""],
-        ["team/checkout", "consumer", "settled", "3", ""],
+    assert [row[:6] for row in rows] == [
+        ["flappy", "consumer", "storming", "2", "", "storm, stuck"],
+        ["team/checkout", "consumer", "settled", "3", "", ""],
     ]
-    assert rows[1][5].startswith("Rolling restart of team/checkout, 2 of 3 members (2023-11-14 22:23 UTC)")
+    assert rows[1][6].startswith("Rolling restart of team/checkout, 2 of 3 members (2023-11-14 22:23 UTC)")
 
 
 def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) -> None:
     status, out, _ = command("groups", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert status == 0
-    assert [{name: line[name] for name in line if name != "episode"} for line in lines] == [
+    records = ("episode", "incidents")
+    assert [{name: line[name] for name in line if name not in records} for line in lines] == [
         {"groupId": "flappy", "kind": "consumer", "state": "storming", "members": 2, "downtimeToday": None},
         {
             "groupId": "team/checkout",
@@ -38,7 +40,16 @@ def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) ->
             "downtimeToday": None,
         },
     ]
-    assert out.splitlines()[1].endswith(f'"episode":{told(checkout())[-1].value.decode()}}}')
+    newest = told(checkout())[-1].value.decode()
+    assert out.splitlines()[1].endswith(f'"episode":{newest},"incidents":[]}}')
+
+
+def test_open_incidents_stand_with_their_group_the_newest_first(
+    command: Command, groups: MemoryKafka
+) -> None:
+    _, out, _ = command("groups", "--json")
+    shown = [encode(one).decode() for one in FLAPPY_INCIDENTS[:0:-1]]
+    assert out.splitlines()[0].endswith(f'"incidents":[{",".join(shown)}]}}')
 
 
 def test_a_record_that_does_not_parse_is_told_and_the_others_are_shown(

@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import pytest
 
+from assignors.errors import BadInput
 from streaming.kafka.access import NotAllowed
-from streaming.kafka.newest import MalformedLatest, read_episodes, read_groups
+from streaming.kafka.newest import (
+    MalformedLatest,
+    read_assignments,
+    read_episodes,
+    read_groups,
+    read_incidents,
+)
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
+from streaming.wire.codec import encode
+from streaming.wire.episodes import MalformedEpisode, key
 from tests.support.compacted import checkout, latest, records, told
+from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.told import Teller
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 EPISODES, ASSIGNMENTS = SETTINGS.topics.episodes, SETTINGS.topics.assignments
+INCIDENTS = SETTINGS.topics.incidents
 OTHER = Teller(group_id="team/checkout/2").join("x")
 
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     made = MemoryKafka(monkeypatch)
-    for topic in (EPISODES, ASSIGNMENTS):
+    for topic in (EPISODES, ASSIGNMENTS, INCIDENTS):
         made.create(topic, 2)
     for place, teller in enumerate((checkout(), OTHER)):
-        for topic, key, value in records(teller):
-            made.append(topic, value, key=key, partition=place)
+        for topic, name, value in records(teller):
+            made.append(topic, value, key=name, partition=place)
     return made
 
 
 def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> None:
     counted: list[int] = []
-    assignments, episodes = read_groups(SETTINGS, each=counted.append)
+    assignments, episodes, _ = read_groups(SETTINGS, each=counted.append)
     assert {one.group_id: one for one in assignments} == {
         one.group_id: latest(one) for one in (checkout(), OTHER)
     }
@@ -42,16 +53,29 @@ def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> Non
 
 
 def test_of_one_group_alone_also_where_another_is_called_as_its_episode_is(kafka: MemoryKafka) -> None:
-    assignments, episodes = read_groups(SETTINGS, group="team/checkout")
+    assignments, episodes, _ = read_groups(SETTINGS, group="team/checkout")
     assert assignments == [latest(checkout())]
     assert episodes == read_episodes(SETTINGS, group="team/checkout") == told(checkout())
+
+
+def test_incidents_of_all_groups_or_of_one(kafka: MemoryKafka) -> None:
+    mine, other = incident("team/checkout"), incident("team/checkout/2")
+    for one in (mine, other):
+        kafka.append(INCIDENTS, encode(one), key=key(one.group_id, one.incident))
+    kafka.append(INCIDENTS, b"{}", key=None)
+    kafka.append(INCIDENTS, b"{}", key=b"x/1", headers=[("ce_type", b"other")])
+    assert [one.incident for one in read_groups(SETTINGS, group="team/checkout").incidents] == [mine]
+    assert read_incidents(SETTINGS) == read_groups(SETTINGS).incidents
+    kafka.append(INCIDENTS, b"{}", key=b"no number")
+    with pytest.raises(MalformedEpisode, match=r"rebalance\.incidents key no number: "):
+        read_groups(SETTINGS)
 
 
 def test_what_was_deleted_is_gone(kafka: MemoryKafka) -> None:
     kafka.append(ASSIGNMENTS, None, key=b"team/checkout", partition=0)
     kafka.append(EPISODES, None, key=b"team/checkout/1", partition=0)
     kafka.append(EPISODES, None, key=b"never/1", partition=0)
-    assignments, episodes = read_groups(SETTINGS)
+    assignments, episodes, _ = read_groups(SETTINGS)
     assert [one.group_id for one in assignments] == ["team/checkout/2"]
     assert episodes == [told(checkout())[1], *told(OTHER)]
 
@@ -59,15 +83,17 @@ def test_what_was_deleted_is_gone(kafka: MemoryKafka) -> None:
 def test_what_does_not_parse_is_told_and_left_out(kafka: MemoryKafka) -> None:
     kafka.append(EPISODES, b"{}", key=b"team/checkout/2", partition=0)
     kafka.append(ASSIGNMENTS, b"[", key=b"bad\xff", partition=0)
-    problems: list[MalformedLatest] = []
-    assignments, episodes = read_groups(SETTINGS, on_malformed=problems.append)
+    problems: list[BadInput] = []
+    assignments, episodes, _ = read_groups(SETTINGS, on_malformed=problems.append)
     assert (len(assignments), episodes) == (2, [told(checkout())[0], *told(OTHER)])
     assert [str(one).partition(": ")[0] for one in problems] == [
         "rebalance.assignments key bad\\xff",
         "rebalance.episodes key team/checkout/2",
     ]
-    with pytest.raises(MalformedLatest, match=r"rebalance\.episodes key team/checkout/2: .*groupId"):
+    with pytest.raises(MalformedEpisode, match=r"rebalance\.episodes key team/checkout/2: .*groupId"):
         read_episodes(SETTINGS)
+    with pytest.raises(MalformedLatest):
+        read_assignments(SETTINGS)
 
 
 def test_a_topic_that_is_missing_or_may_not_be_read_is_named(kafka: MemoryKafka) -> None:
