@@ -1,8 +1,11 @@
 // Who is in the group now: what people call them, where they run, since when, and what they own.
-import { arrange, h, setAttribute, setText } from "../core/dom.js";
+import { arrange, h, paced, setAttribute, setText } from "../core/dom.js";
 import { ago, countOf, counting, moment, number, ranges, visible } from "../core/format.js";
+import { MOST, Some } from "./some.js";
 
 const SHOWN = 12;
+// Made once: a comparison by localeCompare makes its own.
+const order = new Intl.Collator("en", { numeric: true });
 
 // What a member has after a round.
 function after({ kept, assigned }) {
@@ -21,8 +24,10 @@ export class Members {
     this.at = 0;
     this.count = h("span", { class: "muted num" });
     this.list = h("ul", { "aria-label": "Members, by name" });
-    this.more = h("button", { class: "more", type: "button", onclick: () => this.toggle() });
-    this.element = h("section", { class: "card members", "aria-label": "Members" }, h("header", {}, h("h2", {}, "Members"), this.count), this.list, this.more);
+    this.some = new Some("Find a member", () => this.render());
+    this.refresh = paced(() => this.render(), 200);
+    this.more = h("button", { class: "more", type: "button", hidden: true, onclick: () => this.toggle() });
+    this.element = h("section", { class: "card members", "aria-label": "Members" }, h("header", {}, h("h2", {}, "Members"), this.count), this.some.element, this.list, this.more);
   }
 
   toggle() {
@@ -56,12 +61,13 @@ export class Members {
     const before = this.known;
     this.known = new Map(Object.entries(members).filter(([, one]) => one.present !== false).map(([id, one]) =>
       [id, { host: one.clientHost, owned: after(one), ...(before.has(id) ? this.kept(id) : { since: timestamp }) }]));
-    this.render();
+    this.refresh();
   }
 
   render() {
-    const sorted = [...this.known.keys()].map((id) => ({ id, name: this.owners.nameOf(id) })).sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
-    const shown = this.all ? sorted : sorted.slice(0, SHOWN);
+    const sorted = [...this.known.keys()].map((id) => ({ id, name: this.owners.nameOf(id) })).sort((a, b) => order.compare(a.name, b.name));
+    const textOf = ({ id, name }) => `${name} ${id} ${this.known.get(id).host ?? ""}`;
+    const shown = this.some.of(sorted, textOf, this.all ? undefined : SHOWN);
     setText(this.count, sorted.length ? number(sorted.length) : "None");
     const items = new Map();
     arrange(this.list, shown.map(({ id, name }) => {
@@ -72,9 +78,9 @@ export class Members {
     }));
     this.items = items;
     this.list.hidden = !shown.length;
-    this.more.hidden = sorted.length <= SHOWN;
+    this.more.hidden = sorted.length <= SHOWN || this.some.searching;
     setAttribute(this.more, "aria-expanded", String(this.all));
-    setText(this.more, this.all ? "Show fewer" : `Show ${number(sorted.length - shown.length)} more`);
+    setText(this.more, this.all ? "Show fewer" : sorted.length > MOST ? `Show the first ${number(MOST)}` : `Show ${number(sorted.length - shown.length)} more`);
   }
 
   item(id) {

@@ -5,6 +5,8 @@ import { missed } from "../core/attention.js";
 import { arrange, h, setText } from "../core/dom.js";
 import { Band } from "./band.js";
 import { causeGlyph, causeText, clock, counting, countOf, day, member, number, ranges } from "../core/format.js";
+import { KeptDiffs } from "../core/kept.js";
+import { Some } from "./some.js";
 
 const STEP = 60;
 const KINDS = [["owned", "Owned before"], ["revoked", "Revoked"], ["assigned", "Assigned"], ["kept", "Kept"]];
@@ -35,13 +37,17 @@ function partitionsCell(partitions, kind, label) {
 
 export function diffTable(diff, owners) {
   const weight = (one) => countOf(one.revoked) + countOf(one.assigned);
-  const members = Object.entries(diff.members).sort(([, a], [, b]) => weight(b) - weight(a));
-  const rows = members.map(([id, one]) =>
+  const members = Object.entries(diff.members).map(([id, one]) => ({ id, one, changed: weight(one) })).sort((a, b) => b.changed - a.changed);
+  const row = ({ id, one }) =>
     h("tr", {},
       h("td", { title: id }, h("span", { class: "chip" }, h("i", { style: { background: owners.colorOf(id) } }), owners.nameOf(id)),
         owners.named(id) ? h("span", { class: "muted id" }, ` ${member(id)}`) : null,
         one.present === false ? h("span", { class: "muted" }, " gone") : null),
-      ...KINDS.map(([kind, label]) => partitionsCell(one[kind], kind, label))));
+      ...KINDS.map(([kind, label]) => partitionsCell(one[kind], kind, label)));
+  const body = h("tbody");
+  const some = new Some("Find a member", () => fill());
+  const fill = () => body.replaceChildren(...some.of(members, ({ id, one }) => `${owners.nameOf(id)} ${id} ${one.clientHost ?? ""}`).map(row));
+  fill();
   const heads = ["Member", ...KINDS.map(([, label]) => label)].map((title) => h("th", { scope: "col" }, title));
   const notes = diff.cause.evidence.map(({ source, reason }) => h("p", { class: "note", title: reason }, `${owners.words(reason)} `, h("span", { class: "muted" }, `(${source})`)));
   if (Object.keys(diff.unassigned).length) {
@@ -50,7 +56,7 @@ export function diffTable(diff, owners) {
   }
   for (const violation of diff.violations) notes.push(h("p", { class: "note flag", title: violation }, owners.words(violation)));
   if (diff.expected?.verdict === "different") notes.push(...unexpected(diff.expected, owners));
-  return h("div", { class: "diff" }, notes, h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
+  return h("div", { class: "diff" }, notes, some.element, h("table", {}, h("thead", {}, h("tr", {}, heads)), body));
 }
 
 // What members should have got by the assignor in use, and did not.
@@ -77,7 +83,7 @@ export class RoundsList {
     this.selected = null;
     this.items = new Map();
     this.open = new Set();
-    this.diffs = new Map();
+    this.diffs = new KeptDiffs();
   }
 
   grow() {
@@ -201,12 +207,13 @@ export class RoundsList {
     if (!item || this.open.has(seq)) return;
     this.open.add(seq);
     item.firstElementChild.setAttribute("aria-expanded", "true");
-    if (!this.diffs.has(seq)) {
-      const { diff, names } = await get(`${groupPath(this.group)}/rounds/${seq}`);
-      this.owners.call(names, { later: false });
+    let diff = this.diffs.get(seq);
+    if (!diff) {
+      const found = await get(`${groupPath(this.group)}/rounds/${seq}`);
+      this.owners.call(found.names, { later: false });
+      diff = found.diff;
       this.diffs.set(seq, diff);
     }
-    const diff = this.diffs.get(seq);
     if (this.open.has(seq) && !item.querySelector(".diff")) item.append(diffTable(diff, this.owners));
   }
 

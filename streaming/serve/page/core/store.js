@@ -1,13 +1,16 @@
 // What the page knows: groups as they stand, their stories, the newest rounds, and how fresh that is.
+import { weight } from "./kept.js";
 import { Stream } from "./stream.js";
 
 const KEPT = 400;
+const KEPT_MEMBERS = 50_000;
 
 class Store extends EventTarget {
   groups = new Map();
   episodes = new Map(); // group → its newest
   incidents = new Map(); // those that are open, by group and number
   rounds = []; // newest last: {seq, summary, diff}
+  members = 0; // in their diffs
   state = "connecting";
   caughtUp = false;
   stale = null; // {kind, reason, since}: what is shown was true then
@@ -40,7 +43,7 @@ class Store extends EventTarget {
     else if (event === "group") {
       this.groups.set(data.groupId, data);
       this.tell("groups");
-    } else if (event === "reset") this.rounds = [];
+    } else if (event === "reset") this.forget(this.rounds.length);
     if ("caughtUp" in data) this.stands(data);
     else if (this.state === "lost" || this.state === "connecting") this.stands(this);
   }
@@ -84,12 +87,19 @@ class Store extends EventTarget {
     this.tell("incident", { incident, names });
   }
 
+  // The oldest rounds.
+  forget(count) {
+    for (const { diff } of this.rounds.splice(0, count)) this.members -= weight(diff);
+  }
+
   round(round) {
     if (round.seq <= this.seq) return;
     this.seq = round.seq;
     this.groups.set(round.group.groupId, round.group);
     this.rounds.push(round);
-    if (this.rounds.length > KEPT) this.rounds.splice(0, KEPT / 4);
+    this.members += weight(round.diff);
+    if (this.rounds.length > KEPT) this.forget(KEPT / 4);
+    while (this.members > KEPT_MEMBERS && this.rounds.length > 1) this.forget(1);
     this.tell("groups");
     this.tell("round", round);
   }

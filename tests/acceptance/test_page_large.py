@@ -1,0 +1,103 @@
+"""The page over a group of thousands: it shows the first of them and finds the others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from streaming.serve.history import Retention
+from streaming.serve.records import TopicRecord
+from streaming.serve.server import ServeOptions
+from streaming.wire.codec import encode
+from streaming.wire.diffs import LatestAssignment, MemberNames
+from tests.support.browser import TOO_WIDE, chromium, open_page
+from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
+from tests.support.feed_server import running
+from tests.support.histories import change, sample
+
+pytestmark = pytest.mark.browser
+
+MEMBERS = 3000
+SHOWN = 200
+
+
+def group(source: MemorySource, rounds: int) -> None:
+    """A group whose last member takes a partition from the one before, there and back."""
+    share = {f"c{number}": {"t": [2 * number, 2 * number + 1]} for number in range(MEMBERS)}
+    first = {one: change(assigned=held, client_id=one, client_host="/h") for one, held in share.items()}
+    made = [sample(group_id="large", members=first)]
+    for number in range(2, rounds + 1):
+        takes, gives = (f"c{MEMBERS - 1 - (number + step) % 2}" for step in (0, 1))
+        moved = share[gives]["t"].pop()
+        kept = {one: change(owned=held, kept=held, client_id=one) for one, held in share.items()}
+        kept[takes] = change(owned=share[takes], kept=share[takes], assigned={"t": [moved]}, client_id=takes)
+        share[takes] = {"t": sorted([*share[takes]["t"], moved])}
+        made.append(
+            sample(group_id="large", members=kept, generation=number, timestamp=2000 + number, moved=1)
+        )
+    latest = LatestAssignment(
+        group_id="large",
+        protocol="classic",
+        assignor="range",
+        generation=rounds,
+        group_epoch=None,
+        timestamp=made[-1].timestamp,
+        members=share,
+        names={one: MemberNames(client_id=one, client_host="/h") for one in share},
+    )
+    source.put(*records(made), TopicRecord(ASSIGNMENTS, 0, 0, b"large", encode(latest), None))
+
+
+def count(rows: Locator) -> int:
+    expect(rows).not_to_have_count(0)
+    return rows.count()
+
+
+def test_a_group_of_thousands_shows_the_first_and_finds_the_others(tmp_path: Path) -> None:
+    source = MemorySource()
+    group(source, 3)
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with chromium() as browser, running(options, source) as feed:
+        watched = open_page(browser, f"{feed.server.address}/groups/large")
+        page = watched.page
+        members = page.locator(".members li")
+        expect(page.locator(".members header .num")).to_have_text("3,000")
+        assert count(members) == 12
+        page.get_by_role("button", name="Show the first 200").click()
+        expect(members).to_have_count(SHOWN)
+        expect(page.locator(".members .some")).to_contain_text("the first 200 of 3,000")
+        page.locator(".members").get_by_label("Find a member").fill("c2999")
+        expect(members).to_have_count(1)
+        expect(members).to_contain_text("c2999")
+        page.locator(".round > button").first.click()
+        rows = page.locator(".round .diff tbody tr")
+        expect(rows).to_have_count(SHOWN)
+        expect(rows.first).to_contain_text(re.compile("c299[89]"))  # who gained or lost comes first
+        find = page.locator(".diff").get_by_label("Find a member")
+        find.fill("c1234")
+        expect(rows).to_have_count(1)
+        expect(page.locator(".diff .some")).to_contain_text("1 of 3,000")
+        find.fill("nobody of this name")
+        expect(rows).to_have_count(0)
+        find.fill("")
+        expect(rows).to_have_count(SHOWN)
+        assert page.evaluate("document.querySelectorAll('*').length") < 10_000
+        assert page.evaluate(TOO_WIDE) == []
+        assert watched.errors == []
+        page.context.close()
+
+
+def test_a_few_members_are_found_by_looking(tmp_path: Path) -> None:
+    source = MemorySource()
+    source.put(*records([sample()]))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with chromium() as browser, running(options, source) as feed:
+        watched = open_page(browser, f"{feed.server.address}/groups/g")
+        watched.page.locator(".round > button").first.click()
+        expect(watched.page.locator(".round .diff tbody tr")).to_have_count(1)
+        expect(watched.page.locator(".some:not([hidden])")).to_have_count(0)
+        assert watched.errors == []
+        watched.page.context.close()
