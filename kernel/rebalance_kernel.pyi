@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 Partitions: TypeAlias = dict[str, list[int]]
@@ -17,3 +17,9 @@ def answer_round(
     brings: bool,
 ) -> Played | None: ...
 def read_heartbeats(key: bytes, values: list[bytes]) -> dict[str, int] | None: ...
+
+#: ``{member id: share}``; a share is ``{topic: ascending partitions}``.
+Assignment: TypeAlias = dict[str, dict[str, Sequence[int]]]
+
+def range_target(topics: Mapping[str, Any], members: Sequence[Any]) -> Assignment | None: ...
+def uniform_target(topics: Mapping[str, Any], members: Sequence[Any]) -> Assignment | None: ...

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from assignors.consumer import native
 from assignors.consumer.audience import subscriptions
 from assignors.consumer.group import empty, resolve
 from assignors.java import string_key
@@ -29,6 +30,12 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
         BadInput: a missing or malformed ``topicId``, a negative number of partitions, a member listed twice.
             ``owned`` decides nothing here and is not looked at.
     """
+    answer = native.range_target(topics, members)
+    return plainly(topics, members) if answer is None else answer
+
+
+def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
+    """As :func:`assign`, without native code."""
     group = resolve(topics, members)
     ordered = sorted(group.members, key=_order)
     answer = empty(members)

@@ -1,4 +1,5 @@
-//! The arithmetic of a round of a classic group: who gets what, and what that changes for whom.
+//! The arithmetic of a round of a classic group: who gets what, and what that changes for whom; and the assignors of
+//! the consumer protocol (`server`).
 //!
 //! No state, no cause, no rule of when there is a round: those are Python's (`streaming.monitor`). Members must all
 //! subscribe alike, without racks and with ASCII ids, as nearly all do: every other group is declined (None), and
@@ -9,6 +10,7 @@ mod changes;
 mod heartbeats;
 mod java;
 mod members;
+mod server;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -74,5 +76,7 @@ fn read_heartbeats<'py>(
 #[pymodule]
 fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_heartbeats, module)?)?;
-    module.add_function(wrap_pyfunction!(answer_round, module)?)
+    module.add_function(wrap_pyfunction!(answer_round, module)?)?;
+    module.add_function(wrap_pyfunction!(server::range_target, module)?)?;
+    module.add_function(wrap_pyfunction!(server::uniform_target, module)?)
 }

@@ -1,0 +1,198 @@
+//! What members own, read once: who has which partition, and how much of what each member has.
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use rustc_hash::FxHashMap;
+
+use super::group::Group;
+use super::Run;
+
+pub const NO_ONE: u32 = u32::MAX;
+
+/// What a member owns of a topic: `len` partitions, `first`, `first + step`, … or (`step` 0) in `listed` from there on.
+#[derive(Clone, Copy)]
+pub struct Part {
+    pub topic: u32,
+    pub len: u32,
+    first: u32,
+    step: u32,
+}
+
+pub struct Claims<'py> {
+    /// Who owns each partition, by topic; empty where nobody claims any of it.
+    pub owners: Vec<Vec<u32>>,
+    /// By member, subscribed to or not, in the order of what it owns.
+    parts: Vec<Part>,
+    ends: Vec<u32>,
+    listed: Vec<u32>,
+    /// Partitions of topics that the member subscribes to.
+    pub sizes: Vec<u32>,
+    /// Python's object by member, and whether that is the answer where nothing changes.
+    pub owned: Vec<(Bound<'py, PyDict>, bool)>,
+}
+
+impl<'py> Claims<'py> {
+    /// The claims; None where one is unsound, or nothing that is known here.
+    pub fn read(group: &Group<'py>) -> PyResult<Option<Self>> {
+        let count = group.members.len();
+        let mut claims = Claims {
+            owners: vec![Vec::new(); group.topics.len()],
+            parts: Vec::with_capacity(count),
+            ends: Vec::with_capacity(count),
+            listed: Vec::new(),
+            sizes: Vec::with_capacity(count),
+            owned: Vec::with_capacity(count),
+        };
+        let mut ranges = Ranges::default();
+        let mut strange = Vec::new();
+        for (number, member) in (0u32..).zip(&group.members) {
+            let owned = member.object.getattr(intern!(member.object.py(), "owned"))?;
+            let Ok(owned) = owned.downcast_into::<PyDict>() else { return Ok(None) };
+            let mut as_it_is = true;
+            let mut size = 0;
+            let bucket = &group.buckets[member.bucket as usize];
+            for (name, partitions) in &owned {
+                let Ok(name) = name.downcast::<PyString>() else { return Ok(None) };
+                let Some(topic) = group.topic(name) else {
+                    as_it_is = false;
+                    continue;
+                };
+                let Some(part) = claims.part(&mut ranges, topic, &partitions)? else { return Ok(None) };
+                claims.parts.push(part);
+                if bucket.hears(topic) {
+                    size += part.len;
+                    as_it_is &= part.len > 0 && claims.ascends(&part);
+                } else {
+                    as_it_is = false;
+                    if group.topics[topic as usize].partitions == 0 {
+                        continue;
+                    }
+                    strange.push(part);
+                }
+                if !claims.take(group, &part, number) {
+                    return Ok(None);
+                }
+            }
+            claims.ends.push(claims.parts.len() as u32);
+            claims.sizes.push(size);
+            claims.owned.push((owned, as_it_is));
+        }
+        // They may be nobody else's, but nobody has them.
+        for part in strange {
+            for partition in claims.numbers(&part) {
+                claims.owners[part.topic as usize][partition as usize] = NO_ONE;
+            }
+        }
+        Ok(Some(claims))
+    }
+
+    /// The parts of what a member owns.
+    pub fn of(&self, member: u32) -> &[Part] {
+        let start = if member == 0 { 0 } else { self.ends[member as usize - 1] };
+        &self.parts[start as usize..self.ends[member as usize] as usize]
+    }
+
+    /// A part's partitions, in the order in which they are owned.
+    pub fn numbers(&self, part: &Part) -> Vec<u32> {
+        if part.step == 0 {
+            return self.list(part).to_vec();
+        }
+        (0..part.len).map(|at| part.first + at * part.step).collect()
+    }
+
+    pub fn ascends(&self, part: &Part) -> bool {
+        part.step > 0 || self.list(part).is_sorted()
+    }
+
+    /// The runs of a topic that nobody owns: (first, how many).
+    pub fn free(&self, group: &Group, topic: u32) -> Vec<(u32, u32)> {
+        let owners = &self.owners[topic as usize];
+        if owners.is_empty() {
+            return vec![(0, group.topics[topic as usize].partitions)];
+        }
+        let mut runs = Vec::new();
+        let mut at = 0;
+        while let Some(start) = owners[at..].iter().position(|&owner| owner == NO_ONE) {
+            let first = at + start;
+            let len = owners[first..].iter().position(|&owner| owner != NO_ONE);
+            let len = len.unwrap_or(owners.len() - first);
+            runs.push((first as u32, len as u32));
+            at = first + len;
+        }
+        runs
+    }
+
+    fn list(&self, part: &Part) -> &[u32] {
+        &self.listed[part.first as usize..(part.first + part.len) as usize]
+    }
+
+    /// Enter who owns this; whether all of it exists and was nobody's.
+    fn take(&mut self, group: &Group, part: &Part, member: u32) -> bool {
+        let owners = &mut self.owners[part.topic as usize];
+        if owners.is_empty() {
+            owners.resize(group.topics[part.topic as usize].partitions as usize, NO_ONE);
+        }
+        let (first, len, step) = (part.first as usize, part.len as usize, part.step as usize);
+        let mut take = |partition: usize| {
+            let owner = owners.get_mut(partition);
+            owner.is_some_and(|owner| std::mem::replace(owner, member) == NO_ONE)
+        };
+        if step == 0 {
+            self.listed[first..first + len].iter().all(|&partition| take(partition as usize))
+        } else {
+            (0..len).all(|at| take(first + at * step))
+        }
+    }
+
+    fn part(
+        &mut self,
+        ranges: &mut Ranges,
+        topic: u32,
+        partitions: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Part>> {
+        if let Ok(list) = partitions.downcast::<PyList>() {
+            let first = self.listed.len();
+            for partition in list {
+                let Ok(partition) = partition.extract() else { return Ok(None) };
+                self.listed.push(partition);
+            }
+            let len = (self.listed.len() - first) as u32;
+            return Ok(Some(Part { topic, first: first as u32, len, step: 0 }));
+        }
+        Ok(ranges.read(partitions)?.map(|run| Part {
+            topic,
+            first: run.first,
+            len: run.count,
+            step: run.step,
+        }))
+    }
+}
+
+/// Ranges that were read, by address: members of like topics share them.
+#[derive(Default)]
+struct Ranges(FxHashMap<usize, Run>);
+
+impl Ranges {
+    /// The numbers of an ascending range; None: it is none.
+    fn read(&mut self, partitions: &Bound<'_, PyAny>) -> PyResult<Option<Run>> {
+        let address = partitions.as_ptr() as usize;
+        if let Some(&known) = self.0.get(&address) {
+            return Ok(Some(known));
+        }
+        // Its address alone is asked for: the static of an interpreter that is running.
+        if partitions.get_type_ptr() != &raw mut ffi::PyRange_Type {
+            return Ok(None);
+        }
+        let py = partitions.py();
+        let read = |name| -> PyResult<Option<u32>> { Ok(partitions.getattr(name)?.extract().ok()) };
+        let (first, step) = (read(intern!(py, "start"))?, read(intern!(py, "step"))?);
+        let (Some(first), Some(step), Ok(count)) = (first, step, u32::try_from(partitions.len()?)) else {
+            return Ok(None);
+        };
+        let run = Run { first, step, count };
+        self.0.insert(address, run);
+        Ok(Some(run))
+    }
+}

@@ -1,0 +1,176 @@
+"""Native code and Python give every group of the consumer protocol the same answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.consumer import range as server_range
+from assignors.consumer import uniform
+from assignors.errors import MonitorError
+from assignors.model import Assignment, Member, Topic
+from tests.support.consumer_cases import ConsumerGroups
+from tests.support.groups import group_of, readable
+
+kernel = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
+
+ASSIGNORS: dict[str, tuple[Any, Any]] = {
+    "range": (server_range, kernel.range_target),
+    "uniform": (uniform, kernel.uniform_target),
+}
+
+
+def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
+    """Native code's answer, which is Python's; None where it declines, as it does with whatever Python refuses."""
+    plain, native = ASSIGNORS[assignor]
+    owned = [{name: list(numbers) for name, numbers in member.owned.items()} for member in members]
+    answer: Assignment | None = native(topics, members)
+    try:
+        expected = plain.plainly(topics, members)
+    except MonitorError:
+        assert answer is None
+        return None
+    if answer is not None:
+        assert list(answer) == list(expected)
+        assert readable(answer) == readable(expected)
+        assert all(numbers for share in answer.values() for numbers in share.values())
+        assert all(
+            list(numbers) == sorted(numbers) for share in answer.values() for numbers in share.values()
+        )
+    assert [{name: list(numbers) for name, numbers in member.owned.items()} for member in members] == owned
+    return answer
+
+
+def _ordered(answer: Assignment) -> list[tuple[str, list[tuple[str, list[int]]]]]:
+    """With the order of topics, on which the next target depends."""
+    return [(member, [(t, list(p)) for t, p in share.items()]) for member, share in answer.items()]
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@given(seed=st.integers(0, 2**32), equal=st.booleans(), shrinking=st.booleans())
+def test_sequences(assignor: str, seed: int, *, equal: bool, shrinking: bool) -> None:
+    groups = ConsumerGroups(seed, equal=equal, shrinking=shrinking)
+    case = groups.fresh()
+    for _ in range(4):
+        topics, members = group_of(case)
+        answer = same(assignor, topics, members)
+        if answer is None:
+            return
+        case = groups.after(case, readable(answer))
+
+
+def crowd(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
+    """Tens of members over topics of hundreds of partitions, alike or in a few kinds of subscription."""
+    names = [f"t{number}" for number in range(rng.randint(1, 12))]
+    sizes = [rng.choice([1, 7, 64, 300]) for _ in range(rng.randint(1, 3))]
+    topics = {name: Topic(name, rng.choice(sizes), topic_id=_uuid(rng)) for name in names}
+    kinds = [tuple(rng.sample(names, rng.randint(1, len(names)))) for _ in range(rng.choice([1, 1, 2, 5]))]
+    members = [
+        Member(
+            f"member-{number}",
+            rng.choice(kinds),
+            instance_id=f"i{rng.getrandbits(20)}-{number}" if rng.random() < 0.3 else None,
+        )
+        for number in range(rng.randint(1, 60))
+    ]
+    rng.shuffle(members)
+    return topics, members
+
+
+def _uuid(rng: random.Random) -> str:
+    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    return "".join(rng.choices(digits, k=21)) + rng.choice("AQgw")
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@given(st.integers(0, 2**32))
+def test_crowds_that_come_go_and_subscribe_anew(assignor: str, seed: int) -> None:
+    rng = random.Random(seed)
+    topics, members = crowd(rng)
+    for _ in range(4):
+        answer = same(assignor, topics, members)
+        if answer is None:  # more than eight numbers in a bin: Java makes it a tree
+            answer = ASSIGNORS[assignor][0].plainly(topics, members)
+        members = [replace(member, owned=answer[member.member_id]) for member in members]
+        for change in rng.sample(["leave", "join", "lists", "grow", "subscribe", "drop"], 2):
+            at = rng.randrange(len(members))
+            if change == "leave" and len(members) > 1:
+                members.pop(at)
+            elif change == "join":
+                members.insert(at, Member(f"new-{rng.getrandbits(30)}", members[at].topics))
+            elif change == "lists":  # in any order, as claims are
+                members = [
+                    replace(member, owned={name: rng.sample(p, len(p)) for name, p in member.owned.items()})
+                    for member in members
+                ]
+            elif change == "grow":
+                name = rng.choice(list(topics))
+                topics = {**topics, name: replace(topics[name], partitions=topics[name].partitions + 9)}
+            elif change == "subscribe":
+                members[at] = replace(members[at], topics=rng.choice(members).topics)
+            elif len(topics) > 1:  # its owners do not know yet
+                gone = rng.choice(list(topics))
+                topics = {name: topic for name, topic in topics.items() if name != gone}
+
+
+def test_a_member_that_keeps_what_it_has_gets_the_very_share() -> None:
+    rng = random.Random(1)
+    topics = {"t": Topic("t", 60, topic_id=_uuid(rng))}
+    members = [Member(f"m{number}", ("t",)) for number in range(6)]
+    first = kernel.uniform_target(topics, members)
+    members = [replace(member, owned=first[member.member_id]) for member in members]
+    again = kernel.uniform_target(topics, members)
+    assert all(again[name] is share for name, share in first.items())
+
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+ONE = {"t": Topic("t", 3, topic_id=ID)}
+
+
+@pytest.mark.parametrize(
+    ("topics", "members"),
+    [
+        (ONE, []),
+        (ONE, [Member("a", ("t",)), Member("a", ("t",))]),
+        ({"t": Topic("t", 3)}, [Member("a", ("t",))]),
+        ({"t": Topic("t", 3, topic_id="no")}, [Member("a", ("t",))]),
+        ({"t": Topic("t", 3, topic_id="A" * 21 + "+")}, [Member("a", ("t",))]),
+        ({"t": Topic("t", -1, topic_id=ID)}, [Member("a", ("t",))]),
+        ({**ONE, "u": Topic("u", 1, topic_id=ID)}, [Member("a", ("t",))]),
+        (ONE, [Member("ä", ("t",)), Member("b", ("t",))]),
+    ],
+)
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_what_python_must_look_at_is_declined(
+    assignor: str, topics: dict[str, Topic], members: list[Member]
+) -> None:
+    assert same(assignor, topics, members) is None
+
+
+@pytest.mark.parametrize(
+    "owned",
+    [
+        [{"t": [3]}, {}],
+        [{"t": [-1]}, {}],
+        [{"t": [0]}, {"t": [0]}],
+        [{"t": range(2)}, {"t": range(1, 3)}],
+        [{"t": range(0, 6, 2)}, {}],
+        [{"t": range(2, -1, -1)}, {}],
+        [{"t": (0, 1)}, {}],
+    ],
+)
+def test_claims_that_do_not_fit_are_declined(owned: list[dict[str, Sequence[int]]]) -> None:
+    members = [Member(name, ("t",), owned=share) for name, share in zip("ab", owned, strict=True)]
+    assert same("uniform", ONE, members) is None
+
+
+def test_two_of_one_instance_id_are_for_python() -> None:
+    members = [Member(name, ("t",), instance_id="i") for name in "ab"]
+    assert same("range", ONE, members) is None
+    assert same("uniform", ONE, members) is not None
