@@ -37,6 +37,14 @@ class StateStore(StrEnum):
     rocksdb = "rocksdb"
 
 
+class Diffs(StrEnum):
+    """Whom diffs name."""
+
+    auto = "auto"
+    all = "all"
+    changed = "changed"
+
+
 class NoCheckpoint(BadInput):
     """`stream` was not told where its checkpoint is."""
 
@@ -109,6 +117,14 @@ _EpisodeQuiet = Annotated[
         show_default="the settings', or 120",
     ),
 ]
+_Diffs = Annotated[
+    Diffs | None,
+    typer.Option(
+        "--diffs",
+        help="Whom diffs name: all members, or those that changed; auto: these in large groups.",
+        show_default="the settings', or auto",
+    ),
+]
 _PublicApi = Annotated[
     bool,
     typer.Option("--public-api", help="No shortcuts past PySpark's public interface: slower, same output."),
@@ -144,6 +160,7 @@ def stream(
     forget_after: _ForgetAfter = "7d",
     episodes: _Episodes = None,
     episode_quiet: _EpisodeQuiet = None,
+    diffs: _Diffs = None,
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
     archive: _Archive = None,
     public_api: _PublicApi = False,
@@ -165,7 +182,11 @@ def stream(
     from streaming.spark.options import StreamOptions
     from streaming.spark.session import SessionOptions
 
-    settings = session.settings.telling(episodes, None if episode_quiet is None else episode_quiet * 1000)
+    settings = session.settings.telling(
+        episodes,
+        None if episode_quiet is None else episode_quiet * 1000,
+        None if diffs is None else diffs.value,
+    )
     log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
     options = StreamOptions(
         checkpoint=checkpoint,

@@ -126,7 +126,9 @@ class _Batch:
             self._rest(event, data)
             return []
         before = tracked.state
-        state, outputs = apply(before, event, tracked.heard, most=sinks.expected_partitions)
+        state, outputs = apply(
+            before, event, tracked.heard, most=sinks.expected_partitions, naming=sinks.naming
+        )
         # What can fail comes before the first change.
         writes = envelope.written(event, outputs, sinks)
         if sinks.episodes is not None:

@@ -13,6 +13,7 @@ from streaming.episodes.kinds import STORM_TURNS
 from streaming.incidents.seen import DEFAULTS, Thresholds
 from streaming.monitor import liveness
 from streaming.monitor.alarms import IncidentOutput
+from streaming.monitor.brief import Naming
 from streaming.monitor.expected import MOST_PARTITIONS
 from streaming.monitor.rendering import DiffOutput, Output
 from streaming.monitor.telling import EpisodeOutput
@@ -49,7 +50,7 @@ class Sinks(NamedTuple):
     ``episodes``, ``incidents``: None for none. ``quiet_ms``: how long a group is quiet before its episode is over.
     ``storm_turns``: how often one member is the reason of a rebalance in a storm.
     ``thresholds``: when something is an incident. ``expected_partitions``: observed rounds of so many at most are
-    computed again.
+    computed again. ``naming``: whom diffs name.
     """
 
     membership: str
@@ -65,6 +66,7 @@ class Sinks(NamedTuple):
     incidents: str | None = None
     thresholds: Thresholds = DEFAULTS
     expected_partitions: int = MOST_PARTITIONS
+    naming: Naming = "auto"
 
     def limit(self, topic: str) -> int:
         """The longest record of a topic, bytes."""

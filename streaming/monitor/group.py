@@ -42,8 +42,9 @@ from msgspec import structs
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from assignors.shares import minus_others
-from streaming.monitor import applied, expected, liveness, observed, reported, views
+from streaming.monitor import applied, brief, expected, liveness, observed, reported, views
 from streaming.monitor.asking import Claim
+from streaming.monitor.brief import Naming
 from streaming.monitor.derived import Occasion, rebalance
 from streaming.monitor.rendering import AssignmentOutput, Output, diff_output
 from streaming.monitor.rounds import Round, changes
@@ -90,6 +91,7 @@ def apply(
     heard: Mapping[str, Heard] | None = None,
     *,
     most: int = expected.MOST_PARTITIONS,
+    naming: Naming = "auto",
 ) -> Applied:
     """The group after one event, and what to write.
 
@@ -99,6 +101,7 @@ def apply(
         heard: the members that send heartbeats. A fence of the monitor's own timer counts only while the member
             has not been heard again; None: the caller takes no note of heartbeats, and every fence counts.
         most: observed rounds of more partitions are not computed again; 0: none is.
+        naming: whom diffs name.
 
     Returns:
         The group after (``state`` itself when the event changes nothing), and diffs and latest assignments in the
@@ -114,7 +117,7 @@ def apply(
         return state, ()
     if isinstance(data, AssignmentAcknowledged):
         # Not remembered as applied: there are many, and to hear one again changes nothing.
-        return (state, ()) if state is None or state.reports is None else _reported(state, event)
+        return _acknowledged(state, event, naming)
     if isinstance(data, MemberFenced) and heard is not None and liveness.is_stale(heard, data):
         return state, ()
     mark = applied.fingerprint(event.source, event.id)
@@ -127,6 +130,7 @@ def apply(
     if after is not None:
         after = views.keep(after, whole)
         after = structs.replace(after, applied=applied.remember(after.applied, mark))
+        after, outputs = brief.shorten(state, after, outputs, naming)
     return after, outputs
 
 
@@ -202,6 +206,15 @@ def _reported(state: GroupState, event: Event) -> Applied:
             after = ripe.state
         outputs += given
     return (state if after == state else after), tuple(outputs)
+
+
+def _acknowledged(state: GroupState | None, event: Event, naming: Naming) -> Applied:
+    if state is None or state.reports is None:
+        return state, ()
+    after, outputs = _reported(state, event)
+    return (
+        (state, outputs) if after is None or after is state else brief.shorten(state, after, outputs, naming)
+    )
 
 
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:

@@ -5,25 +5,63 @@ from __future__ import annotations
 from hashlib import blake2b
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from streaming.monitor.rounds import Changes, Round
 from streaming.monitor.state import GroupState, ownership
 from streaming.wire.codec import encode
-from streaming.wire.diffs import Diff, LatestAssignment, MemberNames
+from streaming.wire.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
 from streaming.wire.events import Event, GroupObserved
 
 _diffs = msgspec.json.Decoder(Diff)
 
 
 class DiffOutput(Struct, frozen=True, gc=False):
-    """A diff to write: its ``ce_id`` and its JSON, the event behind it and the round that it is of."""
+    """A diff to write.
+
+    Attributes:
+        id: its ``ce_id``.
+        event: the one behind it.
+        decided, changes: the round that it is of.
+        members: those that it names; None: everybody, as in ``changes``.
+        unchanged: how many others there are; UNSET: none.
+        renamed: static members that came back since the diff before, where members are left out.
+    """
 
     id: str
-    value: bytes
     event: Event
     decided: Round
     changes: Changes
+    members: dict[str, MemberDiff] | None = None
+    unchanged: int | UnsetType = UNSET
+    renamed: dict[str, str] | UnsetType = UNSET
+
+    @property
+    def value(self) -> bytes:
+        """Its JSON."""
+        event, decided, changes = self.event, self.decided, self.changes
+        epochs = decided.protocol != "classic"
+        diff = Diff(
+            group_id=event.data.group_id,
+            protocol=decided.protocol,
+            assignor=decided.assignor,
+            generation=None if epochs else decided.generation,
+            group_epoch=decided.generation if epochs else None,
+            round=decided.number,
+            cause=decided.cause,
+            timestamp=event.data.timestamp,
+            # JSON already, where native code has counted
+            members=changes.members if self.members is None else self.members,  # type: ignore[arg-type]
+            unassigned=changes.unassigned,
+            moved=sum(map(len, changes.moves.values())),
+            violations=changes.violations,
+            kind=UNSET if decided.kind == "consumer" else decided.kind,
+            delay_ms=event.data.delay_ms if isinstance(event.data, GroupObserved) else UNSET,
+            expected=decided.expected,
+            unchanged=self.unchanged,
+            renamed=self.renamed,
+        )
+        return encode(diff)
 
     @property
     def diff(self) -> Diff:
@@ -37,10 +75,12 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
     Attributes:
         event: the one behind it.
         state: the group after it; None: the group is gone, which a tombstone says.
+        after: the ``ce_id`` of the last diff that is part of it, where diffs leave members out.
     """
 
     event: Event
     state: GroupState | None
+    after: str | UnsetType = UNSET
 
     @property
     def id(self) -> str:
@@ -75,6 +115,7 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
                 for member in state.members
             },
             racks={one.member_id: one.rack_id for one in state.members if one.rack_id} or UNSET,
+            after=self.after,
         )
 
     @property
@@ -99,22 +140,4 @@ def output_id(event: Event, part: int | str) -> str:
 
 def diff_output(event: Event, decided: Round, changes: Changes) -> DiffOutput:
     """The diff of a round that this event gave."""
-    epochs = decided.protocol != "classic"
-    diff = Diff(
-        group_id=event.data.group_id,
-        protocol=decided.protocol,
-        assignor=decided.assignor,
-        generation=None if epochs else decided.generation,
-        group_epoch=decided.generation if epochs else None,
-        round=decided.number,
-        cause=decided.cause,
-        timestamp=event.data.timestamp,
-        members=changes.members,  # type: ignore[arg-type] # JSON already, where native code has counted
-        unassigned=changes.unassigned,
-        moved=sum(map(len, changes.moves.values())),
-        violations=changes.violations,
-        kind=UNSET if decided.kind == "consumer" else decided.kind,
-        delay_ms=event.data.delay_ms if isinstance(event.data, GroupObserved) else UNSET,
-        expected=decided.expected,
-    )
-    return DiffOutput(output_id(event, decided.number), encode(diff), event, decided, changes)
+    return DiffOutput(output_id(event, decided.number), event, decided, changes)

@@ -102,6 +102,21 @@ class View(Struct, frozen=True, array_like=True, gc=False):
     members: tuple[ObservedMember, ...] = ()
 
 
+class Said(Struct, frozen=True, array_like=True, gc=False):
+    """How far diffs that leave members out have told of a group (:mod:`streaming.monitor.brief`).
+
+    Attributes:
+        last: the ``ce_id`` of the last diff.
+        renamed: static members that came back since, by each id that they had; the one that the last diff knows
+            is first.
+        called: ids of members that are called otherwise since.
+    """
+
+    last: str
+    renamed: dict[str, str] = field(default_factory=dict)
+    called: tuple[str, ...] = ()
+
+
 class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """One group. A function of the log alone: no arrival times, no deadlines.
 
@@ -126,6 +141,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             more than they can.
         assigning: the last view was of an epoch whose target was not computed yet.
         view: what the next change of the group follows from; None: changes are not told.
+        said: how far its diffs have told of it; None: the next one names everybody.
 
     What follows ``hints`` is written only where it says something: a group of consumers takes no bytes for it.
     """
@@ -150,6 +166,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     reports: Reports | None = None
     assigning: bool = False
     view: View | None = None
+    said: Said | None = None
 
     @property
     def holds_tasks(self) -> bool:
@@ -200,18 +217,22 @@ def _called(member: MemberState, seen: MemberState) -> MemberState:
 
 
 #: How many fields the state of every group has, of every one but those that polling follows, of all but those whose
-#: members report themselves, of all but those that wait for a target, and of all but those whose changes are told.
+#: members report themselves, of all but those that wait for a target, of all but those whose changes are told, and
+#: of all but those whose diffs leave members out.
 _COMMON = GroupState.__struct_fields__.index("kind")
 _SEEN = GroupState.__struct_fields__.index("counted")
 _COUNTED = GroupState.__struct_fields__.index("reports")
 _REPORTED = GroupState.__struct_fields__.index("assigning")
 _ASSIGNING = GroupState.__struct_fields__.index("view")
+_FOLLOWED = GroupState.__struct_fields__.index("said")
 
 
 def written(state: GroupState | None) -> GroupState | tuple[object, ...] | None:
     """What stands in the checkpoint for a state; a tuple is written as the struct of as many fields would be."""
-    if state is None or state.view is not None:
+    if state is None or state.said is not None:
         return state
+    if state.view is not None:
+        return structs.astuple(state)[:_FOLLOWED]
     if state.assigning:
         return structs.astuple(state)[:_ASSIGNING]
     if state.reports is not None:

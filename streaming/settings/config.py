@@ -194,6 +194,9 @@ class StreamSettings(Section):
     episode_storm_turns: int = Field(default=3, ge=2, le=1000)
     #: Observed rounds of so many partitions at most are computed again, and compared; 0: none is.
     expected_partitions: int = Field(default=1000, ge=0, le=1_000_000)
+    #: Whom diffs name: everybody; those for whom something changed; or these, of large groups whose collector tells
+    #: what changed, and everybody of all others.
+    diffs: Literal["auto", "all", "changed"] = "auto"
 
 
 class IncidentSettings(Section):
@@ -254,9 +257,9 @@ class Settings(BaseSettings):
         """The collector's consumer group and transactional id."""
         return self.topics.prefix + self.collect.group_id
 
-    def telling(self, episodes: bool | None, quiet_ms: int | None) -> Self:
-        """The settings with what the command line says of episodes; None: nothing."""
-        said = {"episodes": episodes, "episode_quiet_ms": quiet_ms}
+    def telling(self, episodes: bool | None, quiet_ms: int | None, diffs: str | None = None) -> Self:
+        """The settings with what the command line says of episodes and diffs; None: nothing."""
+        said = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
         stream = self.stream.model_copy(update={name: one for name, one in said.items() if one is not None})
         return self.model_copy(update={"stream": stream})
 

@@ -73,7 +73,9 @@ class Diff(Wire, frozen=True):
     given to another member than the last that owned them. ``kind`` is left out for groups of consumers.
     ``delayMs``: how long Connect's ``unassigned`` tasks still wait for their worker, from ``timestamp`` on.
     ``expected``: of rounds that were observed, with a new generation or epoch. ``unchanged``: how many others own
-    what they owned, and are left out. Where it is left out itself, ``members`` has everybody.
+    what they owned, and are left out. Where it is left out itself, ``members`` has everybody. ``renamed``, beside
+    ``unchanged``: static members that have another id since the diff before, by each that they had; they are in
+    ``members``.
     """
 
     group_id: str
@@ -92,6 +94,7 @@ class Diff(Wire, frozen=True):
     delay_ms: Count | UnsetType = UNSET
     expected: Expected | UnsetType = UNSET
     unchanged: Count | UnsetType = UNSET
+    renamed: dict[str, str] | UnsetType = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold after the round, by member id, and what nobody does, under ``unassigned``.

@@ -1,0 +1,108 @@
+"""Diffs that need not repeat who kept everything: whom a round names, and how many others there are.
+
+A diff leaves out members that are in the group before and after its round and own what they owned. Put together
+with what was owned before (:mod:`streaming.wire.owners`) it says as much as one that names everybody: so it also
+names, with nothing to give or to take, who has another id since the diff before, or is called otherwise. The first
+diff of a group names everybody, as does one that would leave nobody out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Raw, structs
+
+from streaming.monitor.rendering import DiffOutput, Output
+from streaming.monitor.state import GroupState, MemberState, Said
+from streaming.wire.diffs import MemberDiff
+
+#: Whom diffs name: everybody; those for whom something changed; or these, of groups whose collector tells changes,
+#: and everybody of all others.
+Naming = Literal["auto", "all", "changed"]
+_members = msgspec.json.Decoder(dict[str, MemberDiff])
+
+
+def shorten(
+    before: GroupState | None, after: GroupState, outputs: Sequence[Output], naming: Naming
+) -> tuple[GroupState, tuple[Output, ...]]:
+    """What an event gave, its diffs without who kept everything; the group knows how far they have told of it.
+
+    Args:
+        before: the group before the event; None when nothing was known of it.
+        after: the group after it.
+        outputs: what it gave, in order; diffs with everybody.
+        naming: whom diffs name.
+    """
+    if naming == "all" or (naming == "auto" and after.view is None):
+        return (after if after.said is None else structs.replace(after, said=None)), tuple(outputs)
+    said = None if before is None else before.said
+    past: Sequence[MemberState] = () if before is None else before.members
+    found: list[Output] = []
+    for output in outputs:
+        if isinstance(output, DiffOutput):
+            now = output.decided.members
+            found.append(output if said is None or before is None else _named(output, past, before, said))
+            said, past = Said(output.id), now
+        else:
+            found.append(output if said is None else structs.replace(output, after=said.last))
+    if said is not None and past is not after.members:
+        said = _learned(said, past, after.members)
+    return structs.replace(after, said=said), tuple(found)
+
+
+def _named(output: DiffOutput, past: Sequence[MemberState], before: GroupState, said: Said) -> DiffOutput:
+    """The diff without members for whom nothing has changed; the diff itself, where there are none."""
+    whole = output.changes.members
+    members = _members.decode(whole) if isinstance(whole, Raw) else whole
+    known = {member.member_id: _names(member) for member in past}
+    named = {
+        member_id: one
+        for member_id, one in members.items()
+        if one.revoked
+        or one.assigned
+        or not one.present
+        or member_id in said.called
+        or known.get(member_id) != (one.client_id, one.client_host, one.group_instance_id)
+        or one.standby != before.standby.get(member_id, UNSET)
+        or one.warmup != before.warmup.get(member_id, UNSET)
+    }
+    # Who was there is in a round under the id that it has now.
+    renamed = _composed(said.renamed, _returned(past, output.decided.members, members))
+    named.update((new, members[new]) for new in renamed.values() if new in members)
+    left = len(members) - len(named)
+    if not left:
+        return output
+    return structs.replace(output, members=named, unchanged=left, renamed=renamed or UNSET)
+
+
+def _learned(said: Said, past: Sequence[MemberState], members: Sequence[MemberState]) -> Said | None:
+    """What the next diff names whatever it changes, after an event without one; None: everybody."""
+    known = {member.member_id: _names(member) for member in past}
+    here = {member.member_id: _names(member) for member in members}
+    step = _returned(past, members, here)
+    if {step.get(one, one) for one in known} != here.keys():
+        return None
+    renamed = _composed(said.renamed, step)
+    called = dict.fromkeys((*said.called, *(one for one in here if known.get(one, here[one]) != here[one])))
+    # Where it would name as many as there are, it may as well name everybody.
+    return Said(said.last, renamed, tuple(called)) if len(renamed) + len(called) < len(here) else None
+
+
+def _returned(
+    past: Iterable[MemberState], members: Iterable[MemberState], here: Container[str]
+) -> dict[str, str]:
+    """Static members that have another id now: old id → new id. ``here``: the ids that are spoken of now."""
+    gone = {one.instance_id: one.member_id for one in past if one.instance_id and one.member_id not in here}
+    return {gone[one.instance_id]: one.member_id for one in members if one.instance_id in gone}
+
+
+def _composed(renamed: Mapping[str, str], step: Mapping[str, str]) -> dict[str, str]:
+    """Both, one after the other; an id in between is an old one as well, as latest assignments may have it."""
+    whole = {old: step.get(new, new) for old, new in renamed.items()} | {**step}
+    return {old: new for old, new in whole.items() if old != new}
+
+
+def _names(member: MemberState) -> tuple[str | None, ...]:
+    return member.client_id, member.client_host, member.instance_id

@@ -1,0 +1,156 @@
+"""Who owns what in one group, kept up with diffs that need not name everybody.
+
+A diff with ``unchanged`` leaves out who kept everything. :class:`Owners` has what was owned before it, from a diff
+that names everybody or from a latest assignment, and puts the two together::
+
+    owners = Owners.of(assignment)  # as of the diff `assignment.after`
+    for diff in diffs_after_it:
+        whole = owners.whole(diff)  # with everybody
+        owners.take(diff)
+
+Diffs of one group come in the order of their topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from typing import Self
+
+from msgspec import UNSET, structs
+
+from assignors.diff import as_lists
+from assignors.errors import BadInput
+from assignors.shares import union
+from streaming.wire.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
+from streaming.wire.events import Holding
+
+_NOTHING: Holding = {}
+
+
+class DoesNotFollow(BadInput):
+    """A diff leaves out members that are not known, or others than those that are: records between are missing."""
+
+
+class Owners:
+    """The members of one group, each as in a diff in which it keeps what it has, by member id.
+
+    Attributes:
+        members: in the order in which they came.
+    """
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: Iterable[tuple[str, MemberDiff]] = ()) -> None:
+        self.members = dict(members)
+
+    @classmethod
+    def of(cls, assignment: LatestAssignment) -> Self:
+        """As a latest assignment has it: after the diff ``assignment.after``, where that is said."""
+        standby = {} if assignment.standby is UNSET else assignment.standby
+        warmup = {} if assignment.warmup is UNSET else assignment.warmup
+        nobody = MemberNames()
+        return cls(
+            (
+                member_id,
+                MemberDiff(
+                    owned=owned,
+                    revoked=_NOTHING,
+                    assigned=_NOTHING,
+                    kept=owned,
+                    present=True,
+                    standby=standby.get(member_id, UNSET),
+                    warmup=warmup.get(member_id, UNSET),
+                    **structs.asdict(assignment.names.get(member_id, nobody)),
+                ),
+            )
+            for member_id, owned in assignment.members.items()
+        )
+
+    def fits(self, diff: Diff) -> bool:
+        """Whether the diff follows from these: it names everybody, or leaves out as many as are left."""
+        if diff.unchanged is UNSET:
+            return True
+        renamed = _renamed(diff)
+        back = {renamed[old] for old in renamed if old in self.members}
+        known = sum(one in self.members or one in back for one in diff.members)
+        return len(self.members) - known == diff.unchanged
+
+    def whole(self, diff: Diff) -> Diff:
+        """The diff with everybody; these are the owners before it.
+
+        Raises:
+            DoesNotFollow: they are not.
+        """
+        if diff.unchanged is UNSET:
+            return diff
+        members = self._others(diff) | diff.members
+        return structs.replace(diff, members=members, unchanged=UNSET, renamed=UNSET)
+
+    def take(self, diff: Diff) -> None:
+        """Be the owners after the diff; its cost is that of the members that it names.
+
+        Raises:
+            DoesNotFollow: these are not those before it.
+        """
+        if diff.unchanged is UNSET:
+            self.members = {}
+        elif not self.fits(diff):
+            raise _unknown(diff, self.members)
+        for old in _renamed(diff):
+            self.members.pop(old, None)
+        for member_id, one in diff.members.items():
+            after = _keeping(one, as_lists(union(one.kept, one.assigned)))
+            if one.present or (one.present is None and after.owned):
+                self.members[member_id] = after
+            else:
+                self.members.pop(member_id, None)
+
+    def undo(self, diff: Diff) -> None:
+        """Be the owners before the diff, of whom these are those after it.
+
+        A member that comes and one that owned nothing look alike in a diff: those that it names and that owned
+        nothing are not there before it.
+        """
+        if diff.unchanged is UNSET:
+            self.members = {}
+        instances = {
+            one.group_instance_id: name for name, one in self.members.items() if one.group_instance_id
+        }
+        before = {new: old for old, new in reversed(_renamed(diff).items())}
+        for member_id, one in diff.members.items():
+            if (
+                self.members.pop(member_id, None) is None
+                and one.present
+                and one.group_instance_id in instances
+            ):
+                self.members.pop(instances[one.group_instance_id], None)  # it came back since
+            if one.owned:
+                self.members[before.get(member_id, member_id)] = _keeping(one, one.owned)
+
+    def _others(self, diff: Diff) -> dict[str, MemberDiff]:
+        """Who is there before the diff, without those that have another id in it."""
+        if not self.fits(diff):
+            raise _unknown(diff, self.members)
+        renamed = _renamed(diff)
+        return {name: one for name, one in self.members.items() if name not in renamed}
+
+
+def _renamed(diff: Diff) -> dict[str, str]:
+    return {} if diff.renamed is UNSET else diff.renamed
+
+
+def _keeping(member: MemberDiff, owned: Holding) -> MemberDiff:
+    """The member in a diff that neither gives it anything nor takes anything from it."""
+    return structs.replace(member, owned=owned, revoked=_NOTHING, assigned=_NOTHING, kept=owned, present=True)
+
+
+def _unknown(diff: Diff, members: Sized) -> DoesNotFollow:
+    return DoesNotFollow(
+        f"group {diff.group_id!r}, round {diff.round} of {_number(diff)}: the diff leaves out {diff.unchanged} "
+        f"members, and of the {len(members)} that are known others are left; read on from a diff that names "
+        "everybody, or from `rebalance.assignments`"
+    )
+
+
+def _number(diff: Diff) -> str:
+    return f"generation {diff.generation}" if diff.group_epoch is None else f"epoch {diff.group_epoch}"
