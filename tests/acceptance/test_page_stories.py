@@ -330,6 +330,9 @@ def test_axe_finds_nothing_wrong(shown: Shown, theme: str, width: int) -> None:
     expect(page.locator(".diff table")).to_be_visible()
     expect(page.locator(".members li")).to_have_count(3)
     expect(shown.waiting("Waits for")).to_be_visible()
+    page.get_by_role("button", name="Rolling restart", exact=True).click()
+    expect(page.locator(".outlook table")).to_be_visible()
+    page.locator(".outlook summary").click()
     assert violations(page) == []
     page = shown.open("/groups/resting")
     expect(page.locator(".badge")).to_have_text("Empty, rests")

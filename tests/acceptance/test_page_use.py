@@ -122,6 +122,57 @@ def test_from_the_table_to_a_round_and_back(page: Page) -> None:
     expect(page.locator(".round[data-selected] .diff table")).to_be_visible()
 
 
+def rows(page: Page) -> list[list[str]]:
+    return [row.locator("td").all_inner_texts() for row in page.locator(".outlook tbody tr").all()]
+
+
+def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -> None:
+    page.goto(f"{url}/groups/orders-1")
+    outlook = page.get_by_role("region", name="What the next deploy will do")
+    restart, more, other = outlook.locator(".segmented button").all()
+    expect(outlook.locator("table")).to_have_count(0)
+    restart.click()
+    expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^This rolling restart costs \d"))
+    told = page.request.get(f"{url}/api/groups/orders-1/forecast").json()
+    assert outlook.get_by_role("status").inner_text() == told["sentence"]
+    assert [[row[0].removesuffix("now"), *row[1:5]] for row in rows(page)] == [
+        [name, one["assignor"], *(str(one[what]) for what in ("rebalances", "roundCount", "moved"))]
+        for name, one in zip(
+            ["Eager", "Cooperative", "Static members", "KIP-848"], told["protocols"].values(), strict=True
+        )
+    ]
+    own = outlook.locator("tr[data-own]")
+    expect(own).to_have_count(1)
+    expect(own).to_contain_text(re.compile(f"^{told['now']}now", re.IGNORECASE))
+    outlook.locator("summary").click()
+    assert outlook.locator("li").all_inner_texts() == told["unsure"]
+    members = len(page.request.get(f"{url}/api/groups/orders-1").json()["assignment"]["members"])
+    more.click()
+    expect(outlook.get_by_role("status")).to_have_text(
+        re.compile(f"^Scaling to {members + 1} members costs ")
+    )
+    other.click()
+    expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^Another assignor would move "))
+    answers = page.request.get(f"{url}/api/groups/orders-1/what-if").json()["answers"]
+    assert [[row[1], row[3]] for row in rows(page)] == [
+        [one["assignor"], str(one["moved"])] for one in answers
+    ]
+    expect(other).to_have_attribute("aria-pressed", "true")
+    other.click()
+    expect(outlook.locator("table")).to_have_count(0)
+    expect(other).to_have_attribute("aria-pressed", "false")
+    page.set_viewport_size({"width": 390, "height": 844})
+    restart.click()
+    expect(outlook.locator("table")).to_be_visible()
+    assert page.evaluate(TOO_WIDE) == []
+
+
+def test_where_nothing_can_be_forecast_nothing_is_offered(page: Page, url: str) -> None:
+    page.goto(f"{url}/groups/ml")
+    expect(page.locator(".facts")).to_contain_text("streams")
+    expect(page.get_by_role("region", name="What the next deploy will do")).to_be_hidden()
+
+
 def test_zoom_keys_and_hover(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders?axis=rounds")
     expect(page.locator(".round")).not_to_have_count(0)

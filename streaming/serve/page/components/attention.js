@@ -11,7 +11,7 @@ export class Attention {
     this.items = new Map();
     this.count = h("span", { class: "muted num" });
     this.list = h("ul", { "aria-label": "What needs attention, the most urgent first" });
-    this.more = h("button", { class: "more", type: "button", onclick: () => this.toggle() });
+    this.more = h("button", { class: "more", type: "button", hidden: true, onclick: () => this.toggle() });
     this.element = h("section", { class: "card attention", "aria-label": "Needs attention" },
       h("header", {}, h("h2", {}, "Needs attention"), this.count), this.list, this.more);
   }

@@ -8,7 +8,7 @@ export class Incidents {
   constructor() {
     this.clear();
     this.wanted = false;
-    this.more = h("button", { class: "more", type: "button", onclick: () => this.toggle() });
+    this.more = h("button", { class: "more", type: "button", hidden: true, onclick: () => this.toggle() });
     this.count = h("span", { class: "muted num" });
     this.list = h("ul", { "aria-label": "Incidents, those that last first" });
     this.element = h("section", { class: "card incidents", "aria-label": "Incidents" }, h("header", {}, h("h2", {}, "Incidents"), this.count), this.list, this.more);

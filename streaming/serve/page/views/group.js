@@ -3,6 +3,7 @@ import { stateCell } from "../components/cells.js";
 import { Episodes } from "../components/episodes.js";
 import { Incidents } from "../components/incidents.js";
 import { Members } from "../components/members.js";
+import { Outlook } from "../components/outlook.js";
 import { RoundsList } from "../components/rounds-list.js";
 import { Timeline } from "../components/timeline/timeline.js";
 import { NOBODY, Ownership, RESTING } from "../components/timeline/model.js";
@@ -44,6 +45,7 @@ class GroupView {
     this.incidents = new Incidents();
     this.waits = new Waits(this.owners);
     this.members = new Members(this.owners);
+    this.outlook = new Outlook(group);
     this.loading = false;
     this.closed = false;
     this.list = new RoundsList({ group, model: this.model, episodes: this.episodes, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older() });
@@ -93,7 +95,7 @@ class GroupView {
       h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge" }, this.state.element), this.status),
       this.waits.element,
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
-      this.chart, h("div", { class: "told-beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.said);
+      this.chart, this.outlook.element, h("div", { class: "told-beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.said);
     outlet.append(this.page);
   }
 
@@ -271,6 +273,7 @@ class GroupView {
     setAttribute(this.status, "data-tone", statusTone(newest?.status));
     setText(this.status, newest ? kindText(newest.status) : "");
     this.waits.show(newest);
+    this.outlook.of(group);
     const { kind = "consumer", protocol } = group;
     setText(this.facts.protocol.value, kind === "consumer" || kind === protocol ? protocol : `${kind} · ${protocol}`);
     setText(this.facts.assignor.value, group.assignor ?? "–");

@@ -1,0 +1,96 @@
+// What the next deploy will do: asked for by its buttons alone, as it is work for the server.
+import { ApiError, get, groupPath } from "../core/api.js";
+import { h, setAttribute, setText } from "../core/dom.js";
+import { clock, counting, duration, number, visible } from "../core/format.js";
+
+const WAYS = { eager: "Eager", cooperative: "Cooperative", static: "Static members", consumer: "KIP-848" };
+
+const way = (name, own) => [WAYS[name] ?? visible(name), own ? h("span", { class: "mark" }, "now") : null];
+
+// A change under each protocol, as `forecast` has it.
+function costs({ sentence, unsure, now, protocols }) {
+  const rows = Object.entries(protocols).map(([name, one]) => {
+    const { totalMs, worst } = one.downtime;
+    const longest = worst ? `${duration(worst.ms)}, ${visible(worst.topic)} ${worst.partition}` : "–";
+    return { own: name === now, cells: [way(name, name === now), visible(one.assignor), number(one.rebalances), number(one.roundCount), number(one.moved), duration(totalMs), longest] };
+  });
+  return { sentence, unsure, columns: ["Protocol", "Assignor", "Rebalances", "Rounds", "Moved", "Stood still", "Longest, of"], rows };
+}
+
+// The group as it is under every assignor, as `what-if` has it.
+function moves({ inexact, answers }) {
+  const rows = answers.map((one) => {
+    const rounds = `${one.roundsExact ? "" : "about "}${number(one.rounds)}`;
+    const each = one.most === one.least ? number(one.most) : `${number(one.least)} – ${number(one.most)}`;
+    return { own: one.own, cells: [way(one.protocol, one.own), visible(one.assignor), rounds, number(one.moved), each] };
+  });
+  const others = answers.filter(({ own }) => !own).map(({ moved }) => moved);
+  const [least, most] = [Math.min(...others), Math.max(...others)];
+  const moved = `${least === most ? "" : `${number(least)} to `}${counting(most, "partition")}`;
+  const sentence = others.length ? `Another assignor would move ${moved}.` : "No other assignor can do this group's work.";
+  const reasons = new Set([...inexact, ...answers.flatMap((one) => one.inexact)]);
+  return { sentence, unsure: [...reasons], columns: ["Protocol", "Assignor", "Rounds", "Moved", "Partitions of a member"], rows };
+}
+
+// Label → where the answer is, and how it is read.
+const QUESTIONS = {
+  "Rolling restart": { path: "forecast", params: () => ({}), read: costs },
+  "One member more": { path: "forecast", params: (members) => ({ scale: members + 1 }), read: costs },
+  "Another assignor": { path: "what-if", params: () => ({}), read: moves },
+};
+
+export class Outlook {
+  constructor(group) {
+    this.group = group;
+    this.members = 0;
+    this.asked = 0;
+    this.buttons = Object.keys(QUESTIONS).map((label) => h("button", { type: "button", "aria-pressed": "false", onclick: () => this.ask(label) }, label));
+    this.when = h("span", { class: "muted" });
+    this.said = h("p", { role: "status", hidden: true });
+    this.answer = h("div", {});
+    this.element = h("section", { class: "card outlook", "aria-label": "What the next deploy will do", hidden: true },
+      h("header", {}, h("h2", {}, "What the next deploy will do"), h("span", { class: "segmented", role: "group", "aria-label": "What happens" }, this.buttons), this.when),
+      this.said, this.answer);
+  }
+
+  // Only consumers' protocols can be forecast, and only a group that has members.
+  of({ kind = "consumer", members }) {
+    this.members = members;
+    this.element.hidden = kind !== "consumer" || !members;
+  }
+
+  // The same question a second time takes the answer away.
+  async ask(label) {
+    const [button] = this.buttons.filter(({ textContent }) => textContent === label);
+    const wanted = button.getAttribute("aria-pressed") !== "true";
+    const asked = ++this.asked;
+    for (const one of this.buttons) setAttribute(one, "aria-pressed", String(one === button && wanted));
+    this.answer.replaceChildren();
+    setText(this.when, "");
+    this.said.hidden = !wanted;
+    if (!wanted) return;
+    setText(this.said, "Asking …");
+    const { path, params, read } = QUESTIONS[label];
+    let told = null;
+    try {
+      told = read(await get(`${groupPath(this.group)}/${path}`, params(this.members)));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (asked === this.asked) setText(this.said, visible(error.message));
+      return;
+    }
+    if (asked !== this.asked) return; // another was asked for meanwhile
+    setText(this.when, `as of ${clock(Date.now())}`);
+    setText(this.said, visible(told.sentence));
+    this.show(told);
+  }
+
+  show({ columns, rows, unsure }) {
+    const cell = (content, column) => h("td", { "data-label": columns[column] }, content);
+    const table = h("table", { "aria-label": "By protocol and assignor" },
+      h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col" }, one)))),
+      h("tbody", {}, rows.map(({ own, cells }) => h("tr", { "data-own": own }, cells.map(cell)))));
+    const doubts = h("details", {}, h("summary", {}, `Not exact: ${counting(unsure.length, "reason")}`), h("ul", {}, unsure.map((one) => h("li", {}, visible(one)))));
+    this.answer.replaceChildren(h("div", { class: "diff" }, table), ...(unsure.length ? [doubts] : []));
+  }
+}
