@@ -242,7 +242,7 @@ def test_members_stand_with_their_names_places_and_what_they_own(shown: Shown) -
     expect(members.locator(".where").nth(1)).to_have_text(
         re.compile(r"^h2 · rack eu-1a · since .*:\d\d:\d\d, \d+ d$")
     )
-    expect(members.locator("p")).to_have_text(["t 0, 1", "t 2, 3", "t 4, 5"])
+    expect(members.locator("li p")).to_have_text(["t 0, 1", "t 2, 3", "t 4, 5"])
     teller.leave("pay@h1#1").join("new@h7#1")
     shown.tell(teller)
     expect(members.locator("b")).to_have_text(["new", "pay", "web-0"])
