@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         SubscriptionChanged,
         TopicMetadata,
     )
+    from streaming.wire.owners import Owners
 
 #: What other programs use; where each stands may change.
 _HOMES = {
@@ -52,6 +53,7 @@ _HOMES = {
         "SubscriptionChanged",
         "TopicMetadata",
     ),
+    "streaming.wire.owners": ("Owners",),
 }
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "MemberFenced",
     "MemberJoined",
     "MemberLeft",
+    "Owners",
     "PartitionsChanged",
     "Settings",
     "SubscriptionChanged",

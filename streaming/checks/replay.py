@@ -1,6 +1,7 @@
 """Diffs from the membership log by the pure functions alone: no Spark, no timer, no checkpoint.
 
-What the stream wrote must be exactly this, id for id and byte for byte: :func:`differences` looks.
+What the stream wrote must be exactly this, id for id and byte for byte: :func:`differences` looks. One that leaves
+members out is compared with everybody.
 """
 
 from __future__ import annotations
@@ -8,25 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import msgspec
+from msgspec import UNSET
 
 from streaming.kafka.reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket
+from streaming.monitor.brief import Naming
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import DIFF_TYPE, Sinks
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.diffs import Diff
+from streaming.wire.owners import Owners
 
 
 def replay(
-    settings: Settings, group: str | None = None, *, until: Callable[[], bool] = lambda: False
+    settings: Settings,
+    group: str | None = None,
+    *,
+    naming: Naming | None = None,
+    until: Callable[[], bool] = lambda: False,
 ) -> Iterator[DiffRecord]:
     """Every diff of what is in the membership topic now; ``partition`` and ``offset`` are the event's.
 
-    It stops early when ``until()`` is true.
+    ``naming``: whom they name; None: as the settings say. It stops early when ``until()`` is true.
 
     Raises:
         ClusterUnavailable, TopicsNotCreated: nobody answers, or nobody says what the topics are like.
@@ -36,7 +44,12 @@ def replay(
     names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
     # Where a diff would go plays no part here, but whether its topic would take it does.
     limits = longest_records(describe_topics(settings))
-    sinks = Sinks(*names, partitions=dict.fromkeys(names, 1), max_bytes=limits)
+    sinks = Sinks(
+        *names,
+        partitions=dict.fromkeys(names, 1),
+        max_bytes=limits,
+        naming=naming or settings.stream.diffs,
+    )
     bucket = Bucket()
     wanted = None if group is None else group.encode()
     for message in read_to_end(settings.kafka, topics.membership, until=until):
@@ -63,12 +76,22 @@ def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
     )
     written = {record.id: record for record in records}
     yield from map(str, unreadable)
-    for record in replay(settings, group):
+    owners: dict[str, Owners] = {}
+    for record in replay(settings, group, naming="all"):
+        before = owners.setdefault(record.diff.group_id, Owners())
         place = f"{record.diff.group_id}, event at partition {record.partition} offset {record.offset}"
         found = written.pop(record.id, None)
         if found is None:
             yield f"{place}: the diff {record.id} is not in the topic"
-        elif found.value != record.value:
+        elif not _same(found, record, before):
             yield f"{place}: the diff {record.id} has other content in the topic"
+        before.take(record.diff)
     for found in written.values():
         yield f"{found.diff.group_id}: the topic has a diff {found.id} that no event explains"
+
+
+def _same(found: DiffRecord, replayed: DiffRecord, before: Owners) -> bool:
+    """Whether the topic has what the replay says, which names everybody. ``before``: the owners before it."""
+    if found.diff.unchanged is UNSET:
+        return found.value == replayed.value
+    return before.fits(found.diff) and before.whole(found.diff) == replayed.diff

@@ -113,6 +113,9 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     for cells, member_id in sorted(rows):
         shown = [cell for cell in zip(cells, widths, strict=True) if cell[1]]
         yield _member(diff.members[member_id], shown)
+    if diff.unchanged:
+        others = f"{diff.unchanged:,} others" if diff.members else f"all {diff.unchanged:,} members"
+        yield SafeText(f"  = {others} keep what they have", "dim")
     if any(diff.unassigned.values()):
         waits = (
             f", waiting for their worker until {clock(diff.timestamp + diff.delay_ms)}"

@@ -19,6 +19,7 @@ from streaming.episodes.state import EpisodeState
 from streaming.wire.diffs import Diff, MemberDiff
 from streaming.wire.episodes import Episode
 from streaming.wire.events import Holding
+from streaming.wire.owners import Together
 
 _DELETED: Final = "group.deleted"
 
@@ -26,7 +27,7 @@ _DELETED: Final = "group.deleted"
 class GroupReader:
     """What one group's diffs tell, one after the other: :meth:`read` gives the note of each.
 
-    Who is in the group is remembered between two.
+    Who is in the group, and what each owns, is remembered between two.
 
     Args:
         derived: nobody observes the group, which no diff says: its ``member.left`` is the word that a member left.
@@ -34,11 +35,13 @@ class GroupReader:
 
     def __init__(self, *, derived: bool = False) -> None:
         self._derived = derived
+        self._together = Together()
         self._there: dict[str, MemberDiff] | None = None
         self._free: LastOwners = {}
 
     def read(self, diff_id: str, diff: Diff) -> RoundSeen:
         """The note of a diff. ``diff_id``: its ``ce_id``."""
+        diff = self._together.whole(diff)
         past = self._there or {}
         first = self._there is None
         there = {one: member for one, member in diff.members.items() if member.present is not False}

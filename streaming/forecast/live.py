@@ -1,12 +1,12 @@
 """A group as it stands, from the monitor's topics alone: what its next rebalance would start from.
 
-Of a group that a collector sees the last full view says all; of others their members' own events do, and who owns
-what is in the topic of latest assignments.
+Of a group that a collector sees the last full view says all, with the changes that follow from it; of others their
+members' own events do, and who owns what is in the topic of latest assignments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import UNSET, Struct, structs
@@ -17,6 +17,7 @@ from streaming.wire.diffs import LatestAssignment, MemberNames
 from streaming.wire.events import (
     Event,
     EventData,
+    GroupChanged,
     GroupDeleted,
     GroupObserved,
     Holding,
@@ -33,7 +34,7 @@ from streaming.wire.names import called
 #: The event types that :class:`Log` takes note of.
 TYPES = (
     *("member.joined", "member.left", "member.fenced", "member.subscription_changed"),
-    *("topic.partitions_changed", "group.observed", "group.deleted"),
+    *("topic.partitions_changed", "group.observed", "group.changed", "group.deleted"),
 )
 
 
@@ -110,6 +111,9 @@ class Log:
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._view: GroupObserved | None = None
+        self._changes: list[GroupChanged] = []
+        #: The event that the next change follows from.
+        self._mark: tuple[str, str] | None = None
         self._joined: dict[str, MemberJoined] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._empty = True
@@ -120,11 +124,14 @@ class Log:
         data: EventData = event.data
         match data:
             case GroupObserved():
-                self._view = data
+                self._view, self._changes, self._mark = data, [], (event.source, event.id)
+            case GroupChanged() if self._mark == (event.source, data.since):
+                self._changes.append(data)
+                self._mark = event.source, event.id
             case PartitionsChanged():
                 self._topics |= data.topics
             case GroupDeleted():
-                self._view, self._joined = None, {}
+                self._view, self._joined, self._changes, self._mark = None, {}, [], None
             case MemberJoined():
                 self._join(data)
             case MemberLeft() | MemberFenced():
@@ -165,7 +172,7 @@ class Log:
                 f"group {self._group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are"
             )
         if self._view is not None:
-            found = _seen(self._view)
+            found = _seen(_changed(self._view, self._changes))
         elif latest is not None:
             found = self._derived(latest)
         else:
@@ -233,6 +240,18 @@ def _told(joined: MemberJoined, owned: Holding, generation: int) -> LiveMember:
         rebalance_timeout_ms=joined.rebalance_timeout_ms,
         classic=joined.group_protocol == "classic",
     )
+
+
+def _changed(view: GroupObserved, changes: Sequence[GroupChanged]) -> GroupObserved:
+    """The view after changes that follow from it, one after the other."""
+    if not changes:
+        return view
+    members = {one.member_id: one for one in view.members}
+    for change in changes:
+        for member_id in change.gone:
+            members.pop(member_id, None)
+        members.update((one.member_id, one) for one in change.members)
+    return changes[-1].view(members.values())
 
 
 def _seen(view: GroupObserved) -> LiveGroup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
@@ -48,7 +48,7 @@ def read_live(
     """
     latest = next(iter(read_assignments(settings, group=group_id, each=each)), None)
     log, wanted = Log(group_id), group_id.encode()
-    view: tuple[Message, dict[str, str]] | None = None
+    views: list[tuple[Message, dict[str, str]]] = []
     with TopicReader(settings.kafka, [settings.topics.membership]) as reader:
         while not reader.at_end:
             messages = reader.poll(0.1, _AT_ONCE)
@@ -58,26 +58,23 @@ def read_live(
                     continue
                 attributes = codec.ce_attributes(message.headers())
                 if attributes.get("type") == "group.observed":
-                    view = (
-                        message,
-                        attributes,
-                    )  # of views that follow each other the last counts: they are long
+                    # Of views that follow each other the last counts, with its changes: they are long.
+                    views = [(message, attributes)]
+                elif attributes.get("type") == "group.changed":
+                    views.append((message, attributes))
                 elif attributes.get("type") in TYPES:
-                    _feed(log, view)
-                    view = None
-                    _feed(log, (message, attributes))
-    _feed(log, view)
+                    _feed(log, [*views, (message, attributes)])
+                    views = []
+    _feed(log, views)
     return log.group(latest, also)
 
 
-def _feed(log: Log, told: tuple[Message, dict[str, str]] | None) -> None:
-    if told is None:
-        return
-    message, attributes = told
-    try:
-        log.feed(codec.decode_event(message.key(), message.value(), attributes))
-    except BadInput as problem:
-        _log.debug("passed over, as the stream does: %s", problem)
+def _feed(log: Log, told: Iterable[tuple[Message, dict[str, str]]]) -> None:
+    for message, attributes in told:
+        try:
+            log.feed(codec.decode_event(message.key(), message.value(), attributes))
+        except BadInput as problem:
+            _log.debug("passed over, as the stream does: %s", problem)
 
 
 def read_change(
@@ -126,7 +123,8 @@ def read_rounds(
     found: dict[str, Diff] = {}
     if wanted:
         group = episodes[0].group_id
-        for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=group):
+        diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, group=group, whole=True)
+        for record in diffs:
             each(1)
             if record.id in wanted:
                 found[record.id] = record.diff

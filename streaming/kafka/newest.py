@@ -11,12 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from assignors.errors import BadInput
+from streaming.kafka.identity import identify
+from streaming.kafka.offsets import since
+from streaming.kafka.reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
-from streaming.wire.diffs import LatestAssignment
+from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import (
     EPISODE_TYPE,
     INCIDENT_TYPE,
@@ -27,8 +31,11 @@ from streaming.wire.episodes import (
     decode_incident,
     of_key,
 )
+from streaming.wire.owners import current
 
 _AT_ONCE: Final = 1000
+#: Brokers' clocks differ by less: a diff that came after an assignment is not written so long before it.
+_MARGIN_MS: Final = 600_000
 _assignments = msgspec.json.Decoder(LatestAssignment)
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=BadInput)
@@ -36,6 +43,13 @@ _E = TypeVar("_E", bound=BadInput)
 
 class MalformedLatest(BadInput):
     """A record of the topic of latest assignments does not parse."""
+
+
+class _Value(NamedTuple):
+    """A record's value, and when the broker says it was written, ms."""
+
+    value: bytes
+    written: int
 
 
 class Told(NamedTuple):
@@ -103,14 +117,14 @@ def read_assignments(
     on_malformed: Callable[[MalformedLatest], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> list[LatestAssignment]:
-    """Who owns what now in all groups, or in one.
+    """Who owns what now in all groups, or in one: where diffs came since, they are part of it.
 
     Arguments and errors are those of :func:`read_episodes`.
     """
     topic = settings.topics.assignments
-    return _told(
-        topic, _newest(settings, [topic], group, each)[topic], _assignment, MalformedLatest, on_malformed
-    )
+    values = _newest(settings, [topic], group, each)[topic]
+    found = _told(topic, values, _assignment, MalformedLatest, on_malformed)
+    return _current(settings, found, values, each)
 
 
 def read_groups(
@@ -120,7 +134,7 @@ def read_groups(
     on_malformed: Callable[[BadInput], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> Told:
-    """Who owns what now in all groups, or in one, and their episodes and incidents.
+    """Who owns what now in all groups, or in one, as :func:`read_assignments`; their episodes and incidents.
 
     Arguments and errors are those of :func:`read_episodes`.
     """
@@ -130,8 +144,9 @@ def read_groups(
         settings.topics.incidents,
     )
     found = _newest(settings, [latest, episodes, incidents], group, each)
+    assignments = _told(latest, found[latest], _assignment, MalformedLatest, on_malformed)
     return Told(
-        _told(latest, found[latest], _assignment, MalformedLatest, on_malformed),
+        _current(settings, assignments, found[latest], each),
         _told(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
         _told(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),
     )
@@ -143,11 +158,11 @@ def _newest(
     group: str | None,
     each: Callable[[int], None],
     until: Callable[[], bool] = lambda: False,
-) -> dict[str, dict[bytes, bytes]]:
+) -> dict[str, dict[bytes, _Value]]:
     """By topic the newest value of each key; a key whose newest record has no value is gone."""
     wanted = None if group is None else group.encode()
     types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
-    found: dict[str, dict[bytes, bytes]] = {topic: {} for topic in topics}
+    found: dict[str, dict[bytes, _Value]] = {topic: {} for topic in topics}
     with TopicReader(settings.kafka, found) as reader:
         while not (reader.at_end or until()):
             messages = reader.poll(0.1, _AT_ONCE)
@@ -164,8 +179,61 @@ def _newest(
                 if value is None:
                     found[topic].pop(key, None)
                 else:
-                    found[topic][key] = value
+                    found[topic][key] = _Value(value, message.timestamp()[1])
     return found
+
+
+def _current(
+    settings: Settings,
+    found: list[LatestAssignment],
+    values: Mapping[bytes, _Value],
+    each: Callable[[int], None],
+) -> list[LatestAssignment]:
+    """The assignments with what diffs that came since have changed: of large groups not every round writes one."""
+    behind = {one.group_id: one for one in found if one.after is not UNSET}
+    if not behind:
+        return found
+    written = min(values[group_id.encode()].written for group_id in behind)
+    later = _later(settings, behind, written - _MARGIN_MS, each)
+    unseen = {group_id: one for group_id, one in behind.items() if group_id not in later}
+    if unseen:
+        later |= _later(settings, unseen, 0, each)
+    return [current(one, later.get(one.group_id, ())) for one in found]
+
+
+def _later(
+    settings: Settings, behind: Mapping[str, LatestAssignment], since_ms: int, each: Callable[[int], None]
+) -> dict[str, list[tuple[str, Diff]]]:
+    """By group, diffs since that time that came after the last one of its assignment.
+
+    A group whose last one is not there is left out, unless everything was read: then retention has taken it.
+    """
+    topic = settings.topics.diffs
+    places = [(topic, number) for number in range(_partitions(settings, topic))]
+    positions = {} if since_ms <= 0 else since(settings.kafka, places, since_ms)
+    found: dict[str, list[tuple[str, Diff]]] = {} if since_ms > 0 else {group_id: [] for group_id in behind}
+    records = read_diffs(
+        settings,
+        from_beginning=since_ms <= 0,
+        positions={number: offset for (_, number), offset in positions.items()},
+        exit_at_end=True,
+        on_malformed=lambda _: None,
+    )
+    for record in records:
+        each(1)
+        group_id = record.diff.group_id
+        if group_id not in behind:
+            continue
+        if record.id == behind[group_id].after:
+            found[group_id] = []
+        elif group_id in found:
+            found[group_id].append((record.id, record.diff))
+    return found
+
+
+def _partitions(settings: Settings, topic: str) -> int:
+    identity = identify(settings.kafka, [topic]).get(topic)
+    return 0 if identity is None else identity.partitions
 
 
 def _assignment(_: bytes, value: bytes) -> LatestAssignment:
@@ -187,14 +255,14 @@ def _incident(key: bytes, value: bytes) -> IncidentRecord:
 
 def _told(
     topic: str,
-    values: Mapping[bytes, bytes],
+    values: Mapping[bytes, _Value],
     read: Callable[[bytes, bytes], _T],
     malformed: type[_E],
     on_malformed: Callable[[_E], None] | None,
 ) -> list[_T]:
     """What the values are; those that do not parse are told or refused by their topic and key."""
     told = []
-    for key, value in values.items():
+    for key, (value, _) in values.items():
         try:
             told.append(read(key, value))
         except malformed as problem:

@@ -37,15 +37,34 @@ def bounds(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, tupl
     Raises:
         ClusterUnavailable: nobody tells.
     """
-    from confluent_kafka import KafkaException
     from confluent_kafka.admin import OffsetSpec
 
     places = list(places)
+    lows = _patiently(settings, places, OffsetSpec.earliest())
+    highs = _patiently(settings, places, OffsetSpec.latest())
+    return {place: (lows[place], highs[place]) for place in places}
+
+
+def since(settings: KafkaSettings, places: Iterable[Place], timestamp_ms: int) -> dict[Place, int]:
+    """The first offset of each partition whose record is not older; partitions without one are left out.
+
+    Raises:
+        ClusterUnavailable: nobody tells.
+    """
+    from confluent_kafka.admin import OffsetSpec
+
+    found = _patiently(settings, list(places), OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
+    return {place: offset for place, offset in found.items() if offset >= 0}
+
+
+def _patiently(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:
+    """What brokers answer once every partition has a leader."""
+    from confluent_kafka import KafkaException
+
     by = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
-            lows = _offsets(settings, places, OffsetSpec.earliest())
-            highs = _offsets(settings, places, OffsetSpec.latest())
+            return _offsets(settings, places, spec)
         except KafkaException as error:
             if time.monotonic() > by or error.args[0].name() not in _PASSING:
                 names = ", ".join(sorted({topic for topic, _ in places}))
@@ -53,8 +72,6 @@ def bounds(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, tupl
                     f"topic {names}: nobody tells where its partitions end: {error.args[0].str()}"
                 ) from error
             time.sleep(_AGAIN_SECONDS)
-        else:
-            return {place: (lows[place], highs[place]) for place in places}
 
 
 def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sized
 from typing import Self
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from assignors.diff import as_lists
 from assignors.errors import BadInput
 from assignors.shares import union
 from streaming.wire.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
-from streaming.wire.events import Holding
+from streaming.wire.events import Holding, Partitions
 
 _NOTHING: Holding = {}
 
@@ -133,6 +133,75 @@ class Owners:
             raise _unknown(diff, self.members)
         renamed = _renamed(diff)
         return {name: one for name, one in self.members.items() if name not in renamed}
+
+
+def current(latest: LatestAssignment, later: Iterable[tuple[str, Diff]]) -> LatestAssignment:
+    """A latest assignment with what diffs after it changed.
+
+    Args:
+        latest: of one group.
+        later: its diffs after ``latest.after`` with their ``ce_id``, in order; from the first on that does not
+            follow they say nothing.
+    """
+    owners, last = Owners.of(latest), None
+    for diff_id, diff in later:
+        if not owners.fits(diff):
+            break
+        owners.take(diff)
+        last = diff_id, diff
+    if last is None:
+        return latest
+    after, diff = last
+    members = owners.members
+    streams = diff.kind == "streams"
+    racks = {} if latest.racks is UNSET else latest.racks
+    return LatestAssignment(
+        group_id=latest.group_id,
+        protocol=diff.protocol,
+        assignor=diff.assignor,
+        generation=diff.generation,
+        group_epoch=diff.group_epoch,
+        timestamp=diff.timestamp,
+        members={name: one.owned for name, one in members.items()},
+        kind=diff.kind,
+        standby=_tasks((name, one.standby) for name, one in members.items()) if streams else UNSET,
+        warmup=_tasks((name, one.warmup) for name, one in members.items()) if streams else UNSET,
+        names={
+            name: MemberNames(
+                client_id=one.client_id, client_host=one.client_host, group_instance_id=one.group_instance_id
+            )
+            for name, one in members.items()
+        },
+        racks={name: rack for name, rack in racks.items() if name in members} or UNSET,
+        after=after,
+    )
+
+
+def _tasks(found: Iterable[tuple[str, Partitions | UnsetType]]) -> dict[str, Partitions]:
+    return {name: tasks for name, tasks in found if tasks is not UNSET}
+
+
+class Together:
+    """Diffs of many groups, each with everybody where it is known what was owned before."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Owners] = {}
+
+    def whole(self, diff: Diff) -> Diff:
+        """The next diff with everybody; as it is, where those before it do not say who else there is."""
+        owners = self._groups.get(diff.group_id)
+        if owners is None or not owners.fits(diff):
+            owners = Owners()
+        found = owners.whole(diff) if owners.fits(diff) else diff
+        if found.unchanged is UNSET:
+            owners.take(diff)
+        if owners.members:
+            self._groups[diff.group_id] = owners
+        else:
+            self._groups.pop(diff.group_id, None)
+        return found
 
 
 def _renamed(diff: Diff) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from assignors.partitioner import partition_for_key
+from streaming.monitor.brief import Naming
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
 from streaming.monitor.state import GroupState
@@ -100,11 +101,11 @@ class Log:
 
 
 def play(
-    happened: Iterable[Event], state: GroupState | None = None
+    happened: Iterable[Event], state: GroupState | None = None, naming: Naming = "auto"
 ) -> tuple[GroupState | None, list[Output]]:
     outputs: list[Output] = []
     for event in happened:
-        state, given = apply(state, event)
+        state, given = apply(state, event, naming=naming)
         outputs += given
     return state, outputs
 
@@ -236,6 +237,19 @@ class Group(Log):
         assignment = assignments(self.outputs)[-1].assignment
         assert assignment is not None
         return assignment
+
+
+def handed_on(log: Log | None = None) -> list[Event]:
+    """A group of six whose static member comes back under another id; then another member leaves."""
+    log = Log() if log is None else log
+    sticky = {"assignors": ["cooperative-sticky"]}
+    return [
+        log.topics(t=12),
+        *(log.join(f"m{number}", **sticky) for number in range(5)),
+        log.join("s1", group_instance_id="static", **sticky),
+        log.join("s2", group_instance_id="static", **sticky),
+        log.leave("m0"),
+    ]
 
 
 #: A topic in memory, as its producer would have written it: records by partition.

@@ -185,6 +185,10 @@ class MemoryAdmin:
             if place.topic not in self._kafka.topics:
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
             log = self._kafka.topics[place.topic].logs[place.partition]
+            if "Timestamp" in type(spec).__name__:
+                there = [one for one in log.entries[log.begins :] if one is not None]
+                late = (one.offset() for one in there if one.timestamp()[1] >= spec.timestamp)
+                return SimpleNamespace(offset=next(late, -1))
             return SimpleNamespace(offset=log.begins if "Earliest" in type(spec).__name__ else log.end)
 
         return {place: answered(partial(offset, place, spec)) for place, spec in asked.items()}

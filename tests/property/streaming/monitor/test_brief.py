@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from assignors.errors import MonitorError
+from streaming.episodes.reading import episodes
 from streaming.monitor.brief import Naming
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
@@ -67,6 +68,11 @@ def compare(log: Sequence[Event]) -> int:
     return sum(diff.unchanged is not UNSET for diff in brief)
 
 
+def told(log: Iterable[Event], naming: Naming) -> list[tuple[str, Diff]]:
+    outputs = [one for _, given in played(log, naming) for one in given]
+    return [(one.id, one.diff) for one in outputs if isinstance(one, DiffOutput)]
+
+
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=15)
 def test_what_is_left_out_is_what_was_known(seed: int) -> None:
@@ -74,3 +80,13 @@ def test_what_is_left_out_is_what_was_known(seed: int) -> None:
     for event in membership_log(300, 9, seed):
         groups[event.data.group_id].append(event)
     assert sum(map(compare, groups.values()))
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=5)
+def test_they_tell_the_same_episodes(seed: int) -> None:
+    groups: dict[str, list[Event]] = defaultdict(list)
+    for event in membership_log(200, 6, seed):
+        groups[event.data.group_id].append(event)
+    for group_id, log in groups.items():
+        assert episodes(group_id, told(log, "changed")) == episodes(group_id, told(log, "all"))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec import UNSET, structs
 
 from streaming.checks.replay import differences, replay
 from streaming.kafka.reader import DiffRecord
 from streaming.kafka.topics import ensure_topics
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, StreamSettings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire import codec
 from streaming.wire.events import Event
-from tests.support.histories import Log, diffs, play
+from tests.support.histories import Log, diffs, handed_on, play
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
@@ -92,3 +94,19 @@ def test_what_is_missing_changed_or_too_much_is_named(log: MemoryKafka) -> None:
         f"g, event at partition 0 offset 2: the diff {changed.id} has other content in the topic",
         "g: the topic has a diff extra that no event explains",
     ]
+
+
+def test_diffs_that_leave_members_out_say_what_the_replay_says(log: MemoryKafka) -> None:
+    """Whatever the settings are now, and were."""
+    put(log, handed_on(Log("big")), 2)
+    brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
+    records = list(replay(brief, "big"))
+    assert [record.diff.unchanged for record in records] != [UNSET] * len(records)
+    write(log, records)
+    assert list(differences(SETTINGS, "big")) == list(differences(brief, "big")) == []
+    last = records[-1]
+    wrong = structs.replace(last.diff, unchanged=(last.diff.unchanged or 0) + 1)
+    del log.topics[SETTINGS.topics.diffs].logs[0].entries[-1]
+    write(log, [replace(last, diff=wrong, value=codec.encode(wrong))])
+    (line,) = differences(SETTINGS, "big")
+    assert line.endswith(f"the diff {last.id} has other content in the topic")

@@ -214,3 +214,11 @@ def test_what_a_leader_should_have_given_out_stands_below_its_round() -> None:
         "    c1 should not have t 3",
     ]
     assert list(diff_lines(sample(expected=Expected(verdict="equal")))) == list(diff_lines(sample()))
+
+
+def test_of_those_who_kept_everything_there_is_a_line() -> None:
+    *_, last = [line.plain for line in diff_lines(sample(unchanged=1988))]
+    assert last == "  = 1,988 others keep what they have"
+    _, only = [line.plain for line in diff_lines(sample(members={}, unchanged=3))]
+    assert only == "  = all 3 members keep what they have"
+    assert not any("others" in line.plain for line in diff_lines(sample()))
