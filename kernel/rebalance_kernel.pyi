@@ -3,11 +3,11 @@ from typing import Any, TypeAlias
 
 Partitions: TypeAlias = dict[str, list[int]]
 LastOwners: TypeAlias = dict[str, dict[int, str]]
-#: A share a member (None: as before), the members' changes as JSON, unassigned partitions, those that moved,
+#: New shares by member's place, the members' changes as JSON, unassigned partitions, those that moved,
 #: last owners, whether a member that stayed gave something up.
-Played: TypeAlias = tuple[list[Partitions | None], bytes, Partitions, Partitions, LastOwners, bool]
+Played: TypeAlias = tuple[list[tuple[int, Partitions]], bytes, Partitions, Partitions, LastOwners, bool]
 
-def answer_round(
+def play_round(
     assignor: str,
     topics: Mapping[str, Any],
     members: tuple[Any, ...],

@@ -72,9 +72,9 @@ impl<'a, 'py> Changes<'a, 'py> {
         parts.any(|(&before, &now)| before < self.group.present.len() && before != now)
     }
 
-    /// What each member has now, in lists by topic; None: as before.
-    pub fn shares(&self, py: Python<'py>) -> PyResult<Vec<Option<Bound<'py, PyDict>>>> {
-        let dict = |has: &[Spot]| {
+    /// What each member has now, in lists by topic, by its place; those who have what they had are left out.
+    pub fn shares(&self, py: Python<'py>) -> PyResult<Vec<(usize, Bound<'py, PyDict>)>> {
+        let dict = |has: &[Spot]| -> PyResult<Bound<'py, PyDict>> {
             let found = PyDict::new(py);
             for part in has.chunk_by(|a, b| a.0 == b.0) {
                 let partitions = PyList::new(py, part.iter().map(|spot| spot.1))?;
@@ -82,7 +82,8 @@ impl<'a, 'py> Changes<'a, 'py> {
             }
             Ok(found)
         };
-        self.members().map(|(_, had, has)| (had != has).then(|| dict(has)).transpose()).collect()
+        let changed = self.members().enumerate().filter(|(_, (_, had, has))| had != has);
+        changed.map(|(place, (_, _, has))| Ok((place, dict(has)?))).collect()
     }
 
     /// Partitions that nobody has, by topic.

@@ -21,10 +21,10 @@ use assign::Assignor;
 use changes::Changes;
 use members::Members;
 
-/// A share a member (None: as before), the members' changes as JSON, unassigned partitions, those that moved, last
+/// New shares by member's place, the members' changes as JSON, unassigned partitions, those that moved, last
 /// owners, whether a member that stayed gave something up.
 type Played<'py> = (
-    Vec<Option<Bound<'py, PyDict>>>,
+    Vec<(usize, Bound<'py, PyDict>)>,
     Bound<'py, PyBytes>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
@@ -36,7 +36,7 @@ type Played<'py> = (
 /// members still have what they owned when they join.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python hands over what it has: a struct for one call would be read field by field
-fn answer_round<'py>(
+fn play_round<'py>(
     py: Python<'py>,
     assignor: &str,
     topics: &Bound<'py, PyDict>,
@@ -76,7 +76,7 @@ fn read_heartbeats<'py>(
 #[pymodule]
 fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_heartbeats, module)?)?;
-    module.add_function(wrap_pyfunction!(answer_round, module)?)?;
+    module.add_function(wrap_pyfunction!(play_round, module)?)?;
     module.add_function(wrap_pyfunction!(server::range_target, module)?)?;
     module.add_function(wrap_pyfunction!(server::uniform_target, module)?)
 }

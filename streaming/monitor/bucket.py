@@ -7,6 +7,7 @@ This is the whole job without Spark: the Spark operator, the benchmark's plain l
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from streaming.monitor import alarms, envelope, liveness, telling
 from streaming.monitor.alarms import Alarms, IncidentOutput
@@ -20,6 +21,9 @@ from streaming.monitor.tracked import CorruptState, Tracked
 from streaming.wire.codec import Record, read, read_heartbeat
 from streaming.wire.events import AssignmentAcknowledged, Event, GroupDeleted, GroupQuiet, MemberHeartbeat
 from streaming.wire.heartbeats import Heartbeats
+
+#: A tuple, here as elsewhere where each event is asked: `X | Y` would be made anew each time, for a microsecond.
+_SIGNS_OF_LIFE: Final = (MemberHeartbeat, AssignmentAcknowledged)
 
 
 def process(bucket: Bucket, records: Iterable[Record | Heartbeats], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -117,7 +121,7 @@ class _Batch:
     def apply(self, event: Event) -> list[Write]:
         """Apply an event; the diffs to write."""
         data, sinks = event.data, self._sinks
-        if isinstance(data, MemberHeartbeat | AssignmentAcknowledged):
+        if isinstance(data, _SIGNS_OF_LIFE):
             self.hear(data)
         if isinstance(data, MemberHeartbeat):
             return []

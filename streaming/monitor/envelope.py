@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -117,22 +117,19 @@ def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write
         RecordTooLarge: one of them, or the latest assignment, is longer than its topic takes: it would stop the job
             for good, so the event is refused instead.
     """
+    if not outputs:
+        return []
     writes = [write(event, output, sinks) for output in outputs if isinstance(output, DiffOutput)]
-    _refuse_too_large(writes, sinks)
+    limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
     # The latest assignment may name a member four times where a diff does once: it is made when that can matter.
-    longest = max((len(one.value or b"") for one in writes), default=None)
-    if longest is None or 4 * longest + _HEADROOM >= _limit(sinks):
-        latest = [output for output in outputs if not isinstance(output, DiffOutput)]
-        _refuse_too_large([write(event, output, sinks) for output in latest], sinks)
+    longest = max((len(one.value or b"") + len(one.key or b"") for one in writes), default=limit)
+    if 4 * longest + _HEADROOM >= limit:
+        latest = [write(event, output, sinks) for output in outputs if not isinstance(output, DiffOutput)]
+        _refuse_too_large((*writes, *latest), limit, sinks)
     return writes
 
 
-def _limit(sinks: Sinks) -> int:
-    return min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
-
-
-def _refuse_too_large(writes: Sequence[Write], sinks: Sinks) -> None:
-    limit = _limit(sinks)
+def _refuse_too_large(writes: Iterable[Write], limit: int, sinks: Sinks) -> None:
     for one in writes:
         if len(one.key or b"") + len(one.value or b"") + _HEADROOM < limit:
             continue

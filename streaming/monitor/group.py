@@ -36,6 +36,7 @@ once, whoever decided them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import structs
 
@@ -80,6 +81,9 @@ from streaming.wire.events import (
 #: The group after an event (None: forgotten), and what to write, in order.
 Applied = tuple[GroupState | None, tuple[Output, ...]]
 
+#: Events that say nothing of a group's members.
+_NOTHING: Final = (MemberHeartbeat, GroupQuiet, GroupAsked, PartitionsStopped)
+
 
 class ContradictoryTopic(BadInput):
     """topic.partitions_changed: what it says of a topic does not fit together."""
@@ -113,7 +117,7 @@ def apply(
         ContradictoryTopic: racks or topic ids don't fit, or there are too many partitions.
     """
     data = event.data
-    if isinstance(data, MemberHeartbeat | GroupQuiet | GroupAsked | PartitionsStopped):
+    if isinstance(data, _NOTHING):
         return state, ()
     if isinstance(data, AssignmentAcknowledged):
         # Not remembered as applied: there are many, and to hear one again changes nothing.
@@ -160,22 +164,21 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[Gro
     """The group after these rounds, their diffs and the latest assignment."""
     outputs: list[Output] = []
     for decided in rounds:
-        past = state.members
-        state = structs.replace(
-            state,
-            protocol=decided.protocol,
-            assignor=decided.assignor,
-            generation=decided.generation,
-            members=decided.members,
-            round=decided.number,
-            cause=decided.cause,
-            timestamp=event.data.timestamp,
+        after = {
+            "protocol": decided.protocol,
+            "assignor": decided.assignor,
+            "generation": decided.generation,
+            "members": decided.members,
+            "round": decided.number,
+            "cause": decided.cause,
+            "timestamp": event.data.timestamp,
+        }
+        changed = decided.changes or changes(
+            structs.replace(state, **after), decided.before, state.members, decided.tasks
         )
-        changed = decided.changes or changes(state, decided.before, past, decided.tasks)
         # A derived group is at rest between events: what follows from its last round has been played.
-        state = structs.replace(
-            state, last_owners=changed.last_owners, revoked=changed.revoked and state.observed
-        )
+        revoked = changed.revoked and state.observed
+        state = structs.replace(state, **after, last_owners=changed.last_owners, revoked=revoked)
         outputs.append(diff_output(event, decided, changed))
     return state, (*outputs, AssignmentOutput(event, state))
 
@@ -277,7 +280,8 @@ def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -
     known = state.member(data.member_id) or state.static_member(data.group_instance_id)
     if known is None:
         return state, ()
-    members = tuple(member for member in state.members if member is not known)
+    place = state.members.index(known)
+    members = (*state.members[:place], *state.members[place + 1 :])
     cause = _cause(event, [known.member_id], data.reason, [known.member_id])
     return _rebalance(state, event, Occasion(members, ownership(state.members), cause))
 

@@ -16,6 +16,7 @@ Two guards keep a paused or late job, or skewed clocks, from fencing members tha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from streaming.monitor.tracked import Heard, Tracked
 from streaming.wire.events import (
@@ -34,6 +35,9 @@ REASON = "session timeout: no heartbeat"
 LATE_MS = 10_000
 #: How long an empty group is remembered unless someone says otherwise, ms.
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
+
+#: Events that may name another session timeout.
+_NAMING_TIMEOUT: Final = (MemberJoined, SubscriptionChanged)
 
 
 def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
@@ -62,7 +66,7 @@ def is_stale(heard: Mapping[str, Heard], fence: MemberFenced) -> bool:
 def follow(tracked: Tracked, event: Event, now_ms: int, forget_after_ms: int) -> None:
     """Move the deadlines of a group that an event has changed."""
     data = event.data
-    if isinstance(data, MemberJoined | SubscriptionChanged) and data.member_id in tracked.heard:
+    if isinstance(data, _NAMING_TIMEOUT) and data.member_id in tracked.heard:
         # Perhaps with another timeout.
         del tracked.heard[data.member_id]
         hear(tracked, data.member_id, data.timestamp, now_ms)

@@ -113,6 +113,7 @@ def frame(rows: Rows) -> pd.DataFrame:
 def row(write: Write) -> tuple[Any, ...]:
     """A row for the sink, as :data:`OUTPUT_SCHEMA` has it."""
     topic, key, value, headers, partition = write
-    if tuple(name for name, _ in headers) == codec.HEADER_NAMES:
-        return topic, key, value, *(value for _, value in headers[1:5]), None, partition
+    names, values = zip(*headers, strict=True) if headers else ((), ())
+    if names == codec.HEADER_NAMES:
+        return topic, key, value, *values[1:5], None, partition
     return topic, key, value, None, None, None, None, headers, partition

@@ -35,6 +35,8 @@ SPEC_VERSION = b"1.0"
 CONTENT_TYPE = b"application/json"
 #: The headers of a record of ours, in this order.
 HEADER_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type")
+_FIRST_HEADER: Final = (HEADER_NAMES[0], SPEC_VERSION)
+_LAST_HEADER: Final = (HEADER_NAMES[-1], CONTENT_TYPE)
 #: The longest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor makes.
 MAX_RECORD_BYTES = 10 * 2**20
 #: How deep lists and objects may stand in each other; the monitor's own records have five levels. Readers without a
@@ -133,10 +135,7 @@ _HOLDING = (GroupObserved, GroupChanged, Diff, LatestAssignment)
 
 def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
     """What was decoded, unless somebody holds a connector's own instance in a group that is not of Connect."""
-    if (
-        not isinstance(decoded, GroupObserved | GroupChanged | Diff | LatestAssignment)
-        or decoded.kind == "connect"
-    ):
+    if not isinstance(decoded, _HOLDING) or decoded.kind == "connect":
         return decoded
     for member_id, held in decoded.holdings() if _may_be_negative(value) else ():
         for topic, numbers in held.items():
@@ -194,8 +193,14 @@ def _second(seconds: int) -> str:
 
 def headers(ce_type: str, ce_source: str, ce_id: str, timestamp_ms: int) -> Headers:
     """The CloudEvents headers of one record."""
-    attributes = (ce_type.encode(), ce_id.encode(), ce_source.encode(), rfc3339(timestamp_ms).encode())
-    return list(zip(HEADER_NAMES, (SPEC_VERSION, *attributes, CONTENT_TYPE), strict=True))
+    return [
+        _FIRST_HEADER,
+        ("ce_type", ce_type.encode()),
+        ("ce_id", ce_id.encode()),
+        ("ce_source", ce_source.encode()),
+        ("ce_time", rfc3339(timestamp_ms).encode()),
+        _LAST_HEADER,
+    ]
 
 
 def encode(value: object) -> bytes:

@@ -40,7 +40,7 @@ def compare(events: Iterable[Event]) -> int:
 
     def count(*arguments: Any) -> object:
         nonlocal answered
-        answer = kernel.answer_round(*arguments)
+        answer = kernel.play_round(*arguments)
         answered += answer is not None
         return answer
 
