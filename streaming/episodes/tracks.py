@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
@@ -251,6 +252,8 @@ def _rank(track: Track, one: str, who: Person) -> int:
         return 1 if was.group_instance_id == who.group_instance_id else len(_TIERS)
     if was.client_id and was.client_id == who.client_id and was.client_host == who.client_host:
         return 2 if who.client_host else 3 + 2 * bool(_DEFAULT.fullmatch(was.client_id))
+    if not was.client_id or not who.client_id:
+        return len(_TIERS)
     keys = dict(_keys(one, who))
     fits = [_TIERS.index(by) for by, key in _keys(track.now, was) if keys.get(by) == key]
     return min(fits, default=len(_TIERS))
@@ -289,10 +292,12 @@ def _took_over(gone: Track, there: Track) -> str:
     was, now = gone.person, there.person
     if was.group_instance_id:
         return BY_INSTANCE if was.group_instance_id == now.group_instance_id else ""
-    alike = was.client_id and (was.client_id, was.client_host) == (now.client_id, now.client_host)
+    if not was.client_id or not now.client_id:
+        return ""
+    alike = (was.client_id, was.client_host) == (now.client_id, now.client_host)
     if alike and was.client_host and gone.how == "lost":
         return BY_HOST
-    pods = _DEPLOYMENT.fullmatch(was.client_id or ""), _DEPLOYMENT.fullmatch(now.client_id or "")
+    pods = _DEPLOYMENT.fullmatch(was.client_id), _DEPLOYMENT.fullmatch(now.client_id)
     if pods[0] and pods[1]:
         (name, old, thread), (other, new, same) = (pod.group("name", "hash", "thread") for pod in pods if pod)
         if (name, thread) == (other, same) and old != new:
@@ -315,13 +320,20 @@ def _keys(member_id: str, who: Person) -> Iterator[tuple[str, str]]:
         return
     if who.client_host:
         yield BY_HOST, f"{client} {who.client_host}"
-    yield BY_DEFAULT if _DEFAULT.fullmatch(client) else BY_CLIENT, client
+    yield from _client_keys(client)
+
+
+@lru_cache(maxsize=1 << 12)  # who goes mostly comes back under the same client id
+def _client_keys(client: str) -> tuple[tuple[str, str], ...]:
+    """What a client id alone is matched by."""
+    keys = [(BY_DEFAULT if _DEFAULT.fullmatch(client) else BY_CLIENT, client)]
     pod = _DEPLOYMENT.fullmatch(client)
     if pod is not None:
-        yield BY_POD, f"{pod['name']} {pod['thread'] or ''}"
+        keys.append((BY_POD, f"{pod['name']} {pod['thread'] or ''}"))
     plain = _UUID.sub("", client)
     if plain != client:
-        yield BY_PATTERN, plain
+        keys.append((BY_PATTERN, plain))
+    return tuple(keys)
 
 
 def _bounded(missing: tuple[Track, ...]) -> tuple[Track, ...]:
