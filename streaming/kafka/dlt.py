@@ -17,7 +17,7 @@ from assignors.partitioner import partition_for_key
 from streaming.kafka.access import refusal
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.topic_reader import read_to_end
-from streaming.wire.codec import MAX_RECORD_BYTES
+from streaming.wire.codec import LONGEST_RECORD_BYTES
 from streaming.wire.dead_letters import PREFIX, TRUNCATED
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
 
     topic = settings.topics.membership
     producer = Producer(
-        confluent_config(settings.kafka) | {"enable.idempotence": True, "message.max.bytes": MAX_RECORD_BYTES}
+        confluent_config(settings.kafka)
+        | {"enable.idempotence": True, "message.max.bytes": LONGEST_RECORD_BYTES}
     )
     failures: list[KafkaError] = []
 

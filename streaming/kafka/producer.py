@@ -15,7 +15,6 @@ from assignors.errors import OutsideFailure
 from assignors.partitioner import partition_for_key
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
-from streaming.kafka.topics import MAX_MESSAGE_BYTES
 from streaming.wire import codec
 from streaming.wire.events import Event
 
@@ -57,7 +56,7 @@ class EventProducer:
                 "linger.ms": 5,
                 "compression.type": "lz4",
                 # A view of a group of thousands is longer than the default of 1 MB before compression.
-                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "message.max.bytes": codec.LONGEST_RECORD_BYTES,
                 # An error, rather than silence, when the cluster takes nothing for a minute.
                 "delivery.timeout.ms": 60_000,
             }

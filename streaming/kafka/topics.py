@@ -13,7 +13,7 @@ from streaming.kafka.clients import REACH_SECONDS, answer_of, check_reachable, c
 from streaming.kafka.identity import identify
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.codec import MAX_RECORD_BYTES
+from streaming.wire.codec import LONGEST_RECORD_BYTES, MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -96,9 +96,10 @@ def describe_topics(
 
 
 def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
-    """The longest record that is written to each topic: what the topic takes, and no more than the usual."""
+    """The longest record that is written to each topic: what the topic takes, and what producers can."""
     return {
-        state.name: min(state.max_message_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES) for state in states
+        state.name: min(state.max_message_bytes or MAX_MESSAGE_BYTES, LONGEST_RECORD_BYTES)
+        for state in states
     }
 
 

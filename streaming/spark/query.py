@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streaming.kafka.clients import spark_options
 from streaming.spark import plan
-from streaming.wire.codec import MAX_RECORD_BYTES
+from streaming.wire.codec import LONGEST_RECORD_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ CONSUME = {
 PRODUCE = {
     "linger.ms": "0",
     # What is longer than its topic takes never comes here: the producer's own limit must not be lower.
-    "max.request.size": str(MAX_RECORD_BYTES),
+    "max.request.size": str(LONGEST_RECORD_BYTES),
     # A diff of a large group fills the usual 16 KiB at once: a backlog would be a request a handful of records.
     "batch.size": str(256 * 1024),
 }

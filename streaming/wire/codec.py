@@ -39,6 +39,8 @@ _FIRST_HEADER: Final = (HEADER_NAMES[0], SPEC_VERSION)
 _LAST_HEADER: Final = (HEADER_NAMES[-1], CONTENT_TYPE)
 #: The longest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor makes.
 MAX_RECORD_BYTES = 10 * 2**20
+#: The longest that is written where somebody lets a topic take more: Java producers have 32 MiB for all of theirs.
+LONGEST_RECORD_BYTES = 30 * 2**20
 #: How deep lists and objects may stand in each other; the monitor's own records have five levels. Readers without a
 #: limit of their own take as many as the stack that they are called on leaves them.
 MAX_DEPTH: Final = 100

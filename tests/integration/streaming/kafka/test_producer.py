@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.jars import fetch
 from streaming.kafka.java import java
 from streaming.kafka.producer import EventProducer, NotDelivered
-from streaming.kafka.topics import ensure_topics
+from streaming.kafka.topics import describe_topics, ensure_topics, longest_records
 from streaming.settings.config import Settings, load
 from streaming.wire import codec
 from streaming.wire.events import Event, MemberLeft
@@ -125,3 +126,18 @@ def test_a_flush_ends_when_the_cluster_is_away() -> None:
     with pytest.raises(NotDelivered, match=r"1 records are not delivered after 0.2 s"):
         producer.flush(0.2)
     producer.client.purge()
+
+
+def test_where_a_topic_takes_more_than_usual_a_view_may_be_as_long(broker: Kafka) -> None:
+    chosen = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('wide')}.")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    topic = chosen.topics.membership
+    taken = {"max.message.bytes": str(2 * codec.LONGEST_RECORD_BYTES)}
+    admin.create_topics([NewTopic(topic, 1, 1, config=taken)])[topic].result(20)
+    chosen.topics.partitions = 1
+    (limit,) = longest_records(describe_topics(chosen, [topic])).values()
+    value = random.Random(SEED).randbytes(limit - codec.record_bytes(b"g", b"", []))
+    with EventProducer(chosen) as producer:
+        producer.send_record(topic, b"g", value)
+    ((_, key, found, _),) = records(chosen, 1)
+    assert (key, found == value) == (b"g", True)

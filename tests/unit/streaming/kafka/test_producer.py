@@ -130,5 +130,5 @@ def test_a_topic_that_does_not_exist_and_a_cluster_that_does_not_answer(kafka: M
 
 def test_a_record_is_in_the_log_once_and_in_order(kafka: MemoryKafka) -> None:
     config = EventProducer(SETTINGS, {"linger.ms": 9}).client.config
-    wanted = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 10 * 2**20, "linger.ms": 9}
+    wanted = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 30 * 2**20, "linger.ms": 9}
     assert {name: config[name] for name in wanted} == wanted

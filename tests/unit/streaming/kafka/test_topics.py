@@ -69,10 +69,11 @@ def test_only_what_is_missing_is_made(kafka: MemoryKafka) -> None:
     }
 
 
-def test_no_record_is_longer_than_usual_however_much_a_topic_takes() -> None:
+def test_a_topic_that_takes_more_is_given_more_and_none_more_than_a_producer_can() -> None:
+    wider = MonitorTopic("s", "", "delete", partitions=1, max_message_bytes=20 * 2**20)
     wide = MonitorTopic("t", "", "delete", partitions=1, max_message_bytes=2**30)
     unknown = MonitorTopic("u", "", "delete")
-    assert longest_records([wide, unknown]) == {"t": 10 * 2**20, "u": 10 * 2**20}
+    assert longest_records([wider, wide, unknown]) == {"s": 20 * 2**20, "t": 30 * 2**20, "u": 10 * 2**20}
 
 
 def test_a_policy_that_loses_what_the_topic_holds_is_refused_with_what_puts_it_right(
