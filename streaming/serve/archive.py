@@ -29,6 +29,10 @@ MAX_PAGE: Final = 2000
 MOST_LOOKED_AT: Final = 200
 #: Diffs are large: fewer of them stand on a page than summaries.
 MAX_DIFFS: Final = 500
+#: What a page holds ends behind the item with which it has so many bytes: a diff of ten thousand members is 8 MB.
+MAX_BYTES: Final = 16 * 2**20
+#: Bytes of diffs that are looked through for when somebody joined.
+MOST_BYTES_LOOKED_AT: Final = 32 * 2**20
 
 _AFTER: Final = """
 SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
@@ -208,28 +212,33 @@ class Archive:
     def page(self, window: Window, *, with_diff: bool) -> Page:
         """Rounds newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""
         with self._reading() as connection:
-            rows = _rows(connection, "SELECT seq, summary, body FROM rounds", window)
-            items = []
-            for seq, summary, body in rows[: window.limit]:
-                diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
-                items.append(b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff))
-        return Page(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
+            found, more = _Bounded(window.limit), False
+            with closing(_rows(connection, "SELECT seq, summary, body FROM rounds", window)) as rows:
+                for seq, summary, body in rows:
+                    if found.full:
+                        more = True
+                        break
+                    diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
+                    found.take(seq, b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff))
+        return found.page(more=more)
 
     def timeline(self, window: Window) -> OwnersOverTime:
         """Ownership over the rounds of a window: who owned what before it, then each round's changes."""
         with self._reading() as connection:
-            rows = _rows(connection, "SELECT seq, summary, changes FROM rounds", window)
-            shown = rows[: window.limit]
-            items = [
-                b'{"seq":%d,"summary":%b,"changes":%b}' % (seq, summary, zlib.decompress(changes))
-                for seq, summary, changes in shown
-            ]
-            ends = [_diff(connection, seq) for seq, *_ in shown[:: max(1, len(shown) - 1)]]
+            found, more = _Bounded(window.limit), False
+            with closing(_rows(connection, "SELECT seq, summary, changes FROM rounds", window)) as rows:
+                for seq, summary, changes in rows:
+                    if found.full:
+                        more = True
+                        break
+                    told = b'{"seq":%d,"summary":%b,"changes":%b}'
+                    found.take(seq, told % (seq, summary, zlib.decompress(changes)))
+            ends = [_diff(connection, seq) for seq in dict.fromkeys((found.first, found.last)) if seq]
         names = [called(diff.members) for diff in reversed(ends)]
         return OwnersOverTime(
             base=encode(rounds.before(ends[-1].members) if ends else []),
             names=encode({member_id: name for some in names for member_id, name in some.items()}),
-            page=Page(items, shown[-1][0] if len(rows) > window.limit else None),
+            page=found.page(more=more),
         )
 
     def round(self, group: str, seq: int) -> bytes | None:
@@ -260,6 +269,7 @@ class Archive:
         if assignment is None:
             return {}
         found: dict[str, int] = {}
+        size = 0
         missing = set(_assignments.decode(assignment).members)
         later: int | None = None
         looked: _Looked | None = None
@@ -267,13 +277,15 @@ class Archive:
             rows = connection.execute(_NEWEST, (group, MOST_LOOKED_AT))
             with closing(rows):
                 for (body,) in rows:
-                    looked = _presences.decode(zlib.decompress(body))
+                    raw = zlib.decompress(body)
+                    size += len(raw)
+                    looked = _presences.decode(raw)
                     there = {one for one, member in looked.members.items() if member.present is not False}
                     if later is not None:
                         found |= dict.fromkeys(missing - there, later)
                     missing &= there
                     later = looked.timestamp
-                    if not missing:
+                    if not missing or size > MOST_BYTES_LOOKED_AT:
                         break
         if looked is not None and looked.cause.kind == "member.joined":
             found |= dict.fromkeys(missing.intersection(looked.cause.member_ids), looked.timestamp)
@@ -290,6 +302,27 @@ def _diff(connection: sqlite3.Connection, seq: int) -> Diff:
     return _diffs.decode(zlib.decompress(body))
 
 
-def _rows(connection: sqlite3.Connection, select: str, window: Window) -> list[Any]:
+def _rows(connection: sqlite3.Connection, select: str, window: Window) -> sqlite3.Cursor:
     where, values = window.sql()  # clauses are literals of this module, values are bound
-    return connection.execute(f"{select} {where}", values).fetchall()
+    return connection.execute(f"{select} {where}", values)
+
+
+class _Bounded:
+    """The items of a page while it is put together, and the numbers of the first and the last."""
+
+    def __init__(self, limit: int) -> None:
+        self.items: list[bytes] = []
+        self.first = self.last = 0
+        self._limit, self._size = limit, 0
+
+    @property
+    def full(self) -> bool:
+        return len(self.items) >= self._limit or self._size >= MAX_BYTES
+
+    def take(self, seq: int, item: bytes) -> None:
+        self.items.append(item)
+        self._size += len(item)
+        self.first, self.last = self.first or seq, seq
+
+    def page(self, *, more: bool) -> Page:
+        return Page(self.items, self.last if more else None)

@@ -216,3 +216,39 @@ def test_who_was_there_before_the_rounds_that_are_kept_has_no_time(history: Hist
     archive = Archive(history.path)
     assert archive.since("g", encode(latest(teller))) == {"c": teller.now}
     archive.close()
+
+
+def test_a_page_ends_where_it_has_enough_bytes_and_the_next_goes_on(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = archive.page(Window(limit=100), with_diff=True)
+    assert whole.next is None
+    monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", sum(map(len, whole.items[:5])))
+    window = Window(limit=100)
+    found: list[bytes] = []
+    sizes = []
+    while True:
+        page = archive.page(window, with_diff=True)
+        found += page.items
+        sizes.append(len(page.items))
+        if page.next is None:
+            break
+        window = window._replace(before=page.next)
+    assert found == whole.items
+    assert sizes[0] == 5
+    assert len(sizes) > 5
+    monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", 1)  # one is always given
+    assert seqs(archive.page(Window(limit=100), with_diff=True).items) == [60]
+    assert archive.timeline(Window(group="b", limit=100)).page.next == 60
+
+
+def test_the_joins_of_a_large_group_are_looked_for_in_so_many_bytes(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teller = Teller(6, group_id="g").join("a").join("b").join("c")
+    history.append(records([diff for _, diff in teller.told]))
+    archive, now = Archive(history.path), encode(latest(teller))
+    assert archive.since("g", now).keys() == {"a", "b", "c"}
+    monkeypatch.setattr("streaming.serve.archive.MOST_BYTES_LOOKED_AT", 1)
+    assert archive.since("g", now).keys() == {"c"}  # by the newest round alone, which names it
+    archive.close()
