@@ -1,0 +1,87 @@
+"""The tables of ``make bench-large``."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from typing import Any
+
+from benchmarks._document import table
+
+_PARTS = ("collect", "stream", "serve")
+
+
+def group_table(found: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    """One group of each size."""
+    head = ["members", "view", "record to feed, ms", "CPU a write, ms", "membership a write", "diffs a round"]
+    head += ["memory, MB", "group's API", "timeline", "page: open, ms", "a round, ms", "elements"]
+    rows = [_group_row(one) for one in found]
+    asked = (
+        f"One group of each size, 10 partitions a member, {options.topics} topics, {options.longest} MiB the "
+        f"longest record of the topics: one member restarts. Of the coordinator's writes the first "
+        f"{options.paced} wait for the one before to be on the feed, the others come at once; of those that only "
+        f"go to the new epoch, "
+        f"{options.others} do in each of the two. CPU and memory: collect / stream / serve."
+    )
+    return f"### One group\n\n{asked}\n\n{table(head, rows)}"
+
+
+def _group_row(one: dict[str, Any]) -> list[str]:
+    if one["first"] is None:
+        return [f"{one['members']:,}", one["why"], *["–"] * 10]
+    membership, rounds = _topic(one["bytes"], "membership"), _topic(one["bytes"], "diffs")
+    page = one.get("page", {})
+    return [
+        f"{one['members']:,}",
+        _size(_topic(one["first bytes"], "membership")[2]),
+        f"{statistics.median(one['delays']):,.0f}",
+        " / ".join(f"{one['cpu'][name] / one['steps'] * 1000:,.0f}" for name in _PARTS),
+        _size(membership[1] / one["steps"]),
+        _size(rounds[1] / max(1, rounds[0])),
+        " / ".join(f"{one['memory'][name]:,.0f}" for name in _PARTS),
+        *(
+            f"{_size(size)}, {ms:,.0f} ms"
+            for _, size, ms in (one["api"][""], one["api"]["/timeline?limit=300"])
+        ),
+        *(f"{page[name]:,.0f}" if page else "–" for name in ("open", "a round", "elements then")),
+    ]
+
+
+def rolling_table(found: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    """So many groups at once."""
+    head = ["groups", "events", "diffs", "until on the page", "CPU, s", "events per CPU second", "memory, MB"]
+    head += ["history", "feed", "slowest client behind", "until it has all", "came back", "cut off"]
+    rows = [_rolling_row(one) for one in found]
+    asked = (
+        f"In each group of 20 one member restarts, all at once, while {options.clients} clients follow the feed. "
+        "CPU and memory: collect / stream / serve; events per CPU second of collect and of stream."
+    )
+    return f"### Many groups at once\n\n{asked}\n\n{table(head, rows)}"
+
+
+def _rolling_row(one: dict[str, Any]) -> list[str]:
+    events, rounds = _topic(one["bytes"], "membership"), _topic(one["bytes"], "diffs")
+    behind, seconds = one["behind"]
+    return [
+        f"{one['groups']:,}",
+        f"{events[0]:,} ({_size(events[1])})",
+        f"{rounds[0]:,} ({_size(rounds[1])})",
+        f"{one['seconds']:,.0f} s",
+        " / ".join(f"{one['cpu'][name]:,.0f}" for name in _PARTS),
+        " / ".join(f"{events[0] / one['cpu'][name]:,.0f}" for name in _PARTS[:2]),
+        " / ".join(f"{one['memory'][name]:,.0f}" for name in _PARTS),
+        _size(one["history"]),
+        _size(one["last"]["bytes"]),
+        f"{behind:,} rounds, {seconds:,.0f} s",
+        f"{one['until all clients']:,.0f} s",
+        f"{one['last']['resets']:,}",
+        f"{one['cut off']:,.0f}",
+    ]
+
+
+def _topic(found: dict[str, Any], name: str) -> Any:
+    return next(counts for topic, counts in found.items() if topic.endswith(f".{name}"))
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"

@@ -1,0 +1,149 @@
+"""Where large things happen: a broker, its offsets topic to be written to, and the monitor that runs behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from confluent_kafka import Consumer, Producer, TopicCollection
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from benchmarks._large_watch import Part, looking
+from streaming.collect.fold import OFFSETS_TOPIC
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import Settings, load
+from tests.support.coordinated import Write
+from tests.support.load import FeedClient
+from tests.support.monitor import Monitor, running_monitor
+from tests.support.wait import eventually
+
+#: The one client that a broker lets write to its own topics.
+_ADMIN = "__admin_client"
+#: Seconds for what has to come.
+PATIENCE = 300.0
+
+
+class Log:
+    """``__consumer_offsets``, to be written to. Each write has a timestamp of its own."""
+
+    def __init__(self, servers: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "client.id": _ADMIN,
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 1_000_000,
+                "queue.buffering.max.kbytes": 1_000_000,
+            }
+        )
+        first = Consumer({"bootstrap.servers": servers, "group.id": "first", "session.timeout.ms": 6000})
+        first.subscribe(["nothing-there"])
+        while OFFSETS_TOPIC not in first.list_topics(timeout=10).topics:
+            first.poll(0.2)
+        self.partitions = len(first.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions)
+        first.close()
+        self.writes = 0
+
+    def write(self, write: Write, partition: int, timestamp: int) -> None:
+        """Put one write into a partition."""
+        self.writes += 1
+        for key, value in write:
+            while True:
+                try:
+                    self._producer.produce(OFFSETS_TOPIC, value, key, partition, timestamp=timestamp)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+
+    def flush(self) -> None:
+        """Return once all is in the log."""
+        if self._producer.flush(120):
+            raise SystemExit("the broker did not take all records")
+
+
+class Arrivals(threading.Thread):
+    """A client of the feed: when it had each round, and how long after the record that it follows from."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.delays: list[float] = []
+        self._client = FeedClient(port, self._take)
+        self._ending = False
+        self.start()
+
+    def _take(self, _: bytes, timestamp: int, now: float) -> None:
+        self.delays.append(now - timestamp)
+
+    def run(self) -> None:
+        """Follow until it is ended."""
+        asyncio.run(self._client.follow(lambda: self._ending))
+
+    def await_rounds(self, count: int) -> None:
+        """Return once so many rounds have come."""
+        eventually(lambda: len(self.delays) >= count, timeout=PATIENCE)
+
+    def end(self) -> None:
+        """Follow no longer, from the next bytes on."""
+        self._ending = True
+
+
+@contextmanager
+def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part], Log]]:
+    """A broker with a monitor that runs, its processes, and the log of the coordinator."""
+    with (
+        EmbeddedBroker(heap="1g", properties={"offsets.topic.num.partitions": "8"}) as broker,
+        TemporaryDirectory(prefix="bench-large-") as folder,
+    ):
+        log = Log(broker.bootstrap_servers)
+        _widen(load(bootstrap_servers=broker.bootstrap_servers, topic_prefix="large."), longest)
+        with running_monitor(broker, Path(folder), "large.", buckets=buckets) as monitor:
+            monitor.serve.start().await_status("/ready", 200, seconds=PATIENCE)
+            running = {"collect": monitor.collect, "stream": monitor.stream, "serve": monitor.serve}
+            parts = [Part(name, part.pid) for name, part in running.items()]
+            with looking(parts):
+                try:
+                    yield monitor, parts, log
+                finally:
+                    for name, part in running.items():
+                        said = [
+                            line for line in part.said().splitlines() if "WARN" in line or "ERROR" in line
+                        ]
+                        print(f"  {name} said: {len(said)} warnings; the last: {said[-3:]}", flush=True)
+
+
+def _widen(settings: Settings, longest: int) -> None:
+    """Make the topics, and let them take records as long as this (MiB), where that is more than usual."""
+    ensure_topics(settings)
+    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+    names = settings.topics.membership, settings.topics.diffs, settings.topics.assignments
+    taken = ConfigEntry("max.message.bytes", str(longest << 20), incremental_operation=AlterConfigOpType.SET)
+    asked = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[taken]) for name in names]
+    for answer in admin.incremental_alter_configs(asked).values() if longest > 10 else ():
+        answer.result(20)
+
+
+def make_topic(servers: str) -> str:
+    """Make the topic that all groups read; its id."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic("orders", 40, 1)])["orders"].result(20)
+
+    def described() -> str | None:
+        try:
+            answer = admin.describe_topics(TopicCollection(["orders"]))["orders"].result(10)
+        except Exception:  # noqa: BLE001 - not there yet
+            return None
+        return str(answer.topic_id).rstrip("=").replace("+", "-").replace("/", "_")
+
+    return str(eventually(described))

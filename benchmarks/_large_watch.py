@@ -1,0 +1,236 @@
+"""What the parts of a monitor cost: processor time and memory of processes, bytes of topics; a crowd of clients.
+
+``python -m benchmarks._large_watch PORT CLIENTS`` is the crowd, in a process of its own: each client follows the
+feed and comes back where it was. Once a second it prints, as JSON, how many rounds the clients have been given, the
+number of the newest round that the slowest, the middle and the fastest one has, how often clients connected, how
+many snapshots after a gap they were given, and the bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from tests.support.load import cpu, rss
+from tests.support.processes import children
+
+_SEQ = b'"seq":'
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all that it started."""
+    return [pid, *(one for child in children(pid) for one in tree(child))]
+
+
+@dataclass
+class Part:
+    """One part of the monitor: what it costs from one look to the next, and the most memory seen (MB)."""
+
+    name: str
+    pid: int
+    memory: float = 0.0
+    _spent: dict[int, float] = field(default_factory=dict)
+    _before: float = 0.0
+
+    def look(self) -> None:
+        """Take note of what each of its processes has used."""
+        memory = 0.0
+        for pid in tree(self.pid):
+            try:
+                self._spent[pid] = cpu(pid)
+                memory += rss(pid)
+            except (OSError, StopIteration):  # it has ended
+                continue
+        self.memory = max(self.memory, memory)
+
+    def lap(self) -> float:
+        """Processor seconds since the last lap."""
+        self.look()
+        total = sum(self._spent.values())
+        spent, self._before = total - self._before, total
+        return spent
+
+
+@contextmanager
+def looking(parts: list[Part]) -> Iterator[None]:
+    """Look at the memory of parts again and again."""
+    ending = threading.Event()
+
+    def look() -> None:
+        while not ending.wait(0.5):
+            for part in parts:
+                part.look()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
+
+
+class Topics:
+    """Records and bytes that came into topics since the last look."""
+
+    def __init__(self, servers: str, names: list[str]) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "queued.max.messages.kbytes": 65_536,
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        self._all: dict[str, tuple[int, int, int]] = {}
+        self._next = {
+            (name, number): 0
+            for name in names
+            for number in self._consumer.list_topics(name, timeout=10).topics[name].partitions
+        }
+
+    def total(self) -> dict[str, tuple[int, int, int]]:
+        """:meth:`lap`, with what all laps before had."""
+        self.lap()
+        return dict(self._all)
+
+    def lap(self) -> dict[str, tuple[int, int, int]]:
+        """Topic → records, bytes of their values, and the longest value."""
+        found: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
+        self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
+        waiting = set(self._next)
+        while waiting:
+            for message in self._consumer.consume(500, 0.2):
+                place, error = (message.topic() or "", message.partition() or 0), message.error()
+                if error is None:
+                    records, total, longest = found[place[0]]
+                    size = len(message.value() or b"")
+                    found[place[0]] = records + 1, total + size, max(longest, size)
+                    self._next[place] = (message.offset() or 0) + 1
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+                    waiting.discard(place)
+        for name, (records, size, longest) in found.items():
+            before = self._all.get(name, (0, 0, 0))
+            self._all[name] = before[0] + records, before[1] + size, max(before[2], longest)
+        return found
+
+    def close(self) -> None:
+        """Read no more."""
+        self._consumer.close()
+
+
+class Client:
+    """One of the crowd: counts, and reads no more of a round than its number."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.last = b""
+        self.seq = self.rounds = self.bytes = self.connections = self.resets = self.refused = 0
+
+    async def follow(self) -> None:
+        while True:
+            try:
+                await self._connection()
+            except OSError:
+                self.refused += 1
+            await asyncio.sleep(1)
+
+    async def _connection(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**20)
+        last = b"Last-Event-ID: %b\r\n" % self.last if self.last else b""
+        writer.write(b"GET /api/stream HTTP/1.0\r\nHost: localhost\r\n%b\r\n" % last)
+        self.connections += 1
+        rest = b""
+        try:
+            while data := await reader.read(1 << 18):
+                self.bytes += len(data)
+                whole = rest + data[: data.rfind(b"\n") + 1]
+                rest = data[len(whole) - len(rest) :] if whole else rest + data
+                self._take(whole)
+                rest = rest[-200_000:]
+        finally:
+            writer.close()
+
+    def _take(self, lines: bytes) -> None:
+        self.rounds += lines.count(b"event: round\n")
+        self.resets += lines.count(b"event: reset\n")
+        at = lines.rfind(b"id: ")
+        if at >= 0:
+            self.last = lines[at + 4 : lines.index(b"\n", at)]
+            self.seq = int(self.last.split(b".")[1])
+
+
+async def _crowd(port: int, count: int) -> None:
+    clients = [Client(port) for _ in range(count)]
+    tasks = [asyncio.create_task(client.follow()) for client in clients]
+    while tasks:
+        await asyncio.sleep(1)
+        seqs = sorted(client.seq for client in clients)
+        told = {
+            "at": time.time(),
+            "seqs": [seqs[0], seqs[count // 2], seqs[-1]],
+            **{
+                name: sum(getattr(client, name) for client in clients)
+                for name in ("rounds", "bytes", "connections", "resets", "refused")
+            },
+        }
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+
+
+@dataclass
+class Crowd:
+    """The clients, and what they said of themselves, a line a second."""
+
+    said: list[dict[str, Any]] = field(default_factory=list)
+
+    def behind(self, newest: Callable[[float], int]) -> tuple[int, float]:
+        """How many rounds, and how many seconds, the slowest client was behind at most.
+
+        ``newest``: the number of the newest round that the server had at a moment.
+        """
+        rounds = max((newest(one["at"]) - one["seqs"][0] for one in self.said), default=0)
+        worst = 0.0
+        for index, one in enumerate(self.said):
+            earlier = (other["at"] for other in self.said[index::-1] if newest(other["at"]) <= one["seqs"][0])
+            worst = max(worst, one["at"] - next(earlier, self.said[0]["at"]))
+        return rounds, worst
+
+
+@contextmanager
+def crowd(port: int, count: int) -> Iterator[Crowd]:
+    """So many clients of a server, in a process of their own."""
+    found = Crowd()
+    command = [sys.executable, "-m", "benchmarks._large_watch", str(port), str(count)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
+    ) as process:
+
+        def read() -> None:
+            for line in process.stdout or ():
+                found.said.append(json.loads(line))
+
+        thread = threading.Thread(target=read, daemon=True)
+        thread.start()
+        try:
+            yield found
+        finally:
+            process.terminate()
+            thread.join()
+
+
+if __name__ == "__main__":
+    asyncio.run(_crowd(*map(int, sys.argv[1:])))

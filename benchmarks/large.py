@@ -1,0 +1,316 @@
+"""Large things: ``make bench-large``. What the whole monitor costs for them, and what gives way first.
+
+Records of KIP-848 groups as a coordinator writes them, in the ``__consumer_offsets`` of an embedded broker; behind
+it `collect`, `stream` and `serve` as a person starts them.
+
+* ``group``: one group of many members, in which one member restarts; then the API and the page with it.
+* ``rolling``: many groups of 20 members, in each of which one restarts, all at once, and a crowd on the feed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import json
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from benchmarks._document import machine, put
+from benchmarks._large_report import group_table, rolling_table
+from benchmarks._large_stage import PATIENCE, Arrivals, Log, make_topic, monitored
+from benchmarks._large_watch import Topics, crowd
+from streaming.kafka.producer import EventProducer
+from streaming.wire.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
+from tests.support.browser import chromium
+from tests.support.coordinated import Coordinated, Write, topic_ids
+from tests.support.monitor import Monitor
+from tests.support.wait import eventually
+
+SHARE = 10
+_TOPICS = 10
+_GROUP = "large"
+_SIZE = 20
+DOCUMENT = Path(__file__).parents[1] / "docs" / "design" / "large.md"
+
+
+def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One group of so many members: its first view, the restart of one member, the API, the page."""
+    random = Random(options.seed)
+    topics = dict.fromkeys(topic_ids(options.topics, random), members * SHARE // options.topics)
+    coordinated = Coordinated(_GROUP, members, topics, {one: one for one in topics}, options.seed)
+    found: dict[str, Any] = {"members": members}
+    with monitored(options.longest, 4) as (monitor, parts, log):
+        settings = monitor.serve.settings
+        names = [settings.topics.membership, settings.topics.diffs, settings.topics.assignments]
+        names += [settings.topics.episodes, settings.topics.dead_letters]
+        _tell_counts(monitor, topics)
+        into = Topics(monitor.servers, names)
+        for part in parts:
+            part.lap()
+        begun = time.monotonic()
+        log.write(coordinated.start(), 0, int(time.time() * 1000))
+        log.flush()
+        refused = settings.topics.dead_letters
+        eventually(
+            lambda: _members(monitor) == members or into.lap()[refused][0], timeout=PATIENCE, every=0.2
+        )
+        if _members(monitor) != members:
+            return found | {"first": None, "why": "the view is longer than its topic takes"}
+        found["first"] = time.monotonic() - begun
+        found["first cpu"] = {part.name: part.lap() for part in parts}
+        found["first bytes"] = into.total()
+        print(f"  first view: {found}", flush=True)
+        arrivals = Arrivals(monitor.serve.port)
+        eventually(lambda: arrivals._client.last, timeout=PATIENCE)  # noqa: SLF001 - it has its snapshot
+        _steps(coordinated, log, monitor, arrivals, options)
+        found["delays"] = sorted(arrivals.delays[: options.paced])
+        found["steps"] = log.writes - 1
+        found["cpu"] = {part.name: part.lap() for part in parts}
+        found["bytes"] = into.lap()
+        arrivals.end()
+        print(f"  steps: {found['steps']} {found['cpu']} {found['bytes']}", flush=True)
+        found["api"] = _api(monitor)
+        print(f"  api: {found['api']}", flush=True)
+        if not options.no_page:
+            found["page"] = _page(monitor)
+            print(f"  page: {found['page']}", flush=True)
+        found["memory"] = {part.name: part.memory for part in parts}
+        found["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
+        into.close()
+    return found
+
+
+def _steps(
+    coordinated: Coordinated, log: Log, monitor: Monitor, arrivals: Arrivals, options: argparse.Namespace
+) -> None:
+    """One member's restart, each write once the one before is on the page; all the rest at once."""
+    rest: list[Write] = []
+    paced = 0
+    for write in coordinated.bounce(len(coordinated.held) // 2, options.others):
+        if paced < options.paced:
+            seen = len(arrivals.delays)
+            log.write(write, 0, int(time.time() * 1000))
+            log.flush()
+            arrivals.await_rounds(seen + 1)
+            paced += 1
+        else:
+            rest.append(write)
+    begun = int(time.time() * 1000)
+    for number, write in enumerate(rest):
+        log.write(write, 0, begun + number)
+    log.flush()
+    eventually(
+        lambda: (
+            _summary(monitor)["groupEpoch"] == coordinated.epoch
+            and _summary(monitor)["unassigned"] == 0
+            and _members(monitor) == len(coordinated.held)
+        ),
+        timeout=PATIENCE,
+        every=0.2,
+    )
+
+
+def _tell_counts(monitor: Monitor, topics: dict[str, int]) -> None:
+    """What the collector would say of topics that are there: nobody makes 100 000 partitions on one broker."""
+    producer = EventProducer(monitor.serve.settings)
+    counts = {name: TopicMetadata(partitions=count) for name, count in topics.items()}
+    told = PartitionsChanged(group_id=_GROUP, timestamp=int(time.time() * 1000), topics=counts)
+    producer.send(Event("bench", "topics", told))
+    joined = MemberJoined(group_id="first", timestamp=told.timestamp, member_id="c", topics=[])
+    producer.send(Event("bench", "first", joined))
+    producer.flush(30)
+    # All parts run, and have done something, before anything is measured.
+    eventually(lambda: monitor.serve.ask("/api/groups")[1]["groups"], timeout=PATIENCE)
+
+
+def _summary(monitor: Monitor) -> dict[str, Any]:
+    groups = monitor.serve.ask("/api/groups")[1]["groups"]
+    return next((one for one in groups if one["groupId"] == _GROUP), {})
+
+
+def _members(monitor: Monitor) -> int:
+    return int(_summary(monitor).get("members", 0))
+
+
+def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
+    """Path → status, bytes and ms of the answer."""
+    newest = monitor.serve.ask(f"/api/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
+    found = {}
+    for path in ("", "/timeline?limit=300", "/rounds?limit=10", f"/rounds/{newest}", "/episodes"):
+        found[path] = _asked(monitor, f"/api/groups/{_GROUP}{path}")
+    found["/what-if?remove=…"] = _asked(monitor, f"/api/groups/{_GROUP}/what-if?add=x")
+    return found
+
+
+def _asked(monitor: Monitor, path: str) -> tuple[int, int, float]:
+    begun = time.perf_counter()
+    try:
+        status, body = monitor.serve.get(path)
+    except TimeoutError:
+        return 0, 0, (time.perf_counter() - begun) * 1000
+    return status, len(body), (time.perf_counter() - begun) * 1000
+
+
+def _page(monitor: Monitor) -> dict[str, float]:
+    """How the group's page comes up and answers, in ms; its elements, and MB of the page's heap."""
+    found: dict[str, float] = {}
+    with chromium() as browser:
+        page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+        page.set_default_timeout(120_000)
+
+        def timed(name: str, act: Any, ready: str) -> None:
+            begun = time.perf_counter()
+            act()
+            page.locator(ready).first.wait_for(state="attached")
+            page.evaluate(
+                "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+            )
+            found[name] = (time.perf_counter() - begun) * 1000
+
+        timed("open", lambda: page.goto(f"{monitor.serve.url}/groups/{_GROUP}"), ".round")
+        timed("members", lambda: None, ".members li")
+        found["elements"] = page.evaluate("document.querySelectorAll('*').length")
+        page.evaluate(
+            "window.stops = []; new PerformanceObserver((list) => stops.push(...list.getEntries()"
+            ".map((one) => one.duration))).observe({ type: 'longtask' })"
+        )
+        timed("a round", lambda: page.click(".round button"), ".round .diff")
+        timed("all members", lambda: page.click(".members .more"), ".members li:nth-child(13)")
+        found["elements then"] = page.evaluate("document.querySelectorAll('*').length")
+        page.wait_for_timeout(3000)
+        found["longest task"] = page.evaluate("Math.max(0, ...stops)")
+        session = page.context.new_cdp_session(page)
+        found["heap MB"] = session.send("Runtime.getHeapUsage")["usedSize"] / 2**20
+    return found
+
+
+def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
+    """So many groups of 20, one member of each restarts, all at once; clients follow the feed."""
+    found: dict[str, Any] = {"groups": count, "clients": options.clients}
+    with monitored(options.longest, max(16, count // 64)) as (monitor, parts, log):
+        topic = make_topic(monitor.servers)
+        groups = [
+            Coordinated(
+                f"group-{number:05d}",
+                _SIZE,
+                {topic: 2 * _SIZE},
+                {topic: "orders"},
+                number,
+            )
+            for number in range(count)
+        ]
+        settings = monitor.serve.settings
+        into = Topics(
+            monitor.servers, [settings.topics.membership, settings.topics.diffs, settings.topics.episodes]
+        )
+        for part in parts:
+            part.lap()
+        begun = time.monotonic()
+        for number, one in enumerate(groups):
+            log.write(one.start(), number % log.partitions, int(time.time() * 1000))
+        log.flush()
+        eventually(
+            lambda: len(monitor.serve.ask("/api/groups")[1]["groups"]) == count, timeout=PATIENCE, every=1
+        )
+        found["first"] = time.monotonic() - begun
+        found["first cpu"] = {part.name: part.lap() for part in parts}
+        into.lap()
+        print(f"  {count} groups are there after {found['first']:.1f} s: {found['first cpu']}", flush=True)
+        newest: list[tuple[float, int]] = []
+        with crowd(monitor.serve.port, options.clients) as clients:
+            eventually(lambda: clients.said and clients.said[-1]["seqs"][0], timeout=PATIENCE)
+            begun, stamp, before = time.monotonic(), int(time.time() * 1000), log.writes
+            for turn in zip(*(one.bounce(0, options.others) for one in groups), strict=True):
+                stamp += 1
+                for number, write in enumerate(turn):
+                    log.write(write, number % log.partitions, stamp)
+            log.flush()
+            found["written"] = time.monotonic() - begun
+            found["writes"] = log.writes - before
+            print(f"  {found['writes']} writes in {found['written']:.1f} s", flush=True)
+            _await_rolled(monitor, groups, newest, options.patience)
+            found["seconds"] = time.monotonic() - begun
+            found["cpu"] = {part.name: part.lap() for part in parts}
+            eventually(
+                lambda: clients.said[-1]["seqs"][0] >= newest[-1][1], timeout=options.patience, every=0.5
+            )
+            found["until all clients"] = time.monotonic() - begun
+            found["serve after"] = parts[2].lap()
+        found["behind"] = clients.behind(
+            lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1]
+        )
+        found["last"] = clients.said[-1]
+        found["bytes"] = into.lap()
+        found["memory"] = {part.name: part.memory for part in parts}
+        found["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
+        counted = {name: value for (name, _), value in monitor.metrics().items()}
+        found["cut off"] = sum(value for name, value in counted.items() if "clients_cut_off" in name)
+        found["fell behind"] = sum(value for name, value in counted.items() if "clients_behind" in name)
+        into.close()
+    return found
+
+
+def _await_rolled(
+    monitor: Monitor, groups: list[Coordinated], newest: list[tuple[float, int]], patience: float
+) -> None:
+    """Wait until every group stands in its last epoch; notes the server's newest round on the way."""
+    by = time.monotonic() + patience
+    while True:
+        answer = monitor.serve.ask("/api/rounds?view=summary&limit=1")[1]["rounds"]
+        newest.append((time.time(), answer[0]["seq"] if answer else 0))
+        if len(newest) % 10 == 0:
+            stand = monitor.serve.ask("/api/groups")[1]
+            there = sum(
+                one["groupEpoch"] == groups[0].epoch and one["state"] == "Stable" for one in stand["groups"]
+            )
+            print(f"    {there} of {len(groups)} done, round {newest[-1][1]}, lag {stand['lag']}", flush=True)
+            if there == len(groups):
+                return
+            if time.monotonic() > by:
+                print(f"  {len(groups) - there} groups not done in {patience:g} s", flush=True)
+                return
+        time.sleep(0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topics", type=int, default=_TOPICS, help="that the one group reads")
+    parser.add_argument(
+        "--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="of the one group"
+    )
+    parser.add_argument("--groups", type=int, nargs="*", default=[1000, 10_000], help="that restart at once")
+    parser.add_argument("--only", choices=["group", "rolling"])
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--paced", type=int, default=11, help="of a restart's writes wait for the one before")
+    parser.add_argument("--others", type=int, default=20, help="members that only go to the new epoch")
+    parser.add_argument("--longest", type=int, default=10, help="MiB of a record that the topics take")
+    parser.add_argument("--patience", type=float, default=300, help="seconds for what may never come")
+    parser.add_argument("--no-page", action="store_true")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--document", action="store_true", help="put the tables into docs/benchmarks.md")
+    options = parser.parse_args()
+    sizes = f"{machine()}, broker, clients and browser on the same machine; seed {options.seed}"
+    print(sizes, flush=True)
+    parts = ["## Large things", f"{sizes}."]
+    if options.only != "rolling":
+        parts.append(group_table(_each(group, options.members, options), options))
+    if options.only != "group":
+        parts.append(rolling_table(_each(rolling, options.groups, options), options))
+    text = "\n\n".join(parts)
+    print(text)
+    if options.document:
+        put("large", text, DOCUMENT)
+
+
+def _each(measure: Any, sizes: list[int], options: argparse.Namespace) -> list[dict[str, Any]]:
+    found = []
+    for size in sizes:
+        found.append(measure(size, options))
+        print(json.dumps(found[-1]), flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""KIP-848 groups as a coordinator writes them: records of ``__consumer_offsets``, without members that run.
+
+A write has one timestamp, as with the coordinator: what a heartbeat changes stands in one. One member's restart is
+
+* its leaving: what was said of it goes, a new epoch, and a target for each member that gets a partition of it;
+* a write for each of those that takes it, and one for each other member, which only goes to the new epoch;
+* its coming back under another id: a new epoch, and a target for each that gives a partition;
+* a write for each of those that gives it up, one for the new member, one for each other.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterator
+from random import Random
+from struct import pack
+
+from tests.support.offsets_topic import compact, elements, string
+
+#: Key and value of a record.
+Record = tuple[bytes, bytes | None]
+#: What the coordinator appends at once.
+Write = list[Record]
+
+_EPOCH, _SAID, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
+_STABLE = 0
+_HOST = "/10.0.%d.%d"
+_TIMEOUT_MS = 300_000
+
+
+def topic_ids(count: int, random: Random) -> list[str]:
+    """Ids of topics, as Kafka prints them."""
+    return [_id(random) for _ in range(count)]
+
+
+class Coordinated:
+    """One group, and the writes of what happens to it.
+
+    Args:
+        group_id: its name.
+        members: how many.
+        topics: id of each topic → its partitions; every member subscribes to all.
+        names: id → name, for what members subscribe to.
+        seed: of the members' ids.
+    """
+
+    def __init__(
+        self, group_id: str, members: int, topics: dict[str, int], names: dict[str, str], seed: int = 1
+    ) -> None:
+        self.group_id, self.epoch = group_id, 1
+        self._topics = [names[one] for one in topics]
+        self._random = Random(seed)
+        self.held: dict[str, set[tuple[str, int]]] = {self._member(): set() for _ in range(members)}
+        self._epochs = dict.fromkeys(self.held, 1)
+        ids = list(self.held)
+        places = [(topic, number) for topic, count in topics.items() for number in range(count)]
+        for number, place in enumerate(places):
+            self.held[ids[number % members]].add(place)
+
+    def start(self) -> Write:
+        """The whole group, as one write."""
+        found = [self._said(member, place) for place, member in enumerate(self.held)]
+        found.append(self._record(_EPOCH, pack(">hib", 0, self.epoch, 0)))
+        found += [self._target(member) for member in self.held]
+        found.append(self._target_epoch())
+        return found + [self._current(member) for member in self.held]
+
+    def bounce(self, place: int, others: int | None = None) -> Iterator[Write]:
+        """The restart of one member.
+
+        Args:
+            place: which, by the order of joining.
+            others: how many of those that only go to the new epoch do so; None: all.
+        """
+        leaving = list(self.held)[place]
+        freed = sorted(self.held.pop(leaving))
+        del self._epochs[leaving]
+        takers = sorted(self.held, key=lambda one: len(self.held[one]))[: len(freed)]
+        given = list(zip([takers[index % len(takers)] for index in range(len(freed))], freed, strict=True))
+        for taker, one in given:
+            self.held[taker].add(one)
+        self.epoch += 1
+        gone: Write = [(self._key(kind, leaving), None) for kind in (_CURRENT, _TARGET, _SAID)]
+        yield [*gone, self._epoch(), *map(self._target, dict.fromkeys(takers)), self._target_epoch()]
+        yield from self._follow(list(dict.fromkeys(takers)), others)
+
+        coming = self._member()
+        self.held[coming] = set(freed)
+        for taker, one in given:
+            self.held[taker].discard(one)
+        self.epoch += 1
+        self._epochs[coming] = self.epoch
+        changed = [*map(self._target, [*dict.fromkeys(takers), coming])]
+        yield [self._said(coming, place), self._epoch(), *changed, self._target_epoch()]
+        yield from self._follow([*dict.fromkeys(takers), coming], others)
+
+    def _follow(self, first: list[str], others: int | None) -> Iterator[Write]:
+        rest = [one for one in self.held if one not in set(first)]
+        for member in [*first, *rest[: len(rest) if others is None else others]]:
+            before, self._epochs[member] = self._epochs[member], self.epoch
+            yield [self._current(member, before)]
+
+    def _member(self) -> str:
+        return _id(self._random)
+
+    def _key(self, kind: int, member: str | None = None) -> bytes:
+        return pack(">h", kind) + string(self.group_id) + (b"" if member is None else string(member))
+
+    def _record(self, kind: int, value: bytes, member: str | None = None) -> Record:
+        return self._key(kind, member), value
+
+    def _epoch(self) -> Record:
+        return self._record(_EPOCH, pack(">hib", 0, self.epoch, 0))
+
+    def _target_epoch(self) -> Record:
+        return self._record(_TARGET_EPOCH, pack(">hib", 0, self.epoch, 0))
+
+    def _said(self, member: str, place: int) -> Record:
+        value = pack(">h", 0) + compact(None) + compact(None) + compact(f"app-{place}")
+        value += compact(_HOST % (place // 250, place % 250)) + elements(*map(compact, self._topics))
+        return self._record(
+            _SAID, value + compact(None) + pack(">i", _TIMEOUT_MS) + compact(None) + b"\0", member
+        )
+
+    def _target(self, member: str) -> Record:
+        return self._record(_TARGET, pack(">h", 0) + self._share(member) + b"\0", member)
+
+    def _current(self, member: str, before: int = 0) -> Record:
+        begin = pack(">hiib", 0, self.epoch, before or self.epoch, _STABLE)
+        return self._record(_CURRENT, begin + self._share(member) + elements() + b"\0", member)
+
+    def _share(self, member: str) -> bytes:
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in sorted(self.held[member]):
+            by_topic.setdefault(topic, []).append(number)
+        return elements(
+            *(
+                base64.urlsafe_b64decode(f"{topic}==")
+                + elements(*(pack(">i", number) for number in numbers))
+                + b"\0"
+                for topic, numbers in by_topic.items()
+            )
+        )
+
+
+def _id(random: Random) -> str:
+    raw = uuid.UUID(int=random.getrandbits(128), version=4).bytes
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
