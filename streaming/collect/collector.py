@@ -1,7 +1,8 @@
 """The collector: follows ``__consumer_offsets`` and publishes membership events, each exactly once.
 
-A loop: read (:mod:`streaming.collect.source`), add the brokers' reasons and the partition counts that groups were
-not told, publish together with the place to go on from.
+A loop: read (:mod:`streaming.collect.source`), add the brokers' reasons, the full views that readers asked for
+(:mod:`streaming.collect.asks`) and the partition counts that groups were not told, publish together with the place
+to go on from.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streaming.collect.asks import Asks
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
 from streaming.collect.counts import PartitionCounts
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome
 from streaming.collect.metrics import CollectMetrics
-from streaming.collect.published import published_counts
+from streaming.collect.published import published
 from streaming.collect.publisher import Publisher, written
 from streaming.collect.reasons import Reasons
 from streaming.collect.remade import Remade
@@ -85,13 +87,16 @@ class Collector:
         self._publisher = Publisher(settings, self._group_id, self._stop.is_set)
         counts_source = f"kafka://{cluster}/metadata"
         remade = Remade(settings)
-        counts = PartitionCounts(counts_source, published_counts(settings, counts_source))
+        told, self._asked = published(settings, counts_source)
+        counts = PartitionCounts(counts_source, told)
         self._telling = Telling(topics, counts, settings.collect.metadata_interval_ms / 1000)
         source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
 
         def fold(partition: int) -> Fold:
-            return Fold(source, partition, topics.name, wanted, alive_ms)
+            least = settings.collect.changes_from
+            return Fold(source, partition, topics.name, wanted, alive_ms, changes_from=least)
 
+        self._asks = Asks(settings)
         self._signs = SignWriter(settings, "collector", self._group_id, by="offsets")
         self._source = OffsetsTopic(settings.kafka, self._group_id, self._stop, fold, self._nothing_there)
         try:
@@ -106,6 +111,7 @@ class Collector:
             if self._stop.is_set():
                 self._signs.stopped()
         finally:
+            self._asks.close()
             self._source.close()
 
     def _nothing_there(self) -> None:
@@ -122,15 +128,33 @@ class Collector:
         if seen is not None:
             yield replace(item, event=seen)
 
+    def _asked_for(self, batch: Batch) -> Iterator[Found]:
+        """Full views of groups for those who lack them, once the past is read and the group's last run is whole."""
+        self._asked |= self._asks.heard()
+        for group_id, asked in () if batch.behind else list(self._asked.items()):
+            if self._source.is_open(group_id):
+                continue
+            del self._asked[group_id]
+            found = self._source.whole(group_id, asked)
+            if found is not None:
+                yield found
+
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
         self._reasons.listen()
         outcomes = [told for item in batch.outcomes for told in self._told(item)]
+        outcomes += self._asked_for(batch)
+        if self._source.large:
+            self._asks.begin()
         # What groups subscribe to is not known before every partition was read to its end.
         known = not batch.behind and not self._stop.is_set()
         items = self._telling.with_counts(
             outcomes, self._source.subscriptions if known else None, away=self._source.away
         )
         if items:
-            self._metrics.published(self._publisher.publish(items, batch.place))
+            outgoing = self._publisher.publish(items, batch.place)
+            self._metrics.published(outgoing)
+            for item, one in zip(items, outgoing, strict=True):
+                if one.dead and isinstance(item, Found):
+                    self._source.lost(item.row.partition, item.event.data.group_id)
         self._signs.tell(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)

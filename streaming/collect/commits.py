@@ -55,9 +55,14 @@ def infer(
     """
     if now.generation is not None and now.generation > (before.generation or 0) + 1:
         return []  # a generation was not read: it may have gone then
-    found = (
-        _ended(member, now, holdings.last_commit(member), surely_alive_ms) for member in gone(before, now)
-    )
+    return ended(gone(before, now), now, holdings, surely_alive_ms)
+
+
+def ended(
+    members: Iterable[ObservedMember], now: GroupObserved, holdings: Holdings, surely_alive_ms: int | None
+) -> list[Evidence]:
+    """Evidence for members that are gone ``now``; of the view no member is looked at. Else as :func:`infer`."""
+    found = (_ended(member, now, holdings.last_commit(member), surely_alive_ms) for member in members)
     return [item for item in found if item is not None]
 
 

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from streaming.wire.events import Event, GroupDeleted, GroupObserved, PartitionsChanged, TopicMetadata
+from streaming.wire.events import (
+    Event,
+    GroupChanged,
+    GroupDeleted,
+    GroupObserved,
+    ObservedMember,
+    PartitionsChanged,
+    TopicMetadata,
+)
+
+#: What shows a group's members, all of them or some.
+Shown = GroupObserved | GroupChanged
 
 
-def subscribed(data: GroupObserved) -> frozenset[str]:
-    """The topics that some member subscribes to; of a member whose subscription can't be seen, those it has."""
-    return frozenset(
-        topic
-        for member in data.members
-        for topic in (member.topics or (() if data.holds_tasks else member.assigned))
-    )
+def read_by(member: ObservedMember, *, holds_tasks: bool) -> frozenset[str]:
+    """The topics that a member subscribes to; those it has, where its subscription can't be seen.
+
+    Args:
+        member: the member.
+        holds_tasks: what it has is by connector or subtopology, not by topic.
+    """
+    return frozenset(member.topics or (() if holds_tasks else member.assigned))
 
 
-def outdated(data: GroupObserved, told: Mapping[str, TopicMetadata]) -> bool:
-    """Whether a view shows a topic, or a partition, that the group has not been told of."""
+def subscribed(data: Shown) -> frozenset[str]:
+    """The topics that some of these members subscribes to."""
+    return frozenset[str]().union(*(read_by(one, holds_tasks=data.holds_tasks) for one in data.members))
+
+
+def outdated(data: Shown, told: Mapping[str, TopicMetadata]) -> bool:
+    """Whether a view, or what changed, shows a topic, or a partition, that the group has not been told of."""
     return any(topic not in told for topic in subscribed(data)) or any(
         topic not in told or max(partitions, default=-1) >= told[topic].partitions
         for member in (() if data.holds_tasks else data.members)
@@ -60,7 +77,7 @@ class PartitionCounts:
             data = event.data
             if isinstance(data, GroupDeleted):
                 deleted.add(data.group_id)
-            elif isinstance(data, GroupObserved) and outdated(
+            elif isinstance(data, Shown) and outdated(
                 data, {} if data.group_id in deleted else self._told.get(data.group_id, {})
             ):
                 return True
@@ -71,7 +88,7 @@ class PartitionCounts:
         data = event.data
         if isinstance(data, GroupDeleted):
             self._told.pop(data.group_id, None)
-        elif isinstance(data, GroupObserved):
+        elif isinstance(data, Shown):
             return self.tell(data.group_id, subscribed(data), current, data.timestamp)
         return []
 

@@ -3,7 +3,8 @@
 The coordinator gives all records of one write one timestamp, and a join is one record under the classic protocol,
 five to many under others. So consecutive records with the same timestamp (a *run*) are taken together: each group
 in it is published once, as it is after the run, under the offset of its last record there. (Classic generations are
-one record each and all published.) What is published is a function of the partition's log alone.
+one record each and all published.) What is published is a function of the partition's log from where publishing
+begins, and of who asked for a full view.
 """
 
 from __future__ import annotations
@@ -14,16 +15,26 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from assignors.errors import MonitorError
-from streaming.collect.commits import SOURCE, infer
+from streaming.collect.changes import Changes
+from streaming.collect.commits import SOURCE, ended, infer
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
 from streaming.collect.coordinator.parts import TopicNames
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode, offset_and_time, placed
+from streaming.collect.coordinator.standing import Standing
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.holdings import Holdings
 from streaming.collect.scheduled import due
-from streaming.wire.events import MAX_TIMESTAMP, Event, GroupDeleted, GroupObserved, PartitionsStopped
+from streaming.wire.events import (
+    MAX_TIMESTAMP,
+    Event,
+    Evidence,
+    GroupChanged,
+    GroupDeleted,
+    GroupObserved,
+    PartitionsStopped,
+)
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -64,11 +75,39 @@ Outcome = Found | Unusable
 
 @dataclass(slots=True)
 class _Known:
-    """A group between runs: its records folded, the last published view, and its commits."""
+    """A group between runs.
 
+    Attributes:
+        group: its records folded.
+        seen: of a classic group: the last published view.
+        standing: of one with epochs: the same, member by member.
+        changes: what was told of it.
+        holdings: its commits.
+        last: offset and timestamp of the last record that a view followed from.
+    """
+
+    changes: Changes
     group: CoordinatedGroup = GONE
     seen: GroupObserved | None = None
+    standing: Standing | None = None
     holdings: Holdings = field(default_factory=Holdings)
+    last: tuple[int, int] = (-1, -1)
+
+    @property
+    def head(self) -> GroupObserved | None:
+        """The last published view; of a group with epochs without its members."""
+        return self.seen if self.standing is None else self.standing.head
+
+    @property
+    def view(self) -> GroupObserved | None:
+        """The last published view."""
+        return self.seen if self.standing is None else self.standing.view
+
+    @property
+    def number(self) -> int | None:
+        """The generation, or epoch, of that view."""
+        head = self.head
+        return None if head is None else head.group_epoch if head.counts_epochs else head.generation
 
 
 class Fold:
@@ -83,6 +122,7 @@ class Fold:
         names: topic id → topic name.
         wanted: whether a group is followed; records of others are not read further than their key.
         surely_alive_ms: see :func:`streaming.collect.commits.infer`.
+        changes_from: groups with epochs of so many members are told what changed; 0: none is.
     """
 
     def __init__(
@@ -92,9 +132,16 @@ class Fold:
         names: TopicNames,
         wanted: Callable[[str], bool] = lambda _: True,
         surely_alive_ms: int | None = None,
+        *,
+        changes_from: int = 0,
     ) -> None:
         self._source, self._partition = source, partition
         self._names, self._wanted, self._surely_alive_ms = names, wanted, surely_alive_ms
+        self._changes_from = changes_from
+        #: Outcomes of records before this offset were published by an earlier collector: they are not handed out.
+        self.start = 0
+        #: Whether there is, or was, a group that is told what changed.
+        self.large = False
         self._known: dict[str, _Known] = {}
         #: The same by the bytes of group ids.
         self._by_key: dict[bytes, _Known] = {}
@@ -150,7 +197,7 @@ class Fold:
         self._resumed.clear()
         for group_id, row in self._touched.items():
             self._publish(group_id, row)
-        outcome, self._out = self._out, []
+        outcome, self._out = [one for one in self._out if one.row.offset >= self.start], []
         self._touched = {}
         self._timestamp = None
         self.open_offset = None
@@ -158,11 +205,41 @@ class Fold:
 
     def subscriptions(self) -> dict[str, frozenset[str]]:
         """The topics that each group's members subscribe to, as last published."""
-        return {
-            group_id: subscribed(known.seen)
-            for group_id, known in self._known.items()
-            if known.seen is not None
-        }
+        topics = {}
+        for group_id, known in self._known.items():
+            if known.standing is not None:
+                topics[group_id] = known.standing.topics
+            elif known.seen is not None:
+                topics[group_id] = subscribed(known.seen)
+        return topics
+
+    def whole(self, group_id: str, asked: str) -> Found | None:
+        """The full view of a group for somebody who lacks it; None: it is not followed, or was told last anyhow.
+
+        Args:
+            group_id: the group.
+            asked: what names this question.
+        """
+        known = self._known.get(group_id)
+        if known is None or known.standing is None or not known.changes.lacking:
+            return None
+        (offset, timestamp), number = known.last, known.number
+        event_id = f"{self._partition}:{offset}/whole/{asked}"
+        data = known.changes.whole(event_id, known.standing, [])
+        if data is None:
+            return None
+        row = Row(self._partition, offset, timestamp, None, None)
+        return Found(row, Event(self._source, event_id, data), number)
+
+    def is_open(self, group_id: str) -> bool:
+        """Whether the run so far has records of a group: its view is about to be another."""
+        return group_id in self._touched
+
+    def lost(self, group_id: str) -> None:
+        """What was found of a group was not published: what follows must not build on it."""
+        known = self._known.get(group_id)
+        if known is not None:
+            known.changes.forget()
 
     def _take(self, row: Row) -> None:
         record = decode(row.key, row.value, self._wanted)
@@ -179,7 +256,8 @@ class Fold:
         if not 0 <= row.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
         if known is None:
-            known = self._known[group_id] = self._by_key[group_id.encode()] = _Known()
+            known = _Known(Changes(self._changes_from))
+            self._known[group_id] = self._by_key[group_id.encode()] = known
         after = apply(known.group, record)
         if isinstance(record, ClassicGroup) and group_id in self._touched and known.group.classic is not None:
             self._publish(group_id, self._touched.pop(group_id))
@@ -189,10 +267,10 @@ class Fold:
     def _witness(self, group_id: str, row: Row) -> None:
         """Tell that commits, the last one in this row, show partitions to be consumed again."""
         known = self._known[group_id]
-        if known.seen is None or not 0 <= row.timestamp <= MAX_TIMESTAMP:
+        if known.head is None or not 0 <= row.timestamp <= MAX_TIMESTAMP:
             return
         for number, stops in known.holdings.resumed().items():
-            epochs = known.seen.counts_epochs
+            epochs = known.head.counts_epochs
             data = PartitionsStopped(
                 group_id=group_id,
                 timestamp=row.timestamp,
@@ -205,31 +283,68 @@ class Fold:
             self._out.append(Found(row, event))
 
     def _publish(self, group_id: str, row: Row) -> None:
-        known = self._known[group_id]
-        before, now = known.seen, view(group_id, known.group, row.timestamp, self._names)
-        after = None if before is None else before.group_epoch if before.counts_epochs else before.generation
-        data: GroupObserved | GroupDeleted
+        known, event_id = self._known[group_id], f"{self._partition}:{row.offset}"
+        after, standing = known.number, known.standing
+        data: GroupObserved | GroupChanged | GroupDeleted | None
+        if standing is not None and standing.group is known.group.parted:
+            data = self._step(known, standing, row, event_id)
+        else:
+            data = self._view(group_id, known, row, event_id)
+        if data is not None:
+            self._out.append(Found(row, Event(self._source, event_id, data), after))
+
+    def _step(
+        self, known: _Known, standing: Standing, row: Row, event_id: str
+    ) -> GroupObserved | GroupChanged | None:
+        """What is told of a group with epochs whose view before is known: what it costs follows what changed."""
+        changes = standing.look(row.timestamp)
+        if changes is None or standing.head is None:
+            return None
+        gone = [
+            before
+            for before, now in changes
+            if before is not None and now is None and not standing.has_instance(before.group_instance_id)
+        ]
+        evidence = ended(gone, standing.head, known.holdings, self._surely_alive_ms)
+        known.holdings.change(standing.head, changes)
+        self.large = self.large or known.changes.is_large(standing)
+        known.last = row.offset, row.timestamp
+        if row.offset < self.start:
+            return None
+        return known.changes.next(event_id, standing, changes, evidence)
+
+    def _view(
+        self, group_id: str, known: _Known, row: Row, event_id: str
+    ) -> GroupObserved | GroupDeleted | None:
+        """What is told of any group: its full view."""
+        parted, before = known.group.parted, known.view
+        standing = None if parted is None else Standing(group_id, parted, self._names)
+        if standing is None:
+            now = view(group_id, known.group, row.timestamp, self._names)
+        else:
+            standing.look(row.timestamp)
+            now = standing.view
         if now is None:
             if known.group == GONE:
                 del self._known[group_id], self._by_key[group_id.encode()]
             if before is None or known.group != GONE:
-                return
-            data = GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone")
-        else:
-            if before is not None and _same(before, now):
-                return
-            data = self._with_evidence(before, now, known.holdings)
-            known.holdings.observe(now)
-            known.seen = now
-        self._out.append(Found(row, Event(self._source, f"{self._partition}:{row.offset}", data), after))
-
-    def _with_evidence(
-        self, before: GroupObserved | None, now: GroupObserved, holdings: Holdings
-    ) -> GroupObserved:
-        if before is None:
-            return now
-        evidence = [*infer(before, now, holdings, self._surely_alive_ms), *due(before, now)]
-        return structs.replace(now, evidence=evidence)
+                return None
+            return GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone")
+        same = before is not None and _same(before, now)
+        evidence: list[Evidence] = []
+        if before is not None and not same:
+            evidence = [*infer(before, now, known.holdings, self._surely_alive_ms), *due(before, now)]
+        known.holdings.observe(now)
+        known.seen, known.standing = (now, None) if standing is None else (None, standing)
+        self.large = self.large or (standing is not None and known.changes.is_large(standing))
+        if not same:
+            known.last = row.offset, row.timestamp
+        if same or row.offset < self.start:
+            return None
+        if standing is not None:
+            return known.changes.whole(event_id, standing, evidence)
+        known.changes.forget()
+        return structs.replace(now, evidence=evidence) if evidence else now
 
 
 def _same(before: GroupObserved, now: GroupObserved) -> bool:

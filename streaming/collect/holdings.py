@@ -10,6 +10,7 @@ commit behind the record that gave somebody a partition is of its new holder. Of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +23,7 @@ COOPERATIVE: Final = "cooperative-sticky"
 #: Partitions without a holder whose commits are remembered.
 _MOST_FREE: Final = 1000
 
+_Place = tuple[str, int]
 #: The number of a round, a moment until which partitions were consumed before it (None: not known), and one by
 #: which they were again; in ms.
 _Resumed = tuple[int, int | None, int]
@@ -59,10 +61,12 @@ class Holdings:
     says nothing of members.
     """
 
-    __slots__ = ("_held", "_number", "_resumed")
+    __slots__ = ("_free", "_held", "_number", "_resumed")
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, int], _Hold] = {}
+        self._held: dict[_Place, _Hold] = {}
+        #: Those that nobody has now, in the order in which they were given up.
+        self._free: dict[_Place, None] = {}
         self._number = 0
         self._resumed: dict[_Resumed, dict[str, list[int]]] = {}
 
@@ -109,26 +113,66 @@ class Holdings:
         return stops
 
     def observe(self, now: GroupObserved) -> None:
-        """A new view of the group. Of tasks nobody commits: there are no holders of them to remember."""
+        """A new view of the group. Of tasks nobody commits, nor of partitions that members share: there are no
+        holders of them to remember.
+        """
         number = (now.group_epoch if now.counts_epochs else now.generation) or 0
         eager = not now.counts_epochs and now.protocol != COOPERATIVE and number != self._number
         self._number = number
-        before, self._held = self._held, {}
-        for member in () if now.holds_tasks else now.members:
-            for topic, partitions in member.assigned.items():
-                for partition in partitions:
-                    place = topic, partition
-                    held = before.pop(place, None)
-                    if held is None:
-                        self._held[place] = _Hold(member.member_id, now.timestamp)
-                        continue
-                    if eager or held.member_id != member.member_id:
-                        _stop(held, number)
-                        _give(held, member.member_id, now.timestamp)
-                    self._held[place] = held
-        for place, held in list(before.items())[-_MOST_FREE:]:
-            held.member_id, held.committed = "", None
-            self._held[place] = held
+        given: dict[_Place, str] = {}
+        for member in now.members if _one_holder(now) else ():
+            given |= dict.fromkeys(_places(member), member.member_id)
+        for place, held in self._held.items():
+            if held.member_id and place not in given:
+                self._let_go(place, held)
+        for place, member_id in given.items():
+            self._give(place, member_id, number, now.timestamp, eager=eager)
+        self._forget()
+
+    def change(
+        self, now: GroupObserved, changes: Iterable[tuple[ObservedMember | None, ObservedMember | None]]
+    ) -> None:
+        """The same of a group with epochs by what is other than in the view before: no other member is looked at.
+
+        Args:
+            now: the new view; it may be without its members.
+            changes: members as they were and as they are; None: not there.
+        """
+        self._number = now.group_epoch or 0
+        if not _one_holder(now):
+            return
+        got: list[tuple[_Place, str]] = []
+        for before, after in changes:
+            had, has = _places(before), _places(after)
+            if before is not None:
+                for place in had:
+                    held = self._held.get(place) if place not in has else None
+                    if held is not None and held.member_id == before.member_id:
+                        self._let_go(place, held)
+            if after is not None:
+                got += ((place, after.member_id) for place in has if place not in had)
+        for place, member_id in got:
+            self._give(place, member_id, self._number, now.timestamp)
+        self._forget()
+
+    def _let_go(self, place: _Place, held: _Hold) -> None:
+        held.member_id, held.committed = "", None
+        self._free[place] = None
+
+    def _give(self, place: _Place, member_id: str, number: int, now: int, *, eager: bool = False) -> None:
+        held = self._held.get(place)
+        if held is None:
+            self._held[place] = _Hold(member_id, now)
+        elif eager or held.member_id != member_id:
+            self._free.pop(place, None)
+            _stop(held, number)
+            if held.member_id != member_id:
+                held.member_id, held.since, held.committed = member_id, now, None
+
+    def _forget(self) -> None:
+        """The partitions that have been free for longest, beyond those that are remembered."""
+        for place in list(self._free)[:-_MOST_FREE] if len(self._free) > _MOST_FREE else ():
+            del self._free[place], self._held[place]
 
     def last_commit(self, member: ObservedMember) -> int | None:
         """When the member last committed anything that it holds, in ms; None if it has not since it holds it."""
@@ -154,6 +198,12 @@ def _stop(held: _Hold, number: int) -> None:
     held.number = number
 
 
-def _give(held: _Hold, member_id: str, now: int) -> None:
-    if held.member_id != member_id:
-        held.member_id, held.since, held.committed = member_id, now, None
+def _one_holder(now: GroupObserved) -> bool:
+    """Whether what members hold are partitions that each has one holder."""
+    return not now.holds_tasks and now.group_protocol != "share"
+
+
+def _places(member: ObservedMember | None) -> dict[_Place, None]:
+    """The partitions that a member holds, in order."""
+    assigned = {} if member is None else member.assigned
+    return {(topic, number): None for topic, numbers in assigned.items() for number in numbers}

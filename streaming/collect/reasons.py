@@ -11,7 +11,7 @@ from streaming.collect.commits import unexplained
 from streaming.collect.coordinator_log import SOURCE, CoordinatorLog
 from streaming.collect.holdings import COOPERATIVE
 from streaming.collect.log_tail import LogTail
-from streaming.wire.events import Event, GroupObserved, PartitionsStopped
+from streaming.wire.events import Event, GroupChanged, GroupObserved, PartitionsStopped
 
 
 def explained(event: Event, log: CoordinatorLog, after: int | None = None) -> Event:
@@ -24,9 +24,11 @@ def explained(event: Event, log: CoordinatorLog, after: int | None = None) -> Ev
             never whole: more members came or went before they were. What was logged about them led to this one too.
     """
     data = event.data
-    if not isinstance(data, GroupObserved):
+    if not isinstance(data, GroupObserved | GroupChanged):
         return event
-    number = data.group_epoch if data.counts_epochs else data.generation
+    number = data.group_epoch
+    if isinstance(data, GroupObserved) and not data.counts_epochs:
+        number = data.generation
     logged = log.evidence(data.group_id, number or 0, after)
     if not logged:
         return event

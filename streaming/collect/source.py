@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streaming.collect.fold import OFFSETS_TOPIC, Fold, Outcome, Row
+from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome, Row
 from streaming.kafka.clients import ClusterUnavailable, reader_config
 from streaming.kafka.identity import Contact, IdentityWatch
 from streaming.kafka.stall import Stall
@@ -84,8 +84,8 @@ class _Partition:
     at_end_since: float | None = None
     behind: bool = True
 
-    def new(self, outcomes: list[Outcome]) -> list[Outcome]:
-        return [item for item in outcomes if item.row.offset >= self.start]
+    def __post_init__(self) -> None:
+        self.fold.start = self.start
 
     @property
     def place(self) -> int:
@@ -161,7 +161,7 @@ class OffsetsTopic:
                 if found is None:
                     found = partition.fold.add(Row(number, *row))
                 if found:
-                    outcomes += partition.new(found)
+                    outcomes += found
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
                 partition = self._partitions[number]
                 partition.at_end_since, partition.behind = time.monotonic(), False
@@ -176,7 +176,7 @@ class OffsetsTopic:
         for partition in self._partitions.values():
             if partition.at_end_since is not None and now - partition.at_end_since >= settle_seconds:
                 partition.at_end_since = None
-                outcomes += partition.new(partition.fold.settle())
+                outcomes += partition.fold.settle()
         if not records:
             self._unless_stuck()
         behind = sum(partition.behind for partition in self._partitions.values())
@@ -194,6 +194,25 @@ class OffsetsTopic:
             for partition in self._partitions.values()
             for group_id, topics in partition.fold.subscriptions().items()
         }
+
+    def whole(self, group_id: str, asked: str) -> Found | None:
+        """The full view of a group for somebody who lacks it: see :meth:`streaming.collect.fold.Fold.whole`."""
+        found = (partition.fold.whole(group_id, asked) for partition in self._partitions.values())
+        return next((one for one in found if one is not None), None)
+
+    def is_open(self, group_id: str) -> bool:
+        """Whether a group's view is about to be another."""
+        return any(partition.fold.is_open(group_id) for partition in self._partitions.values())
+
+    @property
+    def large(self) -> bool:
+        """Whether there is, or was, a group that is told by what changed."""
+        return any(partition.fold.large for partition in self._partitions.values())
+
+    def lost(self, partition: int, group_id: str) -> None:
+        """What was found of a group in this partition was not published."""
+        if partition in self._partitions:
+            self._partitions[partition].fold.lost(group_id)
 
     def close(self) -> None:
         """Give the connections back."""

@@ -254,6 +254,11 @@ class GroupChanged(_Event, frozen=True):
         """Everything that members which came or changed hold, held or are to hold, by member id."""
         return _holdings(self.members)
 
+    @property
+    def holds_tasks(self) -> bool:
+        """Whether members hold tasks of subtopologies, not partitions of topics."""
+        return self.group_protocol == "streams"
+
     def view(self, before: Iterable[ObservedMember]) -> GroupObserved:
         """The full view. ``before``: the members of the view before, in the order of their ids."""
         members = {one.member_id: one for one in before}

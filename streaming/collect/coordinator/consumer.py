@@ -6,8 +6,9 @@ subscription (5), the target (7) and the current assignment (8).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from streaming.collect.coordinator.parts import (
     CLIENT,
@@ -53,11 +54,36 @@ class ConsumerCurrentAssignment(EpochProgress):
     pending_revocation: IdPartitions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConsumerGroup(PartedGroup[int, ConsumerSubscription, IdPartitions, ConsumerCurrentAssignment]):
     """A consumer group; ``regexes``: the topics of each pattern."""
 
-    regexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: How many members name an assignor: mostly none does, and nobody has to be asked.
+    choosing: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Count who is there already."""
+        PartedGroup.__post_init__(self)
+        self.choosing = sum(map(_chooses, self.subscriptions.values()))
+
+    def put(self, part: str, key: str | None, value: Any) -> None:
+        """See :meth:`PartedGroup.put`."""
+        if part == "subscriptions":
+            before = self.subscriptions.get(key or "")
+            self.choosing += _chooses(value) - _chooses(before)
+        PartedGroup.put(self, part, key, value)
+
+    @property
+    def assignor(self) -> str | None:
+        """The first that a member names."""
+        if not self.choosing:
+            return None
+        return next((one.server_assignor for one in self.subscriptions.values() if one.server_assignor), None)
+
+
+def _chooses(said: ConsumerSubscription | None) -> bool:
+    return said is not None and bool(said.server_assignor)
 
 
 class ConsumerGroupPart(GroupPart):
@@ -68,18 +94,26 @@ class ConsumerGroupPart(GroupPart):
 
 def view(group_id: str, group: ConsumerGroup, timestamp: int, names: TopicNames) -> GroupObserved | None:
     """The full view of a consumer group; None before its first epoch."""
+    return whole(head(group_id, group, timestamp), group.subscriptions, partial(member, group, names))
+
+
+def head(group_id: str, group: ConsumerGroup, timestamp: int) -> GroupObserved | None:
+    """The view without its members."""
     if group.epoch is None:
         return None
-    return whole(
-        *(group_id, group.subscriptions, timestamp, lambda member_id: _member(group, member_id, names)),
+    return GroupObserved(
+        group_id=group_id,
+        timestamp=timestamp,
+        members=[],
         group_epoch=group.epoch,
         group_protocol="consumer",
-        protocol=next((m.server_assignor for m in group.subscriptions.values() if m.server_assignor), None),
+        protocol=group.assignor,
         state=state_of(group, group.epoch),
     )
 
 
-def _member(group: ConsumerGroup, member_id: str, names: TopicNames) -> ObservedMember:
+def member(group: ConsumerGroup, names: TopicNames, member_id: str) -> ObservedMember:
+    """A member of the group as it is seen."""
     said, now = group.subscriptions[member_id], group.currents.get(member_id)
     target = group.targets.get(member_id)
     topics = dict.fromkeys(said.topics)

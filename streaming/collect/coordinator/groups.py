@@ -1,4 +1,4 @@
-"""A group of any kind: what its records make of it, and the full view that is published. State in, state out."""
+"""A group of any kind: what its records make of it, and the full view that is published."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streaming.collect.coordinator.consumer import ConsumerGroup, ConsumerGroupP
 from streaming.collect.coordinator.parts import GroupPart, TopicNames
 from streaming.collect.coordinator.share import ShareGroup, ShareGroupPart
 from streaming.collect.coordinator.streams import StreamsGroup
-from streaming.wire.events import GroupObserved
+from streaming.wire.events import GroupObserved, ObservedMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,17 @@ class CoordinatedGroup:
     share: ShareGroup | None = None
     streams: StreamsGroup | None = None
 
+    @property
+    def parted(self) -> ConsumerGroup | ShareGroup | StreamsGroup | None:
+        """The group whose state is many records, where it is one that can be seen; None: it is another, or gone."""
+        return None if self.classic is not None else self.consumer or self.share or self.streams
+
 
 GONE = CoordinatedGroup()
 
 
 def apply(group: CoordinatedGroup, record: ClassicGroup | GroupPart) -> CoordinatedGroup:
-    """The group after one record."""
+    """The group after one record; one whose state is many records is changed in place."""
     if isinstance(record, ClassicGroup):
         return replace(group, classic=classic.following(group.classic, record.value))
     if isinstance(record, ConsumerGroupPart):
@@ -48,3 +53,25 @@ def view(group_id: str, group: CoordinatedGroup, timestamp: int, names: TopicNam
     if group.streams is not None:
         return streams.view(group_id, group.streams, timestamp)
     return None
+
+
+def head(
+    group_id: str, group: ConsumerGroup | ShareGroup | StreamsGroup, timestamp: int
+) -> GroupObserved | None:
+    """The view of a group whose state is many records, without its members; None before its first epoch."""
+    if isinstance(group, ConsumerGroup):
+        return consumer.head(group_id, group, timestamp)
+    if isinstance(group, ShareGroup):
+        return share.head(group_id, group, timestamp)
+    return streams.head(group_id, group, timestamp)
+
+
+def member(
+    group: ConsumerGroup | ShareGroup | StreamsGroup, names: TopicNames, member_id: str
+) -> ObservedMember:
+    """A member of such a group as it is seen."""
+    if isinstance(group, ConsumerGroup):
+        return consumer.member(group, names, member_id)
+    if isinstance(group, ShareGroup):
+        return share.member(group, names, member_id)
+    return streams.member(group, member_id)

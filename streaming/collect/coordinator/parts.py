@@ -1,14 +1,17 @@
-"""Groups whose state is many small records (KIP-848, KIP-932, KIP-1071), put together; state in, state out.
+"""Groups whose state is many small records (KIP-848, KIP-932, KIP-1071), put together.
 
 A group's records are its epoch, the epoch that its target was computed for, and for each member what it says of
-itself, its target and its current assignment. Each sets one part of the group, or removes it.
+itself, its target and its current assignment. Each sets one part of the group, or removes it: in place, as a group
+of thousands must not be copied for one member's record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from streaming.collect.coordinator.schema import Field, Value, only, structs
 from streaming.collect.encoding import Reader
@@ -23,6 +26,10 @@ TopicNames = Callable[[str], str]
 STABLE = "STABLE"
 #: Parts that are written by themselves, also after the group is gone: none of them brings it back.
 _LATE = frozenset({"regexes"})
+#: Parts by member id.
+_BY_MEMBER = frozenset({"subscriptions", "targets", "currents"})
+#: Parts that say something of any member: the topics of patterns, and those of a topology.
+_OF_ALL = frozenset({"regexes", "topology"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +58,55 @@ T = TypeVar("T")
 N = TypeVar("N", bound=EpochProgress)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PartedGroup(Generic[E, S, T, N]):
-    """What these groups have in common; every mapping is by member id. ``epoch`` None: not known yet."""
+    """What these groups have in common; every mapping is by member id. ``epoch`` None: not known yet.
+
+    Attributes:
+        touched: members with a part that was set or removed since somebody looked at the group and emptied this.
+        all_touched: the same of parts that say something of any member.
+        at_rest: how many members are stable, by the epoch that they are at.
+    """
 
     epoch: E | None = None
     target_epoch: int | None = None
-    subscriptions: Mapping[str, S] = field(default_factory=dict)
-    targets: Mapping[str, T] = field(default_factory=dict)
-    currents: Mapping[str, N] = field(default_factory=dict)
+    subscriptions: dict[str, S] = field(default_factory=dict)
+    targets: dict[str, T] = field(default_factory=dict)
+    currents: dict[str, N] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
+    all_touched: bool = field(default=True, init=False, compare=False, repr=False)
+    at_rest: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Count who is there already."""
+        for now in self.currents.values():
+            self._count(now, 1)
+
+    def put(self, part: str, key: str | None, value: Any) -> None:
+        """A part is ``value`` from now on, or that entry of it; an entry of None is removed."""
+        self.all_touched = self.all_touched or part in _OF_ALL
+        if key is None:
+            setattr(self, part, value)
+            return
+        entries = getattr(self, part)
+        if part in _BY_MEMBER:
+            self.touched.add(key)
+        before = entries.get(key)
+        if value is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = value
+        if part == "currents":
+            self._count(before, -1)
+            self._count(value, 1)
+
+    def _count(self, now: N | None, by: int) -> None:
+        if now is not None and now.state == STABLE:
+            count = self.at_rest.get(now.member_epoch, 0) + by
+            if count:
+                self.at_rest[now.member_epoch] = count
+            else:
+                del self.at_rest[now.member_epoch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +123,23 @@ G = TypeVar("G", bound=PartedGroup[Any, Any, Any, Any])
 
 
 def apply(group: G | None, record: GroupPart, new: Callable[[], G]) -> G | None:
-    """The group after one record; None: it is gone. ``new`` makes one of which nothing is known yet."""
+    """The group after one record, changed in place; None: it is gone. ``new`` makes one that is not known yet."""
     if record.part == "epoch" and record.value is None:
         return None
     if group is None and (record.value is None or record.part in _LATE):
         return None  # the records of a deleted group are removed in any order: none brings it back
-    before, value = group or new(), record.value
-    if record.key is not None:
-        value = getattr(before, record.part) | {record.key: record.value}
-        if record.value is None:
-            del value[record.key]
-    changed: dict[str, Any] = {record.part: value}
-    return replace(before, **changed)
+    after = group or new()
+    after.put(record.part, record.key, record.value)
+    return after
 
 
-def state_of(group: PartedGroup[Any, Any, Any, N], epoch: int) -> str:
+def state_of(group: PartedGroup[Any, Any, Any, Any], epoch: int) -> str:
     """The group's state at this epoch as ConsumerGroup and StreamsGroup compute it, from the records alone."""
     if not group.subscriptions:
         return "Empty"
     if group.target_epoch is None or epoch > group.target_epoch:
         return "Assigning"
-    behind = any(
-        now.member_epoch != group.target_epoch or now.state != STABLE for now in group.currents.values()
-    )
+    behind = group.at_rest.get(group.target_epoch, 0) < len(group.currents)
     return "Reconciling" if behind or len(group.currents) < len(group.subscriptions) else "Stable"
 
 
@@ -117,11 +158,14 @@ def observed(member_id: str, said: Any, now: EpochProgress | None, **more: Any) 
 
 
 def whole(
-    group_id: str, members: Iterable[str], timestamp: int, told: Callable[[str], ObservedMember], **more: Any
-) -> GroupObserved:
-    """The full view of a group: each of its ``members``, as ``told``, and what its kind has ``more``."""
-    each = [told(member_id) for member_id in sorted(members)]
-    return GroupObserved(group_id=group_id, timestamp=timestamp, members=each, **more)
+    head: GroupObserved | None, members: Iterable[str], told: Callable[[str], ObservedMember]
+) -> GroupObserved | None:
+    """The full view of a group: ``head``, which has no members, with each of its ``members``, as ``told``."""
+    return (
+        None
+        if head is None
+        else msgspec.structs.replace(head, members=[told(one) for one in sorted(members)])
+    )
 
 
 #: Who a member is, in what it says of itself.

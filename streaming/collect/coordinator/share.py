@@ -7,6 +7,7 @@ Type 15 says whose share state is set up, and nothing of members.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from streaming.collect.coordinator.parts import (
@@ -51,7 +52,7 @@ class ShareCurrentAssignment(EpochProgress):
     assigned: IdPartitions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ShareGroup(PartedGroup[int, ShareSubscription, IdPartitions, ShareCurrentAssignment]):
     """A share group."""
 
@@ -64,10 +65,17 @@ class ShareGroupPart(GroupPart):
 
 def view(group_id: str, group: ShareGroup, timestamp: int, names: TopicNames) -> GroupObserved | None:
     """The full view of a share group; None before its first epoch."""
+    return whole(head(group_id, group, timestamp), group.subscriptions, partial(member, group, names))
+
+
+def head(group_id: str, group: ShareGroup, timestamp: int) -> GroupObserved | None:
+    """The view without its members."""
     if group.epoch is None:
         return None
-    return whole(
-        *(group_id, group.subscriptions, timestamp, lambda member_id: _member(group, member_id, names)),
+    return GroupObserved(
+        group_id=group_id,
+        timestamp=timestamp,
+        members=[],
         group_epoch=group.epoch,
         group_protocol=SHARE,
         protocol_type=SHARE,
@@ -77,7 +85,8 @@ def view(group_id: str, group: ShareGroup, timestamp: int, names: TopicNames) ->
     )
 
 
-def _member(group: ShareGroup, member_id: str, names: TopicNames) -> ObservedMember:
+def member(group: ShareGroup, names: TopicNames, member_id: str) -> ObservedMember:
+    """A member of the group as it is seen."""
     said, now = group.subscriptions[member_id], group.currents.get(member_id)
     target = group.targets.get(member_id)
     return observed(

@@ -6,6 +6,7 @@ Members hold tasks: a task is a subtopology and a partition. The topology (type 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from msgspec import UNSET
@@ -77,7 +78,7 @@ class Topology:
     topics: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StreamsGroup(PartedGroup[Epoch, StreamsSubscription, Tasks, StreamsCurrentAssignment]):
     """A streams group."""
 
@@ -92,10 +93,17 @@ class StreamsGroupPart(GroupPart):
 
 def view(group_id: str, group: StreamsGroup, timestamp: int) -> GroupObserved | None:
     """The full view of a streams group; None before its first epoch."""
+    return whole(head(group_id, group, timestamp), group.subscriptions, partial(member, group))
+
+
+def head(group_id: str, group: StreamsGroup, timestamp: int) -> GroupObserved | None:
+    """The view without its members."""
     if group.epoch is None:
         return None
-    return whole(
-        *(group_id, group.subscriptions, timestamp, lambda member_id: _member(group, member_id)),
+    return GroupObserved(
+        group_id=group_id,
+        timestamp=timestamp,
+        members=[],
         group_epoch=group.epoch.number,
         group_protocol=STREAMS,
         protocol_type=STREAMS,
@@ -104,7 +112,8 @@ def view(group_id: str, group: StreamsGroup, timestamp: int) -> GroupObserved | 
     )
 
 
-def _member(group: StreamsGroup, member_id: str) -> ObservedMember:
+def member(group: StreamsGroup, member_id: str) -> ObservedMember:
+    """A member of the group as it is seen."""
     said, now = group.subscriptions[member_id], group.currents.get(member_id)
     target = group.targets.get(member_id)
     return observed(

@@ -18,7 +18,7 @@ from streaming.collect.encoding import MalformedRecord
 from streaming.collect.polling.asking import answer
 from streaming.collect.polling.group import UNKNOWN, Known, in_flux, is_news, poll, resumed
 from streaming.collect.polling.resume import published
-from streaming.collect.published import published_counts
+from streaming.collect.published import published as published_by_offsets
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
 from streaming.process.plain import printable
@@ -169,7 +169,7 @@ def _replay(case: Case) -> None:
     """Whatever the topics hold, a collector goes on from it and it is compared; a replay says twice the same."""
     with _cluster(case) as kafka:
         counts, groups = published(SETTINGS, "/s", lambda name: name != "unwanted")
-        assert published_counts(SETTINGS, "/s") == counts
+        assert published_by_offsets(SETTINGS, "/s").counts == counts
         for group_id, known in groups.items():
             _goes_on(group_id, known)
         for line in differences(SETTINGS):

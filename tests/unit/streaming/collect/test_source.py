@@ -31,7 +31,7 @@ def generation(offset: int) -> Row:
 
 def read(one: _Partition, row: Row) -> list[int]:
     one.following = row.offset + 1
-    return [item.row.offset for item in one.new(one.fold.add(row)) if isinstance(item, Found)]
+    return [item.row.offset for item in one.fold.add(row) if isinstance(item, Found)]
 
 
 def test_nothing_moves_while_the_past_is_read_again() -> None:
@@ -53,7 +53,7 @@ def test_the_place_is_before_a_run_that_is_not_complete() -> None:
     assert one.place == 0
     read(one, generation(1))
     assert one.place == 1
-    assert [item.row.offset for item in one.new(one.fold.settle())] == [1]
+    assert [item.row.offset for item in one.fold.settle()] == [1]
     assert one.place == 2
 
 

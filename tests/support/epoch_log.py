@@ -1,0 +1,230 @@
+"""What a coordinator writes of a group under KIP-848, record by record, without a cluster.
+
+:class:`EpochLog` plays the coordinator: members join, beat and leave, and each of its writes is a run of records
+with one timestamp, in Kafka's encoding. A member steps as ``CurrentAssignmentBuilder`` lets it: it gives up what it
+is not to have, then reaches the epoch, then gets what others have given up.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from struct import pack
+
+from streaming.collect.fold import Row
+from tests.support.offsets_topic import commit_key, commit_value, compact, elements, string
+
+Place = tuple[str, int]
+_STABLE, _UNREVOKED, _UNRELEASED = 0, 1, 2
+_EPOCH, _SAID, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
+
+
+def topic_id(name: str) -> str:
+    """The id of a topic, as Kafka prints it."""
+    return (name.encode().hex() + "A" * 22)[:21] + "A"
+
+
+@dataclass
+class _Member:
+    epoch: int = 0
+    previous: int = 0
+    state: int = _STABLE
+    held: set[Place] = field(default_factory=set)
+    revoking: set[Place] = field(default_factory=set)
+    target: set[Place] = field(default_factory=set)
+    instance: str | None = None
+
+
+class EpochLog:
+    """One group's records in a partition of the offsets topic.
+
+    Args:
+        topics: the partitions of each topic that all members read.
+        group_id: the group.
+        partition: of the offsets topic.
+    """
+
+    def __init__(self, topics: dict[str, int], group_id: str = "g", partition: int = 0) -> None:
+        self.group_id, self._partition = group_id, partition
+        self._topics = topics
+        self.places = [(topic, number) for topic, count in topics.items() for number in range(count)]
+        self.names = {topic_id(topic): topic for topic in topics}
+        self.members: dict[str, _Member] = {}
+        self._holder: dict[Place, str] = {}
+        self._epoch = 1
+        self._offset, self.now = 0, 1_700_000_000_000
+        self._run: list[Row] = []
+
+    def join(self, *member_ids: str, instance: str | None = None) -> list[Row]:
+        """These members come, in one write."""
+        for member_id in member_ids:
+            self.members[member_id] = _Member(instance=instance)
+            self._say(member_id)
+        self._assign()
+        for member_id in member_ids:
+            self._reconcile(member_id)
+        return self._written()
+
+    def leave(self, *member_ids: str) -> list[Row]:
+        """These members go, in one write."""
+        for member_id in member_ids:
+            gone = self.members.pop(member_id)
+            for place in gone.held | gone.revoking:
+                self._holder.pop(place, None)
+            for kind in (_CURRENT, _TARGET, _SAID):
+                self._put(kind, None, member_id)
+        self._assign()
+        return self._written()
+
+    def beat(self, member_id: str) -> list[Row]:
+        """A member is heard: it has given up what it was told to, and is told what is next; maybe nothing."""
+        self._reconcile(member_id)
+        return self._written()
+
+    def delete(self) -> list[Row]:
+        """The group is gone, with whoever is in it."""
+        for member_id in list(self.members):
+            del self.members[member_id]
+            for kind in (_CURRENT, _TARGET, _SAID):
+                self._put(kind, None, member_id)
+        self._holder.clear()
+        self._put(_TARGET_EPOCH, None)
+        self._put(_EPOCH, None)
+        self._epoch = 1
+        return self._written()
+
+    def commit(self, place: Place, offset: int) -> list[Row]:
+        """Somebody commits an offset."""
+        key = commit_key(self.group_id, *place)
+        self._run.append(
+            Row(self._partition, self._offset, self.now, key, commit_value(self.now, offset=offset))
+        )
+        self._offset += 1
+        return self._written()
+
+    def settle(self) -> Iterator[Row]:
+        """All members are heard, in turn, until none has anything to do."""
+        while any(self._has_to_do(one) for one in self.members.values()):
+            for member_id in list(self.members):
+                yield from self.beat(member_id)
+
+    def _has_to_do(self, one: _Member) -> bool:
+        return one.epoch != self._epoch or one.state != _STABLE
+
+    def _assign(self) -> None:
+        """A new epoch, and targets that move no more than they must."""
+        self._epoch += 1
+        self._put(_EPOCH, pack(">i", self._epoch))
+        names = sorted(self.members)
+        taken: set[Place] = set()
+        targets: dict[str, list[Place]] = {name: [] for name in names}
+        quota, more = divmod(len(self.places), len(names)) if names else (0, 0)
+        for name in names:
+            most = quota + (more > 0)
+            kept = sorted(self.members[name].target - taken)[:most]
+            more -= len(kept) > quota
+            targets[name] = kept
+            taken.update(kept)
+        free = iter([place for place in self.places if place not in taken])
+        for name in names:
+            while len(targets[name]) < quota and (place := next(free, None)) is not None:
+                targets[name].append(place)
+        for name in names:
+            if len(targets[name]) == quota and (place := next(free, None)) is not None:
+                targets[name].append(place)
+        for name in names:
+            one = self.members[name]
+            if one.target != set(targets[name]) or not one.epoch:
+                one.target = set(targets[name])
+                self._put(_TARGET, _assignment(one.target), name)
+        self._put(_TARGET_EPOCH, pack(">i", self._epoch))
+
+    def _reconcile(self, member_id: str) -> None:
+        one = self.members[member_id]
+        if not self._has_to_do(one):
+            return
+        for place in one.revoking:
+            self._holder.pop(place, None)
+        one.revoking = set()
+        surplus = one.held - one.target
+        if surplus:
+            one.held -= surplus
+            one.revoking, one.state = surplus, _UNREVOKED
+        else:
+            if one.epoch != self._epoch:
+                one.previous, one.epoch = one.epoch, self._epoch
+            got = {place for place in one.target if self._holder.get(place, member_id) == member_id}
+            one.held = got
+            self._holder.update(dict.fromkeys(got, member_id))
+            one.state = _STABLE if got == one.target else _UNRELEASED
+        progress = pack(">iib", one.epoch, one.previous, one.state)
+        self._put(_CURRENT, progress + _assignment(one.held) + _assignment(one.revoking), member_id)
+
+    def _say(self, member_id: str) -> None:
+        topics = elements(*map(compact, self._topics))
+        said = compact(self.members[member_id].instance) + compact(None)
+        said += compact(f"client-{member_id}") + compact("/10.0.0.1") + topics + compact(None)
+        self._put(_SAID, said + pack(">i", 300_000) + compact(None), member_id)
+
+    def _put(self, kind: int, value: bytes | None, member_id: str | None = None) -> None:
+        key = pack(">h", kind) + string(self.group_id) + (b"" if member_id is None else string(member_id))
+        framed = None if value is None else pack(">h", 0) + value + b"\x00"
+        self._run.append(Row(self._partition, self._offset, self.now, key, framed))
+        self._offset += 1
+
+    def _written(self) -> list[Row]:
+        run, self._run = self._run, []
+        self.now += 7
+        return run
+
+
+def _assignment(places: set[Place]) -> bytes:
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(places):
+        by_topic.setdefault(topic, []).append(number)
+    return elements(
+        *(
+            urlsafe_b64decode(topic_id(topic) + "==")
+            + elements(*(pack(">i", number) for number in numbers))
+            + b"\x00"
+            for topic, numbers in by_topic.items()
+        )
+    )
+
+
+def life(chance: Random, log: EpochLog, names: Sequence[str], steps: int) -> Iterator[Row]:
+    """Members come and go by chance and are heard in any order; a group that is left by all may be deleted."""
+    for _ in range(steps):
+        here = sorted(log.members)
+        away = [name for name in names if name not in log.members]
+        drawn = chance.random()
+        if away and (not here or drawn < 0.15):
+            come = chance.sample(away, chance.randint(1, min(4, len(away))))
+            yield from log.join(*come) if len(come) > 1 else log.join(*come, instance=_instance(come[0]))
+        elif here and drawn < 0.25:
+            yield from log.leave(*chance.sample(here, chance.randint(1, min(3, len(here)))))
+        elif drawn < 0.27:
+            yield from log.delete()
+        elif drawn < 0.4:
+            offset = chance.randint(0, 50)
+            yield from log.commit(chance.choice(log.places), offset)
+        elif here:
+            yield from log.beat(chance.choice(here))
+
+
+def _instance(name: str) -> str | None:
+    return f"i-{name[0]}" if name.startswith("s") else None
+
+
+def restart(log: EpochLog, member_ids: Sequence[str]) -> Iterator[Row]:
+    """Each of these leaves and comes back under a new id; all others are heard before the next does.
+
+    It is the slowest restart, and the one that writes most: every member tells that it has reached every epoch.
+    """
+    for member_id in member_ids:
+        yield from log.leave(member_id)
+        yield from log.settle()
+        yield from log.join(f"{member_id}'")
+        yield from log.settle()
