@@ -5,16 +5,17 @@ from __future__ import annotations
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from streaming.serve import rounds, schema
 from streaming.serve.history import Extent, StoredRound
+from streaming.serve.owners import assignment_now, owners_before, whole
 from streaming.serve.rounds import RoundSummary
 from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
 from streaming.wire.codec import encode
@@ -39,7 +40,8 @@ SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND grou
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
 """
 _NEWEST: Final = """
-SELECT body FROM rounds WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY seq DESC LIMIT ?
+SELECT seq, group_id, body FROM rounds
+WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY seq DESC LIMIT ?
 """
 _STORIES: Final = "SELECT id, body FROM stories WHERE"
 _EPISODES_SINCE: Final = """
@@ -66,6 +68,7 @@ class _Looked(Struct, frozen=True):
     timestamp: int
     cause: Cause
     members: dict[str, _Presence]
+    unchanged: int | UnsetType = UNSET
 
 
 _presences = msgspec.json.Decoder(_Looked)
@@ -233,7 +236,7 @@ class Archive:
                         break
                     told = b'{"seq":%d,"summary":%b,"changes":%b}'
                     found.take(seq, told % (seq, summary, zlib.decompress(changes)))
-            ends = [_diff(connection, seq) for seq in dict.fromkeys((found.first, found.last)) if seq]
+            ends = [whole(connection, seq) for seq in dict.fromkeys((found.first, found.last)) if seq]
         names = [called(diff.members) for diff in reversed(ends)]
         return OwnersOverTime(
             base=encode(rounds.before(ends[-1].members) if ends else []),
@@ -252,14 +255,19 @@ class Archive:
             if row is None:
                 return None
             body = zlib.decompress(row[1])
-            names = encode(called(_diffs.decode(body).members))
+            named = _diffs.decode(body).members
+            known = called(whole(connection, seq).members)
+            names = encode({one: name for one, name in known.items() if one in named})
             return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], names, body)
 
     def assignment(self, group: str) -> bytes | None:
-        """The latest assignment of a group, as it stands in the topic."""
+        """The latest assignment of a group, as it stands in the topic; with what rounds after it changed."""
         with self._reading() as connection:
-            row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
-        return None if row is None else row[0]
+            row = connection.execute("SELECT id, assignment FROM groups WHERE name = ?", (group,)).fetchone()
+            if row is None or row[1] is None:
+                return None
+            later = assignment_now(connection, *row)
+        return row[1] if later is None else encode(later)
 
     def since(self, group: str, assignment: bytes | None) -> dict[str, int]:
         """When each member of a latest assignment joined, by the group's last rounds, ms.
@@ -268,27 +276,14 @@ class Archive:
         """
         if assignment is None:
             return {}
-        found: dict[str, int] = {}
-        size = 0
-        missing = set(_assignments.decode(assignment).members)
-        later: int | None = None
-        looked: _Looked | None = None
+        members = _assignments.decode(assignment).members
         with self._reading() as connection:
-            rows = connection.execute(_NEWEST, (group, MOST_LOOKED_AT))
-            with closing(rows):
-                for (body,) in rows:
-                    raw = zlib.decompress(body)
-                    size += len(raw)
-                    looked = _presences.decode(raw)
-                    there = {one for one, member in looked.members.items() if member.present is not False}
-                    if later is not None:
-                        found |= dict.fromkeys(missing - there, later)
-                    missing &= there
-                    later = looked.timestamp
-                    if not missing or size > MOST_BYTES_LOOKED_AT:
-                        break
-        if looked is not None and looked.cause.kind == "member.joined":
-            found |= dict.fromkeys(missing.intersection(looked.cause.member_ids), looked.timestamp)
+            with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
+                found = _appeared((_presences.decode(raw) for *_, raw in _looked_at(rows)), members)
+            if found is None:
+                with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
+                    newest = [*_looked_at(rows)]
+                found = _came(connection, newest, members)
         return found
 
     def names(self, assignment: bytes | None) -> bytes:
@@ -297,9 +292,59 @@ class Archive:
             return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
 
 
-def _diff(connection: sqlite3.Connection, seq: int) -> Diff:
-    body = connection.execute("SELECT body FROM rounds WHERE seq = ?", (seq,)).fetchone()[0]
-    return _diffs.decode(zlib.decompress(body))
+def _looked_at(rows: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
+    """Rounds, as many as are looked at, each with its group and its diff's JSON."""
+    size = 0
+    for seq, group_id, body in rows:
+        raw = zlib.decompress(body)
+        yield seq, group_id, raw
+        size += len(raw)
+        if size > MOST_BYTES_LOOKED_AT:
+            break
+
+
+def _appeared(newest: Iterable[_Looked], members: Collection[str]) -> dict[str, int] | None:
+    """When members were in the group first, by its newest rounds; None: one of them does not name everybody."""
+    found: dict[str, int] = {}
+    missing = set(members)
+    later: int | None = None
+    looked: _Looked | None = None
+    for looked in newest:
+        if looked.unchanged is not UNSET:
+            return None
+        there = {one for one, member in looked.members.items() if member.present is not False}
+        if later is not None:
+            found |= dict.fromkeys(missing - there, later)
+        missing &= there
+        later = looked.timestamp
+        if not missing:
+            break
+    if looked is not None and looked.cause.kind == "member.joined":
+        found |= dict.fromkeys(missing.intersection(looked.cause.member_ids), looked.timestamp)
+    return found
+
+
+def _came(
+    connection: sqlite3.Connection, newest: Sequence[tuple[int, int, bytes]], members: Collection[str]
+) -> dict[str, int]:
+    """The same, by rounds that need not name everybody and what was owned before them."""
+    seq, group_id, _ = newest[-1]
+    found: dict[str, int] = {}
+    owners = owners_before(connection, group_id, seq)
+    if owners is None:
+        return found
+    first = not owners.members
+    for _, _, raw in reversed(newest):
+        diff = _diffs.decode(raw)
+        if not owners.fits(diff):
+            return {}
+        came = [one for one in diff.members if one not in owners.members]
+        if first:  # who is there need not have come with it
+            came = diff.cause.member_ids if diff.cause.kind == "member.joined" else []
+            first = False
+        owners.take(diff)
+        found |= dict.fromkeys(came, diff.timestamp)
+    return {one: at for one, at in found.items() if one in members}
 
 
 def _rows(connection: sqlite3.Connection, select: str, window: Window) -> sqlite3.Cursor:

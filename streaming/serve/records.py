@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -39,11 +40,16 @@ class TopicRecord(Struct, frozen=True):
 
 
 class DecodedRound(NamedTuple):
-    """A diff: its summary, its changes of ownership, and its bytes as they stand in the topic."""
+    """A diff: its summary, its changes of ownership, its bytes as they stand in the topic, and itself.
+
+    ``whole``: with everybody, as far as that is known.
+    """
 
     summary: RoundSummary
     changes: list[OwnerChange]
     body: bytes
+    diff: Diff
+    whole: Diff
 
 
 class DecodedAssignment(NamedTuple):
@@ -54,8 +60,8 @@ class DecodedAssignment(NamedTuple):
     body: bytes | None
 
 
-def round_of(record: TopicRecord) -> DecodedRound:
-    """The round that a record of the diff topic tells of.
+def round_of(record: TopicRecord, whole: Callable[[Diff], Diff] = lambda diff: diff) -> DecodedRound:
+    """The round that a record of the diff topic tells of. ``whole``: gives a diff with everybody.
 
     Raises:
         UnusableRecord: it is none, or its header ``ce_id`` is missing.
@@ -63,7 +69,10 @@ def round_of(record: TopicRecord) -> DecodedRound:
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
     diff = _decoded(_diffs, record.value)
-    return DecodedRound(rounds.summarise(record.id, diff), rounds.changes(diff), record.value or b"")
+    full = whole(diff)
+    return DecodedRound(
+        rounds.summarise(record.id, full), rounds.changes(full), record.value or b"", diff, full
+    )
 
 
 def assignment_of(record: TopicRecord) -> DecodedAssignment:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 
 from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
 from streaming.wire.events import Kind, Partitions
@@ -105,8 +105,9 @@ def count(partitions: Partitions) -> int:
 def _present(diff: Diff) -> int:
     if diff.cause.kind == "group.deleted":
         return 0
+    others = 0 if diff.unchanged is UNSET else diff.unchanged
     gone = frozenset(diff.cause.member_ids) if diff.cause.kind in _DEPARTURES else frozenset()
-    return sum(
+    return others + sum(
         bool(member_id not in gone or member.kept or member.assigned)
         if member.present is None
         else member.present

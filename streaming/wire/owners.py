@@ -83,8 +83,11 @@ class Owners:
         """
         if diff.unchanged is UNSET:
             return diff
-        members = self._others(diff) | diff.members
-        return structs.replace(diff, members=members, unchanged=UNSET, renamed=UNSET)
+        if not self.fits(diff):
+            raise _unknown(diff, self.members)
+        members = self._called(diff) | diff.members
+        gone = {name: members.pop(name) for name, one in diff.members.items() if one.present is False}
+        return structs.replace(diff, members=members | gone, unchanged=UNSET, renamed=UNSET)
 
     def take(self, diff: Diff) -> None:
         """Be the owners after the diff; its cost is that of the members that it names.
@@ -96,8 +99,8 @@ class Owners:
             self.members = {}
         elif not self.fits(diff):
             raise _unknown(diff, self.members)
-        for old in _renamed(diff):
-            self.members.pop(old, None)
+        elif diff.renamed:
+            self.members = self._called(diff)
         for member_id, one in diff.members.items():
             after = _keeping(one, as_lists(union(one.kept, one.assigned)))
             if one.present or (one.present is None and after.owned):
@@ -109,7 +112,8 @@ class Owners:
         """Be the owners before the diff, of whom these are those after it.
 
         A member that comes and one that owned nothing look alike in a diff: those that it names and that owned
-        nothing are not there before it.
+        nothing are not there before it. A static member that came back since the last diff has its new id also in
+        rounds before, up to one that names it.
         """
         if diff.unchanged is UNSET:
             self.members = {}
@@ -127,12 +131,10 @@ class Owners:
             if one.owned:
                 self.members[before.get(member_id, member_id)] = _keeping(one, one.owned)
 
-    def _others(self, diff: Diff) -> dict[str, MemberDiff]:
-        """Who is there before the diff, without those that have another id in it."""
-        if not self.fits(diff):
-            raise _unknown(diff, self.members)
+    def _called(self, diff: Diff) -> dict[str, MemberDiff]:
+        """The members by the ids that they have in the diff."""
         renamed = _renamed(diff)
-        return {name: one for name, one in self.members.items() if name not in renamed}
+        return {renamed.get(name, name): one for name, one in self.members.items()}
 
 
 def current(latest: LatestAssignment, later: Iterable[tuple[str, Diff]]) -> LatestAssignment:

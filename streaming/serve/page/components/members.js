@@ -56,11 +56,17 @@ export class Members {
   }
 
   // A round: who is there after it, and what each has.
-  round({ timestamp, members }) {
+  round({ timestamp, members, unchanged, renamed = {} }) {
     this.at = Math.max(this.at, timestamp);
     const before = this.known;
-    this.known = new Map(Object.entries(members).filter(([, one]) => one.present !== false).map(([id, one]) =>
-      [id, { host: one.clientHost, owned: after(one), ...(before.has(id) ? this.kept(id) : { since: timestamp }) }]));
+    const now = Object.entries(members).filter(([, one]) => one.present !== false).map(([id, one]) =>
+      [id, { host: one.clientHost, owned: after(one), ...(before.has(id) ? this.kept(id) : { since: timestamp }) }]);
+    // Who is left out kept everything.
+    this.known = new Map([...(unchanged ? before : []), ...now]);
+    if (unchanged) {
+      const gone = Object.entries(members).filter(([, one]) => one.present === false).map(([id]) => id);
+      for (const id of [...gone, ...Object.keys(renamed)]) this.known.delete(id);
+    }
     this.refresh();
   }
 

@@ -56,7 +56,8 @@ export function diffTable(diff, owners) {
   }
   for (const violation of diff.violations) notes.push(h("p", { class: "note flag", title: violation }, owners.words(violation)));
   if (diff.expected?.verdict === "different") notes.push(...unexpected(diff.expected, owners));
-  return h("div", { class: "diff" }, notes, some.element, h("table", {}, h("thead", {}, h("tr", {}, heads)), body));
+  const others = diff.unchanged ? h("p", { class: "note muted" }, members.length ? `… and ${counting(diff.unchanged, "other")} kept what they had` : `All ${counting(diff.unchanged, "member")} kept what they had`) : null;
+  return h("div", { class: "diff" }, notes, some.element, members.length ? h("table", {}, h("thead", {}, h("tr", {}, heads)), body) : null, others);
 }
 
 // What members should have got by the assignor in use, and did not.
