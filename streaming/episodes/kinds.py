@@ -21,6 +21,9 @@ _RESUBSCRIBED: Final = "member.subscription_changed"
 _ALIKE: Final = "members were matched by names that others may have as well"
 _TURNS: Final = "members went without leaving, one after the other"
 _GLIMPSED: Final = "how many were away at once between two answers was not seen"
+_REPORTED: Final = "what members report may come late: how many were away at once is not certain"
+#: Evidence of this source that is no reason says that members' own reports are all there is.
+_LISTENER: Final = "listener"
 
 
 class Judged(NamedTuple):
@@ -148,6 +151,8 @@ def _restarted(state: EpisodeState, seen: Faces) -> Judged:
         return Judged("rolling-restart", sure=not why, why=why)
     if glimpsed and len(seen.back) > 1:
         return Judged("unknown", sure=False, why=_GLIMPSED)
+    if len(seen.back) > 1 and any(item.source == _LISTENER and item.kind is None for item in state.evidence):
+        why = why or _REPORTED
     return Judged("crash" if lost else "restart", sure=not why, why=why)
 
 

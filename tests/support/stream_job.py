@@ -60,11 +60,12 @@ class Job:
     def sinks(self) -> Sinks:
         """Where this job's outputs go."""
         topics = self.settings.topics
-        names = (*topics.names, topics.episodes)
+        names = (*topics.names, topics.episodes, topics.incidents)
         return Sinks(
             *topics.names,
             dict.fromkeys(names, topics.partitions),
             episodes=topics.episodes,
+            incidents=topics.incidents,
             quiet_ms=self.quiet_seconds * 1000,
         )
 
@@ -175,7 +176,7 @@ def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
     """What the pure functions give, by topic and key."""
     sinks = job.sinks
     found: dict[str, dict[bytes | None, list[Row]]] = {
-        name: {} for name in (*sinks[:4], sinks.episodes or "")
+        name: {} for name in (*sinks[:4], sinks.episodes or "", sinks.incidents or "")
     }
     for (topic, key), rows in by_key(run(log, batch=10**9, buckets=1, sinks=sinks)).items():
         found[topic][key] = [(value, tuple(headers)) for value, headers in rows]

@@ -1,12 +1,12 @@
-"""Lives of Java's applications: Connect."""
+"""Lives of Java's applications: Connect, Kafka Streams."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from tests.integration.streaming.collect.kinds.applications import ConnectWorker
+from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker, JavaProcess
 from tests.integration.streaming.episodes.life import Life, Speaks
 from tests.integration.streaming.episodes.stage import POLLING, Stage
 from tests.support.members import Share
@@ -18,24 +18,104 @@ _PATIENCE = 180.0
 _DELAY_MS = 60_000
 
 
-class Connect(Life):
+#: What Kafka Streams adds to an application's client id for the consumer of its only thread.
+_THREAD = "-StreamThread-1-consumer"
+_STRING = "org.apache.kafka.common.serialization.Serdes$StringSerde"
+
+_P = TypeVar("_P", bound=JavaProcess)
+
+
+class _Processes(Life, Generic[_P]):
+    """A group whose members are processes of their own."""
+
+    def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
+        super().__init__(stage, name, speaks, partitions)
+        self._stack = ExitStack()
+        self._members: dict[str, _P] = {}
+
+    def _runs(self, name: str, process: _P) -> None:
+        self._members[name] = self._stack.enter_context(process)
+
+    def _end(self, names: Iterable[str], how: str) -> None:
+        for name in names:
+            del self.subscribed[name]
+            process = self._members.pop(name)
+            process.kill() if how == "REMAIN_IN_GROUP" else process.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+class Streams(_Processes[Application]):
+    """An application of Kafka Streams, by the classic protocol or its own (KIP-1071); members are its threads."""
+
+    def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
+        super().__init__(stage, name, speaks, partitions)
+        if speaks.protocol == "streams":
+            del self.views[POLLING]  # it asks for consumer groups
+
+    @staticmethod
+    def thread(name: str) -> str:
+        """The client id of a member."""
+        return name + _THREAD
+
+    def _start(self, name: str, speaks: Speaks) -> None:
+        self.subscribed[name] = tuple(self.topics)
+        own = name.removesuffix(_THREAD)
+        config: dict[str, Any] = {
+            "application.id": self.group,
+            "bootstrap.servers": self.stage.servers,
+            "client.id": own,
+            "state.dir": str(self.stage.folder / f"{self.group}-{own}"),
+            "group.protocol": speaks.protocol,
+            "num.stream.threads": 1,
+            "commit.interval.ms": 500,
+            "metadata.max.age.ms": 500,
+            "default.key.serde": _STRING,
+            "default.value.serde": _STRING,
+        }
+        if speaks.protocol == "classic":
+            config |= {"session.timeout.ms": speaks.session_ms, "heartbeat.interval.ms": 200}
+        log = self.stage.folder / f"{self.group}-{own}.log"
+        self._runs(name, Application(next(iter(self.topics)), config, log))
+
+    def owned(self) -> dict[str, Share]:
+        """What each thread says that it works on: partitions; tasks by the protocol of its own."""
+        held = "partitions" if self.speaks.protocol == "classic" else "active"
+        told = {name: share for one in self._members.values() for name, share in {**one.report}.items()}
+        return {name: one[held] for name, one in told.items() if one[held]}
+
+    def whole(self) -> None:
+        """Until the applications run, and work on all partitions, each on some."""
+        count = next(iter(self.topics.values()))
+
+        def done() -> bool:
+            told = {name: one for app in self._members.values() for name, one in {**app.report}.items()}
+            shares = [[*numbers] for one in told.values() for numbers in one["active"].values()]
+            return not self._members or (
+                told.keys() == self._members.keys() == self.owned().keys()
+                and all(one["state"] == "RUNNING" for one in told.values())
+                and sorted(number for share in shares for number in share) == [*range(count)]
+            )
+
+        eventually(done, timeout=_PATIENCE, every=0.2)
+
+
+class Connect(_Processes[ConnectWorker]):
     """A cluster of Connect workers; what they own are tasks."""
 
     def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
         super().__init__(stage, name, speaks, partitions)
         del self.views[POLLING]  # the Admin API describes no such groups
-        self._stack = ExitStack()
-        self._workers: dict[str, ConnectWorker] = {}
         self._tasks: dict[str, int] = {}
 
     def _start(self, name: str, _: Speaks) -> None:
         delay = {"scheduled.rebalance.max.delay.ms": _DELAY_MS}
-        worker = ConnectWorker(name, self.stage.servers, self.group, self.stage.folder, **delay)
-        self._workers[name] = self._stack.enter_context(worker)
+        self._runs(name, ConnectWorker(name, self.stage.servers, self.group, self.stage.folder, **delay))
         self.subscribed[name] = ()
 
     def _ask(self, path: str, method: str, body: Any = None) -> None:
-        worker = next(iter(self._workers.values()))
+        worker = next(iter(self._members.values()))
         eventually(lambda: worker.ask(path, method, body) is not None, timeout=_PATIENCE, every=0.2)
 
     def configure(self, connector: str, tasks: int) -> None:
@@ -54,27 +134,21 @@ class Connect(Life):
         del self._tasks[connector]
         self._ask(f"/connectors/{connector}", "DELETE")
 
-    def _end(self, names: Iterable[str], how: str) -> None:
-        for name in names:
-            del self.subscribed[name]
-            worker = self._workers.pop(name)
-            worker.kill() if how == "REMAIN_IN_GROUP" else worker.close()
-
     def owned(self) -> dict[str, Share]:
         """What each worker runs, by the statuses that it gives."""
-        if not self._workers:
+        if not self._members:
             return {}
-        names = {worker.worker_id: name for name, worker in self._workers.items()}
-        told = next(iter(self._workers.values())).owned()
+        names = {worker.worker_id: name for name, worker in self._members.items()}
+        told = next(iter(self._members.values())).owned()
         return {names.get(one, one): share for one, share in (told or {}).items()}
 
     def whole(self) -> None:
         """Until every connector and task runs, and the workers answer."""
 
         def done() -> bool:
-            if not self._workers:
+            if not self._members:
                 return True
-            if any(worker.ask("/") is None for worker in self._workers.values()):
+            if any(worker.ask("/") is None for worker in self._members.values()):
                 return False
             runs = sorted(
                 (name, n) for share in self.owned().values() for name, ns in share.items() for n in ns
@@ -82,6 +156,3 @@ class Connect(Life):
             return runs == sorted((name, n) for name, count in self._tasks.items() for n in range(-1, count))
 
         eventually(done, timeout=_PATIENCE, every=0.2)
-
-    def close(self) -> None:
-        self._stack.close()

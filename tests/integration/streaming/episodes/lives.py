@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import monotonic
 
-from tests.integration.streaming.episodes.applications import Connect
+from tests.integration.streaming.episodes.applications import Connect, Streams
 from tests.integration.streaming.episodes.life import POLL_MS, Life, Speaks
 from tests.support.wait import eventually
 
@@ -60,7 +60,7 @@ def _everything(life: Life) -> None:
 def _usual(life: Life) -> None:
     """What happens to any group."""
     _beginning(life)
-    with life.step("rolling-restart", back=("a", "b")):
+    with life.step("rolling-restart", back=("a", "b"), may=("restart",)):
         life.roll("a", "b")
     with life.step("scale-in", went=("b",)):
         life.leave("b")
@@ -160,6 +160,24 @@ def connectors(life: Life) -> None:
     _end(life)
 
 
+def streams(life: Life) -> None:
+    """An application of Kafka Streams: by the classic protocol its threads say no goodbye."""
+    a, b, c = map(Streams.thread, "abc")
+    with life.step("first-start", came=(a, b)):
+        life.start(a, b)
+    with life.step("scale-out", came=(c,)):
+        life.start(c)
+    with life.step("rolling-restart", back=(a, b, c)):
+        life.roll(a, b, c)
+    with life.step("crash", went=(c,)):
+        life.crash(c)
+    goodbye = life.speaks.protocol == "streams"
+    with life.step("scale-in" if goodbye else "crash", went=(b,)):
+        life.leave(b)
+    with life.step("shutdown" if goodbye else "crash", went=(a,)):
+        life.leave(a)
+
+
 @dataclass(frozen=True)
 class Led:
     """A life: how members are made, what happens, and whether `make test` has it."""
@@ -200,4 +218,6 @@ LIVES: dict[str, Led] = {
     "storm kip-848": Led(Speaks("confluent", "consumer"), storm, full=True),
     "storm for three minutes": Led(Speaks("confluent", "cooperative"), long_storm, full=True),
     "connect": Led(Speaks("connect", "sessioned"), connectors, life=Connect),
+    "streams classic": Led(Speaks("streams", "classic"), streams, life=Streams),
+    "streams kip-1071": Led(Speaks("streams", "streams"), streams, life=Streams),
 }

@@ -93,6 +93,7 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(
             assert job.rows(topics.diffs) == wanted[names.diffs], variant
             assert compacted(job.rows(topics.assignments)) == wanted[names.assignments], variant
             assert compacted(job.rows(topics.episodes)) == wanted[names.episodes], variant
+            assert compacted(job.rows(topics.incidents)) == wanted[names.incidents], variant
             assert job.rows(topics.dead_letters) == wanted[names.dead_letters], variant
             assert sum(one.diffs for one in told) == job.count(topics.diffs), variant
             assert sum(one.dead_letters for one in told) == job.count(topics.dead_letters), variant

@@ -81,3 +81,4 @@ def test_killed_at_random_under_load_nothing_is_missing_and_no_id_has_two_conten
     assert found == wanted[diffs]
     assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]
     assert compacted(job.rows(topics.episodes)) == wanted[topics.episodes]
+    assert compacted(job.rows(topics.incidents)) == wanted[topics.incidents]

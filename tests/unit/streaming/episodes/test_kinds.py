@@ -40,6 +40,15 @@ def vanishing(teller: Teller, *ids: str) -> Teller:
     return teller
 
 
+def reported(teller: Teller) -> Teller:
+    """All leave, as they say themselves; no collector sees the group."""
+    said = tuple(
+        Evidence(source="listener", reason="closed", kind="member.left", member_ids=[one]) for one in THREE
+    )
+    alone = Evidence(source="listener", reason="as its members report it themselves")
+    return teller.round("member.left", gone=THREE, evidence=(alone, *said))
+
+
 def modern() -> Teller:
     """A group under KIP-848, its first episode over."""
     teller = Teller()
@@ -168,6 +177,11 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
     "polled, all between two answers": (
         lambda: started().vanish(*THREE).join(*(one.replace("#1", "#2") for one in THREE)),
         "unknown",
+        False,
+    ),
+    "as members report it, all at once": (
+        lambda: reported(started()).join(*(one.replace("#1", "#2") for one in THREE)),
+        "restart",
         False,
     ),
     "the same client leaves and comes back (KIP-848)": (
