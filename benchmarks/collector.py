@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from benchmarks import _document
+from benchmarks import _collector_steps, _document
 from streaming.collect.fold import OFFSETS_TOPIC, Fold
 from streaming.collect.source import OffsetsTopic
 from streaming.kafka.broker import EmbeddedBroker
@@ -143,7 +143,17 @@ def main() -> None:
     parser.add_argument("--document", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--read", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--servers", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--steps", action="store_true", help="what a step of a member costs, without a broker"
+    )
     options = parser.parse_args()
+    if options.steps:
+        text = _collector_steps.table()
+        print(text)
+        if options.document:
+            head = f"## Steps of large groups\n\n`python -m benchmarks.collector --steps`. {_document.machine()}."
+            _document.put("collector-steps", f"{head} {text}")
+        return
     if options.read:
         read(options.read, options.servers)
         return

@@ -106,9 +106,15 @@ class EpochLog:
 
     def settle(self) -> Iterator[Row]:
         """All members are heard, in turn, until none has anything to do."""
+        for run in self.beats():
+            yield from run
+
+    def beats(self) -> Iterator[list[Row]]:
+        """The same, run by run."""
         while any(self._has_to_do(one) for one in self.members.values()):
             for member_id in list(self.members):
-                yield from self.beat(member_id)
+                if run := self.beat(member_id):
+                    yield run
 
     def _has_to_do(self, one: _Member) -> bool:
         return one.epoch != self._epoch or one.state != _STABLE
@@ -218,13 +224,8 @@ def _instance(name: str) -> str | None:
     return f"i-{name[0]}" if name.startswith("s") else None
 
 
-def restart(log: EpochLog, member_ids: Sequence[str]) -> Iterator[Row]:
-    """Each of these leaves and comes back under a new id; all others are heard before the next does.
-
-    It is the slowest restart, and the one that writes most: every member tells that it has reached every epoch.
-    """
-    for member_id in member_ids:
-        yield from log.leave(member_id)
-        yield from log.settle()
-        yield from log.join(f"{member_id}'")
-        yield from log.settle()
+def wave(log: EpochLog, member_ids: Sequence[str]) -> Iterator[list[Row]]:
+    """These leave at once and come back under new ids, and all are heard after each: run by run."""
+    for begun in (lambda: log.leave(*member_ids), lambda: log.join(*(f"{one}'" for one in member_ids))):
+        yield begun()
+        yield from log.beats()
