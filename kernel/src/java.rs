@@ -75,23 +75,28 @@ pub fn hash_order(hashes: &[u32], mut capacity: usize) -> Option<Vec<u32>> {
 
 /// The 16 bytes of a Uuid as Kafka prints it; None: it is none.
 pub fn uuid_bits(text: &str) -> Option<u128> {
-    let text = text.as_bytes();
-    // 22 digits of six bits: the last four bits are none of the Uuid's, and Python's reader ignores them.
-    let text = text.strip_suffix(b"==").unwrap_or(text);
-    if text.len() != 22 {
+    // 22 digits of six bits: the last four are none of the Uuid's, and Python's reader ignores them.
+    let digits: &[u8; 22] = text.strip_suffix("==").unwrap_or(text).as_bytes().try_into().ok()?;
+    let values = digits.map(|digit| DIGITS[digit as usize]);
+    if values.contains(&NO_DIGIT) {
         return None;
     }
-    let mut bits = 0u128;
-    for (at, &digit) in text.iter().enumerate() {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'-' => 62,
-            b'_' => 63,
-            _ => return None,
-        };
-        bits = if at < 21 { bits << 6 | u128::from(value) } else { bits << 2 | u128::from(value >> 4) };
-    }
-    Some(bits)
+    let joined = |values: &[u8]| values.iter().fold(0u64, |bits, &value| bits << 6 | u64::from(value));
+    let last = joined(&values[20..]) >> 4;
+    Some(
+        u128::from(joined(&values[..10])) << 68 | u128::from(joined(&values[10..20])) << 8 | u128::from(last),
+    )
 }
+
+const NO_DIGIT: u8 = u8::MAX;
+/// What each character of url-safe base64 stands for.
+const DIGITS: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut value = 0;
+    while value < digits.len() {
+        values[digits[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};

@@ -2,7 +2,7 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyList, PyType};
 use rustc_hash::FxHashMap;
 
 use super::claims::Claims;
@@ -37,20 +37,26 @@ impl<'py> Objects<'py> {
         self.made.insert(run, made.clone());
         Ok(made)
     }
+
+    /// A range or a list of these partitions, ascending.
+    fn some(&mut self, mut partitions: Vec<u32>) -> PyResult<Bound<'py, PyAny>> {
+        partitions.sort_unstable();
+        let (first, count) = (partitions[0], partitions.len() as u32);
+        if partitions[partitions.len() - 1] - first == count - 1 {
+            return self.run(Run { first, step: 1, count });
+        }
+        Ok(PyList::new(self.range.py(), partitions)?.into_any())
+    }
 }
 
-/// The answer, members in Python's order; None when one is listed twice.
+/// The answer, from the share of a member by number and place; None when one is listed twice.
 pub fn by_member<'py>(
     group: &Group<'py>,
-    mut share: impl FnMut(usize) -> PyResult<Bound<'py, PyDict>>,
+    mut share: impl FnMut(usize, usize) -> PyResult<Bound<'py, PyDict>>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let mut numbers = vec![0; group.members.len()];
-    for (number, member) in group.members.iter().enumerate() {
-        numbers[member.place as usize] = number;
-    }
     let answer = PyDict::new(group.members[0].object.py());
-    for number in numbers {
-        answer.set_item(&group.members[number].id, share(number)?)?;
+    for (place, (number, member)) in group.numbers().into_iter().zip(&group.members).enumerate() {
+        answer.set_item(&member.id, share(number as usize, place)?)?;
     }
     Ok((answer.len() == group.members.len()).then_some(answer))
 }
@@ -65,16 +71,16 @@ pub fn shares<'py>(
     let given = Grouped::of(members, &target.given, |given| given.0);
     let events = Grouped::of(members, &target.events, |event| event.member);
     let mut objects = Objects::new(group.members[0].object.py());
-    by_member(group, |member| {
-        let (owned, as_it_is) = &claims.owned[member];
+    by_member(group, |member, place| {
+        let (owned, as_it_is) = &claims.owned[place];
         let (given, events) = (given.of_member(member), events.of_member(member));
         if events.is_empty() && given.is_empty() && *as_it_is {
             return Ok(owned.clone());
         }
-        if events.is_empty() && claims.of(member as u32).is_empty() {
+        if events.is_empty() && claims.of(place as u32).is_empty() {
             return fresh(group, &mut objects, given);
         }
-        let mut share = Share::of(group, claims, member as u32)?;
+        let mut share = Share::of(group, claims, place)?;
         if let Some(order) = target.reordered.get(&(member as u32)) {
             share.0.sort_by_key(|held| order.iter().position(|&topic| topic == held.topic));
         }
@@ -84,7 +90,7 @@ pub fn shares<'py>(
         for event in events {
             share.apply(event);
         }
-        share.object(group)
+        share.object(group, &mut objects)
     })
 }
 
@@ -101,7 +107,7 @@ fn fresh<'py>(
             [(_, _, run)] => share.set_item(name, objects.run(*run)?)?,
             _ => {
                 let partitions = part.iter().flat_map(|given| given.2.partitions()).collect();
-                share.set_item(name, sorted(partitions))?;
+                share.set_item(name, objects.some(partitions)?)?;
             }
         }
     }
@@ -119,12 +125,12 @@ struct Held<'py> {
 struct Share<'py>(Vec<Held<'py>>);
 
 impl<'py> Share<'py> {
-    /// What it owns and subscribes to.
-    fn of(group: &Group<'py>, claims: &Claims<'py>, member: u32) -> PyResult<Self> {
-        let bucket = &group.buckets[group.members[member as usize].bucket as usize];
-        let mut parts = claims.of(member).iter();
+    /// What the member at this place owns and subscribes to.
+    fn of(group: &Group<'py>, claims: &Claims<'py>, place: usize) -> PyResult<Self> {
+        let bucket = &group.buckets[group.members[place].bucket as usize];
+        let mut parts = claims.of(place as u32).iter();
         let mut share = Share(Vec::new());
-        for (name, object) in &claims.owned[member as usize].0 {
+        for (name, object) in &claims.owned[place].0 {
             let Some(topic) = group.topic(name.downcast()?) else { continue };
             let Some(part) = parts.next() else { break };
             if bucket.hears(topic) && part.len > 0 {
@@ -158,22 +164,17 @@ impl<'py> Share<'py> {
         }
     }
 
-    fn object(self, group: &Group<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn object(self, group: &Group<'py>, objects: &mut Objects<'py>) -> PyResult<Bound<'py, PyDict>> {
         let share = PyDict::new(group.members[0].object.py());
         for held in self.0 {
             let name = &group.topics[held.topic as usize].name;
             match held.object {
                 Some(object) => share.set_item(name, object)?,
-                None => share.set_item(name, sorted(held.partitions))?,
+                None => share.set_item(name, objects.some(held.partitions)?)?,
             }
         }
         Ok(share)
     }
-}
-
-fn sorted(mut partitions: Vec<u32>) -> Vec<u32> {
-    partitions.sort_unstable();
-    partitions
 }
 
 /// Things by the member that they are about, in their order.

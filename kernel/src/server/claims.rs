@@ -23,13 +23,15 @@ pub struct Part {
 pub struct Claims<'py> {
     /// Who owns each partition, by topic; empty where nobody claims any of it.
     pub owners: Vec<Vec<u32>>,
-    /// By member, subscribed to or not, in the order of what it owns.
+    /// How many of each topic's partitions nobody owns.
+    unowned: Vec<u32>,
+    /// By place, subscribed to or not, in the order of what it owns.
     parts: Vec<Part>,
     ends: Vec<u32>,
     listed: Vec<u32>,
-    /// Partitions of topics that the member subscribes to.
+    /// By number: how many partitions of topics that the member subscribes to.
     pub sizes: Vec<u32>,
-    /// Python's object by member, and whether that is the answer where nothing changes.
+    /// By place: Python's object, and whether that is the answer where nothing changes.
     pub owned: Vec<(Bound<'py, PyDict>, bool)>,
 }
 
@@ -39,15 +41,16 @@ impl<'py> Claims<'py> {
         let count = group.members.len();
         let mut claims = Claims {
             owners: vec![Vec::new(); group.topics.len()],
+            unowned: group.topics.iter().map(|topic| topic.partitions).collect(),
             parts: Vec::with_capacity(count),
             ends: Vec::with_capacity(count),
             listed: Vec::new(),
-            sizes: Vec::with_capacity(count),
+            sizes: vec![0; count],
             owned: Vec::with_capacity(count),
         };
         let mut ranges = Ranges::default();
         let mut strange = Vec::new();
-        for (number, member) in (0u32..).zip(&group.members) {
+        for (number, member) in group.numbers().into_iter().zip(&group.members) {
             let owned = member.object.getattr(intern!(member.object.py(), "owned"))?;
             let Ok(owned) = owned.downcast_into::<PyDict>() else { return Ok(None) };
             let mut as_it_is = true;
@@ -76,7 +79,7 @@ impl<'py> Claims<'py> {
                 }
             }
             claims.ends.push(claims.parts.len() as u32);
-            claims.sizes.push(size);
+            claims.sizes[number as usize] = size;
             claims.owned.push((owned, as_it_is));
         }
         // They may be nobody else's, but nobody has them.
@@ -84,14 +87,15 @@ impl<'py> Claims<'py> {
             for partition in claims.numbers(&part) {
                 claims.owners[part.topic as usize][partition as usize] = NO_ONE;
             }
+            claims.unowned[part.topic as usize] += part.len;
         }
         Ok(Some(claims))
     }
 
-    /// The parts of what a member owns.
-    pub fn of(&self, member: u32) -> &[Part] {
-        let start = if member == 0 { 0 } else { self.ends[member as usize - 1] };
-        &self.parts[start as usize..self.ends[member as usize] as usize]
+    /// The parts of what the member at this place owns.
+    pub fn of(&self, place: u32) -> &[Part] {
+        let start = if place == 0 { 0 } else { self.ends[place as usize - 1] };
+        &self.parts[start as usize..self.ends[place as usize] as usize]
     }
 
     /// A part's partitions, in the order in which they are owned.
@@ -108,9 +112,12 @@ impl<'py> Claims<'py> {
 
     /// The runs of a topic that nobody owns: (first, how many).
     pub fn free(&self, group: &Group, topic: u32) -> Vec<(u32, u32)> {
-        let owners = &self.owners[topic as usize];
+        let (owners, unowned) = (&self.owners[topic as usize], self.unowned[topic as usize]);
         if owners.is_empty() {
             return vec![(0, group.topics[topic as usize].partitions)];
+        }
+        if unowned == 0 {
+            return Vec::new();
         }
         let mut runs = Vec::new();
         let mut at = 0;
@@ -135,6 +142,14 @@ impl<'py> Claims<'py> {
             owners.resize(group.topics[part.topic as usize].partitions as usize, NO_ONE);
         }
         let (first, len, step) = (part.first as usize, part.len as usize, part.step as usize);
+        let unowned = &mut self.unowned[part.topic as usize];
+        *unowned = unowned.wrapping_sub(part.len); // too many: one of them is another's or does not exist
+        if step == 1 {
+            let Some(theirs) = owners.get_mut(first..first + len) else { return false };
+            let free = theirs.iter().all(|&owner| owner == NO_ONE);
+            theirs.fill(member);
+            return free;
+        }
         let mut take = |partition: usize| {
             let owner = owners.get_mut(partition);
             owner.is_some_and(|owner| std::mem::replace(owner, member) == NO_ONE)

@@ -3,7 +3,7 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::java::{hash_order, set_capacity, string_hash, uuid_bits, uuid_hash};
 use crate::members::text;
@@ -35,18 +35,17 @@ pub struct Group<'py> {
     by_name: Bound<'py, PyDict>,
     /// By address: names that were met, and Python's topics. All live as long as the call.
     by_object: FxHashMap<usize, u32>,
-    /// By number: members in the order in which Python has them, until they are numbered anew.
+    /// By place: in the order in which Python has them.
     pub members: Vec<Member<'py>>,
+    /// By number, which is what the arithmetic knows: the member's place.
+    pub order: Vec<u32>,
     pub buckets: Vec<Bucket<'py>>,
 }
 
-#[derive(Clone)]
 pub struct Member<'py> {
     pub object: Bound<'py, PyAny>,
     pub id: Bound<'py, PyString>,
     pub bucket: u32,
-    /// Its position in Python's list.
-    pub place: u32,
 }
 
 /// The subscribers of `topics`: ascending numbers. `alone`: none of them subscribes to any other topic.
@@ -65,8 +64,9 @@ impl<'py> Group<'py> {
         let mut group = Group {
             topics: Vec::with_capacity(topics.len()),
             by_name: topics.clone(),
-            by_object: FxHashMap::default(),
+            by_object: FxHashMap::with_capacity_and_hasher(3 * topics.len(), FxBuildHasher),
             members: Vec::with_capacity(members.len()),
+            order: (0..members.len() as u32).collect(),
             buckets: Vec::new(),
         };
         Ok((!members.is_empty() && group.read_topics(topics)? && group.read_members(members)?)
@@ -75,7 +75,7 @@ impl<'py> Group<'py> {
 
     fn read_topics(&mut self, topics: &Bound<'py, PyDict>) -> PyResult<bool> {
         let py = topics.py();
-        let mut ids = FxHashSet::default();
+        let mut ids = FxHashSet::with_capacity_and_hasher(topics.len(), FxBuildHasher);
         for (name, topic) in topics {
             let Ok(name) = name.downcast_into::<PyString>() else { return Ok(false) };
             let Ok(partitions) = topic.getattr(intern!(py, "partitions"))?.extract::<u32>() else {
@@ -109,14 +109,14 @@ impl<'py> Group<'py> {
         let mut last = (0, 0);
         let mut by_object: FxHashMap<usize, u32> = FxHashMap::default();
         let equal = PyDict::new(py);
-        for (place, object) in (0u32..).zip(members) {
+        for object in members {
             let Ok(id) = object.getattr(id)?.downcast_into::<PyString>() else { return Ok(false) };
             let Ok(names) = object.getattr(topics)?.downcast_into::<PyTuple>() else { return Ok(false) };
             let address = names.as_ptr() as usize;
             if address != last.0 {
                 let bucket = match by_object.get(&address) {
                     Some(&bucket) => bucket,
-                    None => match self.bucket(&equal, names)? {
+                    None => match self.subscription(&equal, names)? {
                         Some(bucket) => bucket,
                         None => return Ok(false),
                     },
@@ -124,13 +124,17 @@ impl<'py> Group<'py> {
                 by_object.insert(address, bucket);
                 last = (address, bucket);
             }
-            self.members.push(Member { object, id, bucket: last.1, place });
+            self.members.push(Member { object, id, bucket: last.1 });
         }
         Ok(true)
     }
 
     /// The bucket of these names, a new one if there is none yet.
-    fn bucket(&mut self, equal: &Bound<'py, PyDict>, names: Bound<'py, PyTuple>) -> PyResult<Option<u32>> {
+    fn subscription(
+        &mut self,
+        equal: &Bound<'py, PyDict>,
+        names: Bound<'py, PyTuple>,
+    ) -> PyResult<Option<u32>> {
         if let Some(known) = equal.get_item(&names)? {
             return Ok(Some(known.extract()?));
         }
@@ -168,12 +172,21 @@ impl<'py> Group<'py> {
             hashes.push(string_hash(id));
         }
         let order = hash_order(&hashes, 16);
-        order.map(|order| self.renumber(&order)).is_some()
+        order.map(|order| self.order = order).is_some()
     }
 
-    /// Numbers the members anew: who comes first, second, ….
-    pub fn renumber(&mut self, order: &[u32]) {
-        self.members = order.iter().map(|&number| self.members[number as usize].clone()).collect();
+    /// The number of the member at each place.
+    pub fn numbers(&self) -> Vec<u32> {
+        let mut numbers = vec![0; self.order.len()];
+        for (number, &place) in (0u32..).zip(&self.order) {
+            numbers[place as usize] = number;
+        }
+        numbers
+    }
+
+    /// What the member of this number subscribes to.
+    pub fn bucket_of(&self, member: u32) -> &Bucket<'py> {
+        &self.buckets[self.members[self.order[member as usize] as usize].bucket as usize]
     }
 
     /// Whether all subscribe to the same names, with metadata or without.
@@ -193,21 +206,19 @@ impl<'py> Group<'py> {
 
     /// `new HashSet<>(member.subscribedTopicIds())` as it iterates, of the first member; None: Python knows.
     pub fn in_topic_id_order(&self) -> Option<Vec<u32>> {
-        let subscribed = &self.buckets[self.members[0].bucket as usize].names;
-        let mut seen = FxHashSet::default();
-        let mut names: Vec<Bound<'py, PyString>> = Vec::with_capacity(subscribed.len());
-        for name in subscribed {
-            let name = name.downcast_into::<PyString>().ok()?;
-            if !text(&name).is_ascii() {
-                return None;
-            }
-            if seen.insert(text(&name).to_owned()) {
-                names.push(name);
-            }
+        let subscribed = &self.bucket_of(0).names;
+        let objects: Result<Vec<Bound<'py, PyString>>, _> =
+            subscribed.iter().map(|name| name.downcast_into::<PyString>()).collect();
+        let objects = objects.ok()?;
+        let mut seen = FxHashSet::with_capacity_and_hasher(objects.len(), FxBuildHasher);
+        let names: Vec<&Bound<'py, PyString>> =
+            objects.iter().filter(|name| seen.insert(text(name))).collect();
+        if !seen.iter().all(|name| name.is_ascii()) {
+            return None;
         }
         let hashes: Vec<u32> = names.iter().map(|name| string_hash(text(name))).collect();
-        let by_name = hash_order(&hashes, set_capacity(subscribed.len()))?;
-        let known = by_name.iter().filter_map(|&at| self.topic(&names[at as usize]));
+        let by_name = hash_order(&hashes, set_capacity(objects.len()))?;
+        let known = by_name.iter().filter_map(|&at| self.topic(names[at as usize]));
         let known: Vec<u32> = known.filter(|&topic| self.topics[topic as usize].partitions > 0).collect();
         self.in_uuid_order(&known, set_capacity(names.len()))
     }
@@ -223,10 +234,11 @@ impl<'py> Group<'py> {
     pub fn audiences(&self) -> Vec<Audience> {
         let mut members: Vec<Vec<u32>> = vec![Vec::new(); self.buckets.len()];
         let mut buckets = Vec::new();
-        for (number, member) in (0u32..).zip(&self.members) {
-            let theirs = &mut members[member.bucket as usize];
+        for (number, &place) in (0u32..).zip(&self.order) {
+            let bucket = self.members[place as usize].bucket;
+            let theirs = &mut members[bucket as usize];
             if theirs.is_empty() {
-                buckets.push(member.bucket);
+                buckets.push(bucket);
             }
             theirs.push(number);
         }

@@ -35,9 +35,10 @@ pub fn target(group: &Group, claims: &Claims) -> Option<Target> {
 
 /// What a member gives up that keeps `quota`, in Java's order: of its topics, then of their partitions.
 fn cut(group: &Group, claims: &Claims, member: u32, mut quota: u32, target: &mut Target) -> Option<()> {
-    let parts: Vec<&Part> = claims.of(member).iter().filter(|part| id(group, part).is_some()).collect();
+    let parts: Vec<&Part> =
+        claims.of(group.order[member as usize]).iter().filter(|part| id(group, part).is_some()).collect();
     let owned: Vec<u32> = parts.iter().map(|part| part.topic).collect();
-    let bucket = &group.buckets[group.members[member as usize].bucket as usize];
+    let bucket = group.bucket_of(member);
     let order = group.in_uuid_order(&owned, 16)?;
     for &topic in &order {
         let Some(part) = parts.iter().find(|part| part.topic == topic && bucket.hears(topic)) else {
@@ -47,15 +48,23 @@ fn cut(group: &Group, claims: &Claims, member: u32, mut quota: u32, target: &mut
             quota -= part.len;
             continue;
         }
-        let numbers = claims.numbers(part);
-        for place in &hash_order(&numbers, set_capacity(numbers.len()))?[quota as usize..] {
-            let partition = numbers[*place as usize];
+        for &partition in &in_set_order(claims.numbers(part))?[quota as usize..] {
             target.events.push(Event { member, topic, partition, gained: false });
         }
         quota = 0;
     }
     target.reordered.insert(member, order);
     Some(())
+}
+
+/// Partitions as the `HashSet` iterates them that got them in this order.
+fn in_set_order(partitions: Vec<u32>) -> Option<Vec<u32>> {
+    let capacity = set_capacity(partitions.len());
+    if partitions.is_sorted() && partitions.last().is_none_or(|&last| (last as usize) < capacity) {
+        return Some(partitions); // each has a bin of its own
+    }
+    let order = hash_order(&partitions, capacity)?;
+    Some(order.into_iter().map(|place| partitions[place as usize]).collect())
 }
 
 fn id(group: &Group, part: &Part) -> Option<u128> {

@@ -29,7 +29,7 @@ pub fn range_target<'py>(
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let Some(mut group) = Group::read(topics, members)? else { return Ok(None) };
     let Some(order) = range::order(&group)? else { return Ok(None) };
-    group.renumber(&order);
+    group.order = order;
     range::shares(&group)
 }
 

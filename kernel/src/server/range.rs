@@ -17,16 +17,16 @@ pub fn order(group: &Group) -> PyResult<Option<Vec<u32>>> {
         let instance = member.object.getattr(intern!(member.object.py(), "instance_id"))?;
         instances.push(if instance.is_none() { None } else { Some(instance.downcast_into::<PyString>()?) });
     }
-    let name = |place: u32| {
-        let instance = instances[place as usize].as_ref();
-        (instance.is_none(), text(instance.unwrap_or(&group.members[place as usize].id)))
-    };
-    let mut places: Vec<u32> = (0..group.members.len() as u32).collect();
-    if !places.iter().all(|&place| name(place).1.is_ascii()) {
+    let names: Vec<(bool, &str)> = (instances.iter().zip(&group.members))
+        .map(|(instance, member)| (instance.is_none(), text(instance.as_ref().unwrap_or(&member.id))))
+        .collect();
+    if !names.iter().all(|name| name.1.is_ascii()) {
         return Ok(None);
     }
-    places.sort_unstable_by_key(|&place| name(place));
-    Ok((!places.windows(2).any(|pair| name(pair[0]) == name(pair[1]))).then_some(places))
+    let mut places: Vec<u32> = (0..names.len() as u32).collect();
+    places.sort_unstable_by_key(|&place| names[place as usize]);
+    let alike = |pair: &[u32]| names[pair[0] as usize] == names[pair[1] as usize];
+    Ok((!places.windows(2).any(alike)).then_some(places))
 }
 
 /// Every member's share, of members numbered in that order.
@@ -66,5 +66,5 @@ pub fn shares<'py>(group: &Group<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
             }
         }
     }
-    by_member(group, |member| Ok(shares[member].take().unwrap_or_else(|| PyDict::new(py))))
+    by_member(group, |member, _| Ok(shares[member].take().unwrap_or_else(|| PyDict::new(py))))
 }
