@@ -20,7 +20,14 @@ from streaming.collect.commits import SOURCE, ended, infer
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
 from streaming.collect.coordinator.parts import TopicNames
-from streaming.collect.coordinator.records import OffsetCommit, Other, decode, offset_and_time, placed
+from streaming.collect.coordinator.records import (
+    OffsetCommit,
+    Other,
+    committing,
+    decode,
+    offset_and_time,
+    place,
+)
 from streaming.collect.coordinator.standing import Standing
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
@@ -174,16 +181,16 @@ class Fold:
         Returns:
             As :meth:`add`; None, and nothing is changed, where the record is another: it is to be added.
         """
-        place = placed(key, value)
-        if place is None:
+        group = committing(key, value)
+        if group is None or key is None:
             return None
         outcome = self.settle() if self.open_offset is not None and timestamp != self._timestamp else []
-        group, topic, partition = place
         known = self._by_key.get(group)
         if known is None:
             return outcome
+        topic, partition = place(key, group)
         committed, at = (None, None) if value is None else offset_and_time(value)
-        if known.holdings.commit(topic.decode(), partition, at, committed):
+        if known.holdings.commit(topic, partition, at, committed):
             self._timestamp = timestamp
             if self.open_offset is None:
                 self.open_offset = offset

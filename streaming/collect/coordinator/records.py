@@ -114,8 +114,8 @@ _TYPES = {
 }
 
 
-def placed(key: bytes | None, value: bytes | None) -> tuple[bytes, bytes, int] | None:
-    """Group, topic and partition of an offset commit, or of its tombstone, in the layout of today's brokers.
+def committing(key: bytes | None, value: bytes | None) -> bytes | None:
+    """The group of an offset commit, or of its tombstone, in the layout of today's brokers.
 
     For the millions that are passed over: :func:`decode` reads these and all others, and says what is wrong with
     them. None: of another type or layout, malformed, or with names that are not ASCII.
@@ -125,13 +125,21 @@ def placed(key: bytes | None, value: bytes | None) -> tuple[bytes, bytes, int] |
     topic_at = 6 + (key[2] << 8 | key[3])
     if len(key) < topic_at + 4 or topic_at + (key[topic_at - 2] << 8 | key[topic_at - 1]) + 4 != len(key):
         return None
-    if value is not None:
+    # Nearly all have no metadata.
+    if value is not None and (
+        len(value) != _PLAIN_BYTES or value[14:16] != b"\0\0" or value[:2] != _PLAIN_VALUE
+    ):
         if value[:2] != _PLAIN_VALUE or len(value) < _PLAIN_BYTES:
             return None
         metadata = value[14] << 8 | value[15]
         if len(value) != _PLAIN_BYTES + (0 if metadata == _NULL else metadata) or not value[16:-8].isascii():
             return None
-    return key[4 : topic_at - 2], key[topic_at:-4], int.from_bytes(key[-4:], signed=True)
+    return key[4 : topic_at - 2]
+
+
+def place(key: bytes, group: bytes) -> tuple[str, int]:
+    """Topic and partition of such a commit of this group."""
+    return key[len(group) + 6 : -4].decode(), int.from_bytes(key[-4:], signed=True)
 
 
 def offset_and_time(value: bytes) -> tuple[int, int]:

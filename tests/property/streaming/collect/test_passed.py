@@ -7,7 +7,7 @@ from struct import pack
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streaming.collect.coordinator.records import OffsetCommit, decode, offset_and_time, placed
+from streaming.collect.coordinator.records import OffsetCommit, committing, decode, offset_and_time, place
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Fold, Outcome, Row
 from tests.support import offsets_topic as log
@@ -74,14 +74,14 @@ def test_the_outcomes_are_the_same(records: list[tuple[tuple[bytes | None, bytes
 
 @given(st.one_of(KEYS, st.binary(max_size=30)), st.one_of(VALUES, st.binary(max_size=40)))
 def test_what_is_read_quickly_is_what_is_read_whole(key: bytes, value: bytes | None) -> None:
-    place = placed(key, value)
+    group = committing(key, value)
     try:
         whole = decode(key, value)
     except MalformedRecord:
-        assert place is None
+        assert group is None
         return
-    if place is None:
+    if group is None:
         return
-    group, topic, partition = place
+    topic, partition = place(key, group)
     offset, at = (None, None) if value is None else offset_and_time(value)
-    assert whole == OffsetCommit(group.decode(), topic.decode(), partition, at, offset)
+    assert whole == OffsetCommit(group.decode(), topic, partition, at, offset)
