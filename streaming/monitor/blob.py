@@ -17,10 +17,11 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from assignors.errors import BadInput
-from streaming.monitor.tracked import CorruptState, Heard, Tracked, unpacked
+from streaming.monitor.packing import CorruptState, unpacked
+from streaming.monitor.tracked import Heard, Tracked
 
 MAGIC = b"KRMB"
-VERSION = 3
+VERSION = 4
 _HEADER = len(MAGIC) + 1
 
 
@@ -34,8 +35,13 @@ def _untold(body: bytes) -> bytes:
     return body
 
 
+def _unpaged(body: bytes) -> bytes:
+    """Version 3 had all members in the group's state: those of a large one are put in pages when it changes."""
+    return body
+
+
 #: ``{version: bytes of that version's msgpack → bytes of the next version's}``.
-MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {1: _unnamed, 2: _untold}
+MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {1: _unnamed, 2: _untold, 3: _unpaged}
 
 
 class StateFromTheFuture(BadInput):
@@ -50,6 +56,8 @@ class _PackedGroup(Struct, array_like=True):
     episode: Raw = Raw(b"")
     quiet_at: int = 0
     incidents: Raw = Raw(b"")
+    #: Empty: the state has its members.
+    roster: Raw = Raw(b"")
 
 
 class _Packed(Struct, array_like=True):
@@ -58,11 +66,14 @@ class _Packed(Struct, array_like=True):
     due: dict[str, int] = field(default_factory=dict)
 
 
-#: What stands in the place of an episode, or of incidents, that a group has not had.
-_NONE = (b"", msgspec.msgpack.encode(None))
 _packed = msgspec.msgpack.Decoder(_Packed)
 _group = msgspec.msgpack.Decoder(_PackedGroup)
 _encoder = msgspec.msgpack.Encoder()
+
+
+def _there(part: Raw) -> Raw | None:
+    """A part of a group; None where nothing stands for it, or null."""
+    return part if memoryview(part).nbytes > 1 else None
 
 
 class Bucket:
@@ -97,9 +108,10 @@ class Bucket:
                     packed.state,
                     packed.heard,
                     packed.forget_at,
-                    episode=None if bytes(packed.episode) in _NONE else packed.episode,
+                    episode=_there(packed.episode),
                     quiet_at=packed.quiet_at,
-                    incidents=None if bytes(packed.incidents) in _NONE else packed.incidents,
+                    incidents=_there(packed.incidents),
+                    roster=_there(packed.roster),
                 )
             self._open[group_id] = tracked
         return tracked

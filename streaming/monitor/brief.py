@@ -9,7 +9,7 @@ diff of a group names everybody, as does one that would leave nobody out.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, structs
@@ -21,19 +21,25 @@ from streaming.wire.diffs import MemberDiff
 #: Whom diffs name: everybody; those for whom something changed; or these, of groups whose collector tells changes,
 #: and everybody of all others.
 Naming = Literal["auto", "all", "changed"]
+#: One in so many of a large group's members is named by diffs before its latest assignment is written again.
+_SHARE: Final = 8
 _members = msgspec.json.Decoder(dict[str, MemberDiff])
 
 
 def shorten(
-    before: GroupState | None, after: GroupState, outputs: Sequence[Output], naming: Naming
+    before: GroupState | None, after: GroupState, outputs: Sequence[Output], naming: Naming, others: int = 0
 ) -> tuple[GroupState, tuple[Output, ...]]:
     """What an event gave, its diffs without who kept everything; the group knows how far they have told of it.
+
+    Of a group whose changes are told the latest assignment is as long as many of its diffs: it is left out until
+    these have named enough members since the last one.
 
     Args:
         before: the group before the event; None when nothing was known of it.
         after: the group after it.
         outputs: what it gave, in order; diffs with everybody.
         naming: whom diffs name.
+        others: how many members the group has beside those of ``before`` and ``after``: nothing of them changed.
     """
     if naming == "all" or (naming == "auto" and after.view is None):
         return (after if after.said is None else structs.replace(after, said=None)), tuple(outputs)
@@ -43,16 +49,35 @@ def shorten(
     for output in outputs:
         if isinstance(output, DiffOutput):
             now = output.decided.members
-            found.append(output if said is None or before is None else _named(output, past, before, said))
+            found.append(
+                output if said is None or before is None else _named(output, past, before, said, others)
+            )
             said, past = Said(output.id), now
         else:
             found.append(output if said is None else structs.replace(output, after=said.last))
     if said is not None and past is not after.members:
-        said = _learned(said, past, after.members)
+        said = _learned(said, past, after.members, others)
+    if after.view is not None and said is not None:
+        said, found = _delayed(before, said, found, others + len(after.members))
     return structs.replace(after, said=said), tuple(found)
 
 
-def _named(output: DiffOutput, past: Sequence[MemberState], before: GroupState, said: Said) -> DiffOutput:
+def _delayed(
+    before: GroupState | None, said: Said, outputs: list[Output], size: int
+) -> tuple[Said, list[Output]]:
+    """What is written of a group of so many members whose assignment need not be written each time."""
+    known = None if before is None else before.said
+    # To be called otherwise is nothing that diffs tell at once.
+    named = sum(len(one.named) if isinstance(one, DiffOutput) else 1 for one in outputs)
+    unsaid = named + (0 if known is None else known.unsaid)
+    if known is None or unsaid * _SHARE >= size:
+        return said, outputs
+    return structs.replace(said, unsaid=unsaid), [one for one in outputs if isinstance(one, DiffOutput)]
+
+
+def _named(
+    output: DiffOutput, past: Sequence[MemberState], before: GroupState, said: Said, others: int
+) -> DiffOutput:
     """The diff without members for whom nothing has changed; the diff itself, where there are none."""
     whole = output.changes.members
     members = _members.decode(whole) if isinstance(whole, Raw) else whole
@@ -71,13 +96,15 @@ def _named(output: DiffOutput, past: Sequence[MemberState], before: GroupState, 
     # Who was there is in a round under the id that it has now.
     renamed = _composed(said.renamed, _returned(past, output.decided.members, members))
     named.update((new, members[new]) for new in renamed.values() if new in members)
-    left = len(members) - len(named)
+    left = len(members) - len(named) + others
     if not left:
         return output
     return structs.replace(output, members=named, unchanged=left, renamed=renamed or UNSET)
 
 
-def _learned(said: Said, past: Sequence[MemberState], members: Sequence[MemberState]) -> Said | None:
+def _learned(
+    said: Said, past: Sequence[MemberState], members: Sequence[MemberState], others: int
+) -> Said | None:
     """What the next diff names whatever it changes, after an event without one; None: everybody."""
     known = {member.member_id: _names(member) for member in past}
     here = {member.member_id: _names(member) for member in members}
@@ -87,7 +114,8 @@ def _learned(said: Said, past: Sequence[MemberState], members: Sequence[MemberSt
     renamed = _composed(said.renamed, step)
     called = dict.fromkeys((*said.called, *(one for one in here if known.get(one, here[one]) != here[one])))
     # Where it would name as many as there are, it may as well name everybody.
-    return Said(said.last, renamed, tuple(called)) if len(renamed) + len(called) < len(here) else None
+    short = len(renamed) + len(called) < len(here) + others
+    return Said(said.last, renamed, tuple(called), said.unsaid) if short else None
 
 
 def _returned(

@@ -6,24 +6,40 @@ This is the whole job without Spark: the Spark operator, the benchmark's plain l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from streaming.monitor import alarms, envelope, liveness, telling
+from msgspec import structs
+
+from streaming.monitor import alarms, applied, envelope, liveness, steps, telling, views
 from streaming.monitor.alarms import Alarms, IncidentOutput
 from streaming.monitor.blob import Bucket
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.group import apply
-from streaming.monitor.rendering import AssignmentOutput
+from streaming.monitor.packing import CorruptState
+from streaming.monitor.rendering import AssignmentOutput, Output
+from streaming.monitor.roster import Roster
 from streaming.monitor.state import GroupState
+from streaming.monitor.steps import Part
 from streaming.monitor.telling import EpisodeOutput, Happened
-from streaming.monitor.tracked import CorruptState, Tracked
+from streaming.monitor.tracked import Tracked
 from streaming.wire.codec import Record, read, read_heartbeat
-from streaming.wire.events import AssignmentAcknowledged, Event, GroupDeleted, GroupQuiet, MemberHeartbeat
+from streaming.wire.events import (
+    AssignmentAcknowledged,
+    Event,
+    GroupAsked,
+    GroupChanged,
+    GroupDeleted,
+    GroupObserved,
+    GroupQuiet,
+    MemberHeartbeat,
+    PartitionsStopped,
+)
 from streaming.wire.heartbeats import Heartbeats
 
 #: A tuple, here as elsewhere where each event is asked: `X | Y` would be made anew each time, for a microsecond.
 _SIGNS_OF_LIFE: Final = (MemberHeartbeat, AssignmentAcknowledged)
+_BESIDE: Final = (AssignmentAcknowledged, PartitionsStopped)
 
 
 def process(bucket: Bucket, records: Iterable[Record | Heartbeats], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -60,6 +76,8 @@ def process(bucket: Bucket, records: Iterable[Record | Heartbeats], now_ms: int,
             raise
         except Exception as error:  # noqa: BLE001 - poison never stops the job: it is in the dead letter whole
             writes.append(envelope.dead_letter(record, error, sinks))
+    writes += [envelope.write_event(_asking(change), sinks) for change in batch.asked.values()]
+    batch.complete()
     # A compacted topic keeps the last record of a key: what a batch overwrites itself need not be written.
     writes += [envelope.write(output.event, output, sinks) for output in batch.assignments.values()]
     batch.tell()
@@ -85,15 +103,26 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
     return writes
 
 
+def _asking(change: Event) -> Event:
+    """What asks for a full view of a group; its id is a function of the change that could not be used."""
+    data = change.data
+    said = GroupAsked(group_id=data.group_id, timestamp=data.timestamp, after=change.id)
+    return Event(liveness.SOURCE, f"{data.group_id}/asked/{change.id}", said)
+
+
 class _Batch:
     """One batch of a bucket on its way, and the last record of each key of the compacted topics in it.
 
     Attributes:
         assignments: by group.
         episodes, incidents: by group and number.
+        asked: by group, the last change that follows from a view that is not known.
     """
 
-    __slots__ = ("_bucket", "_happened", "_now_ms", "_sinks", "assignments", "episodes", "incidents")
+    __slots__ = (
+        *("_bucket", "_happened", "_late", "_now_ms", "_sinks"),
+        *("asked", "assignments", "episodes", "incidents"),
+    )
 
     def __init__(self, bucket: Bucket, now_ms: int, sinks: Sinks) -> None:
         self._bucket = bucket
@@ -101,6 +130,9 @@ class _Batch:
         self._sinks = sinks
         #: By group, what its episode has not been told yet.
         self._happened: dict[str, list[Happened]] = {}
+        #: By group, the last event of which the latest assignment has nothing.
+        self._late: dict[str, Event] = {}
+        self.asked: dict[str, Event] = {}
         self.assignments: dict[str, AssignmentOutput] = {}
         self.episodes: dict[tuple[str, int], EpisodeOutput] = {}
         self.incidents: dict[tuple[str, int], IncidentOutput] = {}
@@ -129,7 +161,15 @@ class _Batch:
         if isinstance(data, GroupQuiet):
             self._rest(event, data)
             return []
-        before = tracked.state
+        if isinstance(data, GroupChanged):
+            whole = self._changed(event, tracked)
+            if not isinstance(whole, Event):
+                return whole
+            event = whole
+        # What is told beside rounds needs no members.
+        before = (
+            tracked.head if isinstance(data, AssignmentAcknowledged | PartitionsStopped) else tracked.state
+        )
         state, outputs = apply(
             before, event, tracked.heard, most=sinks.expected_partitions, naming=sinks.naming
         )
@@ -143,14 +183,55 @@ class _Batch:
                 self._bucket.put(data.group_id)
         if state is before:
             return []
-        if outputs and isinstance(outputs[-1], AssignmentOutput):
-            self.assignments[data.group_id] = outputs[-1]
+        if isinstance(data, GroupObserved):
+            self.asked.pop(data.group_id, None)
         tracked.keep(state)
+        self._latest(event, outputs)
         if alarms.concerned(tracked, event):
             self._alarm(event, before)
         liveness.follow(tracked, event, self._now_ms, sinks.forget_after_ms)
         self._bucket.put(data.group_id)
         return writes
+
+    def _changed(self, event: Event, tracked: Tracked) -> Event | list[Write]:
+        """Apply a change to the part of its group that it touches; the full view, where that is not enough."""
+        head = tracked.head
+        if head is not None and applied.contains(head.applied, applied.fingerprint(event.source, event.id)):
+            return []
+        if head is None or head.view is None or not views.follows(head.view, event):
+            self.asked[event.data.group_id] = event
+            return []
+        found = self._part(event, tracked)
+        if found is None:
+            return views.whole(tracked.state, event) or []
+        part, roster = found
+        sinks, group_id = self._sinks, event.data.group_id
+        head, outputs = steps.play(part, sinks.expected_partitions, sinks.naming)
+        roster = roster.after(part.entries, part.others.free)
+        after, head = head, structs.replace(head, members=())
+        if outputs and isinstance(outputs[-1], AssignmentOutput):
+            latest = structs.replace(outputs[-1], state=roster.whole(head))
+            outputs = (*outputs[:-1], latest)
+        writes = envelope.written(event, outputs, sinks)
+        if sinks.episodes is not None:
+            told = telling.happened(part.before, after, part.event, outputs, first=False, others=part.others)
+            if told is not None:
+                self._happened.setdefault(group_id, []).append(told)
+        tracked.keep_parts(head, roster)
+        self._latest(event, outputs)
+        tracked.forget_at = 0
+        self._bucket.put(group_id)
+        return writes
+
+    def _part(self, event: Event, tracked: Tracked) -> tuple[Part, Roster] | None:
+        """The part of a group that a change touches; None: it is to be applied to the whole group."""
+        sinks, group_id = self._sinks, event.data.group_id
+        first = sinks.episodes is not None and tracked.untold and group_id not in self._happened
+        parts = None if first or tracked.heard or sinks.naming == "all" else tracked.parts()
+        if parts is None:
+            return None
+        part = steps.part(*parts, event, sinks.expected_partitions)
+        return None if part is None else (part, parts[1])
 
     def tell(self) -> None:
         """Tell the episodes of all groups what has happened since they were told the last time."""
@@ -175,7 +256,34 @@ class _Batch:
             if found is not None and tracked.state is not None and tracked.episode is not None:
                 found.quiet(event, tracked.state, tracked.episode)
             self._take(data.group_id, told, found)
+            self._complete(event, tracked)
             self._bucket.put(data.group_id)
+
+    def _latest(self, event: Event, outputs: Sequence[Output]) -> None:
+        """Take the latest assignment after an event, or that it is left out for now."""
+        group_id = event.data.group_id
+        if outputs and isinstance(outputs[-1], AssignmentOutput):
+            self.assignments[group_id] = outputs[-1]
+            self._late.pop(group_id, None)
+        elif outputs and self._sinks.episodes is None:  # nobody will say that the group is quiet
+            self._late[group_id] = event
+
+    def complete(self) -> None:
+        """Take the latest assignments that were left out and that nothing later calls for."""
+        for group_id, event in self._late.items():
+            self._complete(event, self._bucket.get(group_id))
+
+    def _complete(self, event: Event, tracked: Tracked) -> None:
+        """Write the latest assignment of a group that was told of by diffs alone for a while."""
+        head = tracked.head
+        if head is None or head.said is None or not head.said.unsaid:
+            return
+        said = structs.replace(head.said, unsaid=0)
+        if (parts := tracked.parts()) is not None:
+            tracked.keep_parts(structs.replace(parts[0], said=said), parts[1])
+        elif tracked.state is not None:
+            tracked.keep(structs.replace(tracked.state, said=said))
+        self.assignments[event.data.group_id] = AssignmentOutput(event, tracked.state, after=said.last)
 
     def _alarm(self, event: Event, before: GroupState | None) -> None:
         """Look at the incidents of a group that is gone, or of whose topics one is or was."""

@@ -7,6 +7,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
 from streaming.episodes.kinds import STORM_TURNS
@@ -121,9 +123,11 @@ def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write
         return []
     writes = [write(event, output, sinks) for output in outputs if isinstance(output, DiffOutput)]
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
-    # The latest assignment may name a member four times where a diff does once: it is made when that can matter.
+    # The latest assignment may name a member four times where a diff does once: it is made when that can matter. A
+    # diff that leaves members out says nothing of how long it is.
     longest = max((len(one.value or b"") + len(one.key or b"") for one in writes), default=limit)
-    if 4 * longest + _HEADROOM >= limit:
+    brief = any(isinstance(one, DiffOutput) and one.unchanged is not UNSET for one in outputs)
+    if brief or 4 * longest + _HEADROOM >= limit:
         latest = [write(event, output, sinks) for output in outputs if not isinstance(output, DiffOutput)]
         _refuse_too_large((*writes, *latest), limit, sinks)
     return writes

@@ -49,17 +49,38 @@ def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | Un
         The verdict; UNSET where the round is no assignor's: nobody is left, the group was not known before, or the
         target of its epoch was computed earlier.
     """
-    if not most or not data.members or not state.observed or _no_target(state, data):
+    if not data.members or not _is_asked(state, data, most):
         return UNSET
     name = data.protocol or ""
     protocol = "consumer" if data.group_protocol == "consumer" else "classic"
-    if data.kind in (UNSET, "consumer") and name not in registry.names(protocol):
-        return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
+    if (custom := _custom(protocol, name, data)) is not None:
+        return custom
     given = {one.member_id: _given(one, data) for one in data.members}
     lacking = _lacking(state, data, given, most)
     if lacking is not None:
         return Expected(verdict="unknown", why=lacking)
     return _compared(protocol, name, state, data, given)
+
+
+def too_many(state: GroupState, data: GroupObserved, most: int) -> Expected | UnsetType:
+    """As :func:`expected`, of a group that is known to read more partitions; ``data`` may be a part of its view."""
+    if not _is_asked(state, data, most):
+        return UNSET
+    return _custom("consumer", data.protocol or "", data) or Expected(verdict="unknown", why=_beyond(most))
+
+
+def _is_asked(state: GroupState, data: GroupObserved, most: int) -> bool:
+    return most > 0 and state.observed and not _no_target(state, data)
+
+
+def _custom(protocol: str, name: str, data: GroupObserved) -> Expected | None:
+    if data.kind not in (UNSET, "consumer") or name in registry.names(protocol):
+        return None
+    return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
+
+
+def _beyond(most: int) -> str:
+    return f"more than {most} partitions ([stream] expected_partitions)"
 
 
 def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding], most: int) -> str | None:
@@ -73,7 +94,7 @@ def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding
     there = sum(topic.partitions for name, topic in state.topics.items() if name in read)
     held_by_all = sum(len(numbers) for share in given.values() for numbers in share.values())
     if max(there, held_by_all) > most:
-        return f"more than {most} partitions ([stream] expected_partitions)"
+        return _beyond(most)
     if data.group_protocol == "consumer" and (behind := _behind(state, data)):
         return f"the target before is not known: {behind} had not reached it"
     return None

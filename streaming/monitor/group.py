@@ -47,8 +47,9 @@ from streaming.monitor import applied, brief, expected, liveness, observed, repo
 from streaming.monitor.asking import Claim
 from streaming.monitor.brief import Naming
 from streaming.monitor.derived import Occasion, rebalance
-from streaming.monitor.rendering import AssignmentOutput, Output, diff_output
-from streaming.monitor.rounds import Round, changes
+from streaming.monitor.playing import play, show
+from streaming.monitor.rendering import AssignmentOutput, Output
+from streaming.monitor.rounds import Round
 from streaming.monitor.state import (
     GroupState,
     MemberState,
@@ -164,22 +165,8 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[Gro
     """The group after these rounds, their diffs and the latest assignment."""
     outputs: list[Output] = []
     for decided in rounds:
-        after = {
-            "protocol": decided.protocol,
-            "assignor": decided.assignor,
-            "generation": decided.generation,
-            "members": decided.members,
-            "round": decided.number,
-            "cause": decided.cause,
-            "timestamp": event.data.timestamp,
-        }
-        changed = decided.changes or changes(
-            structs.replace(state, **after), decided.before, state.members, decided.tasks
-        )
-        # A derived group is at rest between events: what follows from its last round has been played.
-        revoked = changed.revoked and state.observed
-        state = structs.replace(state, **after, last_owners=changed.last_owners, revoked=revoked)
-        outputs.append(diff_output(event, decided, changed))
+        state, output = play(state, event, decided)
+        outputs.append(output)
     return state, (*outputs, AssignmentOutput(event, state))
 
 
@@ -190,10 +177,8 @@ def _rebalance(state: GroupState, event: Event, occasion: Occasion) -> Applied:
 def _observed(state: GroupState, event: Event, data: GroupObserved, most: int) -> Applied:
     seen = observed.observe(state, data)
     if seen.round is not None:
-        verdict = expected.expected(state, data, most)
-        after = structs.replace(seen.state, assigning=most > 0 and expected.assigning(data))
-        return _play(after, event, [seen.round._replace(expected=verdict)])
-    return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
+        seen = seen._replace(round=seen.round._replace(expected=expected.expected(state, data, most)))
+    return show(event, data, seen, most)
 
 
 def _reported(state: GroupState, event: Event) -> Applied:

@@ -44,7 +44,7 @@ def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
     """Take note of a heartbeat; False when the member is not tracked: it is unknown or named no timeout."""
     heard = tracked.heard.get(member_id)
     if heard is None:
-        member = tracked.state.member(member_id) if tracked.state is not None else None
+        member = tracked.member(member_id)
         timeout = (member.session_timeout_ms if member is not None else None) or 0
         if timeout <= 0:
             return False

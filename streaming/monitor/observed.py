@@ -107,7 +107,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     if data.polled and state.observed and not state.counted and number <= state.generation:
         return Seen(state, None, latest=False)
     known = {member.member_id: member for member in state.members}
-    members = tuple([_member(member, known.get(member.member_id)) for member in data.members])
+    members = tuple([seen_as(member, known.get(member.member_id)) for member in data.members])
     newcomers = _newcomers(state, members)
     state = state.rename(newcomers) if newcomers else state
     before = ownership(state.members)
@@ -224,7 +224,7 @@ def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str,
     }
 
 
-def _member(member: ObservedMember, known: MemberState | None) -> MemberState:
+def seen_as(member: ObservedMember, known: MemberState | None = None) -> MemberState:
     """A member as it is seen; ``known`` itself where nothing of it has changed, as for most in most rounds."""
     seen = MemberState(
         member_id=member.member_id,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import blake2b
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from streaming.monitor.rounds import Changes, Round
 from streaming.monitor.state import GroupState, ownership
@@ -35,6 +36,12 @@ class DiffOutput(Struct, frozen=True, gc=False):
     members: dict[str, MemberDiff] | None = None
     unchanged: int | UnsetType = UNSET
     renamed: dict[str, str] | UnsetType = UNSET
+
+    @property
+    def named(self) -> Collection[str]:
+        """Ids of the members that it names."""
+        members = self.changes.members if self.members is None else self.members
+        return msgspec.json.decode(members) if isinstance(members, Raw) else members
 
     @property
     def value(self) -> bytes:

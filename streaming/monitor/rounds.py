@@ -26,7 +26,7 @@ from streaming.monitor.state import (
     subscribed,
 )
 from streaming.wire.diffs import Cause, Expected, MemberDiff
-from streaming.wire.events import Holding, Kind, Partitions
+from streaming.wire.events import GroupObserved, Holding, Kind, Partitions
 
 #: Who is not known by more than its id.
 _NOBODY = MemberState("", [])
@@ -79,12 +79,33 @@ class Round(NamedTuple):
     expected: Expected | UnsetType = UNSET
 
 
+class Others(NamedTuple):
+    """The members that a step leaves as they are, as far as it depends on them (:mod:`streaming.monitor.steps`).
+
+    Attributes:
+        size: how many there are.
+        free: partitions that nobody owns after the step.
+        shown: the group as its view shows it after the step, but of them only those that don't have what they are
+            to have, and some that have not reached its epoch.
+    """
+
+    size: int
+    free: Holding
+    shown: GroupObserved
+
+
 def changes(
-    state: GroupState, before: Ownership, past: Iterable[MemberState] = (), tasks: Share | None = None
+    state: GroupState,
+    before: Ownership,
+    past: Iterable[MemberState] = (),
+    tasks: Share | None = None,
+    others: Others | None = None,
 ) -> Changes:
     """What a round changes: ``state`` is the group after it, its ``last_owners`` still as before.
 
     ``past``: the members before it, as those that are gone have names too. ``tasks``: see :class:`Round`.
+    ``others``: members that own what they owned and are neither in ``state`` nor in ``before``; the round breaks
+    nothing.
     """
     after = ownership(state.members)
     known = {member.member_id: member for member in (*past, *state.members)}
@@ -110,6 +131,8 @@ def changes(
             changed = True
             revoked = revoked or bool(change.revoked and present)
     last_owners, moved = moves(state.last_owners, members) if changed else (state.last_owners, {})
+    if others is not None:
+        return Changes(members, others.free, moved, [], last_owners, revoked)
     owned_by_topic = held(after.values())
     if tasks is None:
         counts = {name: topic.partitions for name, topic in state.topics.items()}

@@ -110,11 +110,13 @@ class Said(Struct, frozen=True, array_like=True, gc=False):
         renamed: static members that came back since, by each id that they had; the one that the last diff knows
             is first.
         called: ids of members that are called otherwise since.
+        unsaid: how many members diffs have named since the last latest assignment.
     """
 
     last: str
     renamed: dict[str, str] = field(default_factory=dict)
     called: tuple[str, ...] = ()
+    unsaid: int = 0
 
 
 class GroupState(Struct, frozen=True, array_like=True, gc=False):

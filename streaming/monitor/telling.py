@@ -24,6 +24,7 @@ from streaming.monitor.alarms import Alarms
 from streaming.monitor.liveness import SOURCE
 from streaming.monitor.observed import numbered
 from streaming.monitor.rendering import DiffOutput, Output, output_id
+from streaming.monitor.rounds import Others
 from streaming.monitor.state import GroupState, LastOwners, MemberState, ownership
 from streaming.monitor.tracked import Tracked
 from streaming.wire.events import MAX_TIMESTAMP, Event, GroupObserved, GroupQuiet, MemberJoined
@@ -138,15 +139,19 @@ def happened(
     outputs: Sequence[Output],
     *,
     first: bool,
+    others: Others | None = None,
 ) -> Happened | None:
-    """What an event is for a group's episode; None: nothing. ``first``: the group has had none."""
+    """What an event is for a group's episode; None: nothing. ``first``: the group has had none.
+
+    ``others``: members that the event leaves as they are and that ``before`` and ``after`` don't have.
+    """
     observed = isinstance(event.data, GroupObserved)
     if observed and after is before:  # said again
         return None
-    found = notes(before, after, event, outputs, first=first) if outputs or observed else ()
+    found = notes(before, after, event, outputs, first=first, others=others) if outputs or observed else ()
     # Of what was before its first episode nothing is asked.
     played = any(isinstance(output, DiffOutput) for output in outputs)
-    told = None if first else witnesses.told(event, after, played=played)
+    told = None if first else witnesses.told(event, after, played=played, others=others)
     return Happened(event, found, told) if found or told is not None else None
 
 
@@ -157,6 +162,7 @@ def notes(
     outputs: Sequence[Output],
     *,
     first: bool,
+    others: Others | None = None,
 ) -> list[RoundSeen | Bounced | Awaited]:
     """What an event is for the fold. ``first``: the group has had no episode."""
     found: list[RoundSeen | Bounced | Awaited] = []
@@ -169,15 +175,11 @@ def notes(
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
-            found.append(_seen(output, past, free, first=first, derived=derived))
+            found.append(_seen(output, past, free, first=first, derived=derived, others=others))
             past, free, first = output.decided.members, output.changes.last_owners, False
-    if (
-        not first
-        and isinstance(event.data, GroupObserved)
-        and after is not None
-        and _shown(after, event.data)
-    ):
-        found.append(waiting.awaited(output_id(event, "awaited"), event.data))
+    view = event.data if others is None else others.shown
+    if not first and isinstance(view, GroupObserved) and after is not None and _shown(after, view):
+        found.append(waiting.awaited(output_id(event, "awaited"), view))
     return found
 
 
@@ -228,11 +230,17 @@ def _bounced(event: Event, there: int, after: GroupState, renamed: Mapping[str, 
 
 
 def _seen(
-    output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool, derived: bool
+    output: DiffOutput,
+    past: Sequence[MemberState],
+    free: LastOwners,
+    *,
+    first: bool,
+    derived: bool,
+    others: Others | None,
 ) -> RoundSeen:
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause
-    there = len(past)
+    there, beside = len(past), 0 if others is None else others.size
     joined: Sequence[str] = ()
     gone: Sequence[str] = ()
     names: dict[str, Person] = {}
@@ -257,15 +265,15 @@ def _seen(
         delay_ms=_delay(event),
         joined=joined,
         gone=gone,
-        before=there,
-        after=len(members),
+        before=there + beside,
+        after=len(members) + beside,
         names=names,
         moved=changes.moves,
         unassigned=changes.unassigned,
         remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
         midway=first and midway(cause, before),
         derived=derived,
-        turned=witnesses.turned(output, past),
+        turned=witnesses.turned(output, past, others),
         expected=None if decided.expected is UNSET else decided.expected,
     )
 

@@ -41,3 +41,8 @@ def keep(state: GroupState, event: Event) -> GroupState:
     if state.view is not None and state.view.source == event.source:
         return structs.replace(state, view=None)
     return state
+
+
+def bare(view: View | None) -> View | None:
+    """The view without its members, which are elsewhere."""
+    return None if view is None else structs.replace(view, members=())

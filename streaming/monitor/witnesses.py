@@ -12,6 +12,7 @@ from msgspec import UNSET
 from streaming.episodes.stops import Callback, Pending, Told, Turned, Witness
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.reported import SOURCE as REPORTED
+from streaming.monitor.rounds import Others
 from streaming.monitor.state import GroupState, MemberState
 from streaming.wire.diffs import MemberDiff
 from streaming.wire.events import AssignmentAcknowledged, Event, GroupObserved, Holding, PartitionsStopped
@@ -23,10 +24,12 @@ _NOTHING: Holding = {}
 _NO_NUMBER = -1
 
 
-def turned(output: DiffOutput, past: Sequence[MemberState]) -> Turned | None:
+def turned(output: DiffOutput, past: Sequence[MemberState], others: Others | None = None) -> Turned | None:
     """What a round stops and starts; None where nothing is known of that. ``past``: the members before it."""
     decided, members, data = output.decided, output.changes.members, output.event.data
-    if not past or decided.kind != "consumer" or not isinstance(data, GroupObserved):
+    data = data if others is None else others.shown
+    nobody = not past and (others is None or not others.size)
+    if nobody or decided.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
     if not isinstance(members, dict) or decided.protocol not in ("classic", "consumer"):
         return None
@@ -66,9 +69,11 @@ def returned(event: Event, state: GroupState, renamed: Mapping[str, str]) -> Tur
     return Turned(_NO_NUMBER if data.polled else state.generation, _at(data), _NOTHING, owned, owned, pending)
 
 
-def told(event: Event, state: GroupState | None, *, played: bool) -> Told | None:
+def told(
+    event: Event, state: GroupState | None, *, played: bool, others: Others | None = None
+) -> Told | None:
     """What an event tells beside rounds; ``played``: it has made one."""
-    data = event.data
+    data = event.data if others is None else others.shown
     if state is None or (not state.observed and state.reports is None) or state.kind != "consumer":
         return None
     if state.counted:

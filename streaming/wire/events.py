@@ -194,6 +194,7 @@ class GroupObserved(_Event, frozen=True):
 
     ``kind`` is left out for groups of consumers. ``delayMs``: how long Connect's lost tasks still wait for their
     worker to come back, from ``timestamp`` on. ``followed``: :class:`GroupChanged` may come that need this view.
+    ``behind``: in a view that such a change gives, as it says.
     """
 
     members: list[ObservedMember]
@@ -208,6 +209,7 @@ class GroupObserved(_Event, frozen=True):
     kind: Kind | UnsetType = UNSET
     delay_ms: Count | UnsetType = UNSET
     followed: bool | UnsetType = UNSET
+    behind: list[Id] | UnsetType | None = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold, held or are to hold, by member id."""
@@ -237,6 +239,9 @@ class GroupChanged(_Event, frozen=True):
     (:class:`GroupAsked`). ``members``: those that came or changed, each whole. ``gone``: those that are not in the
     group any more. In this view as in the one before, members stand in the order of their ids. All else is as in
     :class:`GroupObserved`, and said whether it changed or not.
+
+    ``behind``: ids of the members that have not reached ``groupEpoch``; null: there are many. Where it is not left
+    out, to reach an epoch is no change of a member, and the one that is known of it may be older.
     """
 
     since: str
@@ -249,6 +254,7 @@ class GroupChanged(_Event, frozen=True):
     state: str | None = None
     evidence: list[Evidence] = field(default_factory=list)
     kind: Kind | UnsetType = UNSET
+    behind: list[Id] | UnsetType | None = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members which came or changed hold, held or are to hold, by member id."""
@@ -277,6 +283,7 @@ class GroupChanged(_Event, frozen=True):
             evidence=self.evidence,
             kind=self.kind,
             followed=True,
+            behind=self.behind,
         )
 
 

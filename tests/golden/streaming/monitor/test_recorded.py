@@ -112,7 +112,7 @@ def unnamed_state(item: object) -> object:
     """The state as it was before; anything else as it is."""
     if not isinstance(item, bytes):
         return item
-    assert item.startswith(b"KRMB\x03")
+    assert item.startswith(b"KRMB\x04")
     groups, due = msgspec.msgpack.decode(item[5:])
     for state, *_ in groups.values():
         _cut(state, GroupState)

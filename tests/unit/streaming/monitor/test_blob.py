@@ -35,11 +35,11 @@ def test_a_group_survives_its_bytes() -> None:
 
 
 def test_the_bytes_begin_with_magic_and_version() -> None:
-    assert packed()[1].startswith(b"KRMB\x03")
+    assert packed()[1].startswith(b"KRMB\x04")
 
 
 def test_a_version_from_the_future_is_refused_with_the_way_out() -> None:
-    with pytest.raises(StateFromTheFuture, match=r"version 9, this release reads up to 3; run the release"):
+    with pytest.raises(StateFromTheFuture, match=r"version 9, this release reads up to 4; run the release"):
         Bucket(MAGIC + b"\x09" + packed()[1][5:])
 
 

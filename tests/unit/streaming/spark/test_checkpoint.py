@@ -39,7 +39,7 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
             "rocksdb",
             "keeps its state in --state-store memory; leave .* `stream resize --state-store rocksdb`",
         ),
-        ("state", 0, r"a newer release has written to it \(state of version 3, this release reads up to 0\)"),
+        ("state", 0, r"a newer release has written to it \(state of version 4, this release reads up to 0\)"),
     ],
 )
 def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: object, message: str) -> None:
