@@ -75,6 +75,7 @@ def test_every_kind_is_told() -> None:
         "polled, all between two answers": (
             "checkout rebalanced, why is not known: a, b and c went and came back"
         ),
+        "as members report it, all at once": "Restart of checkout, all 3 members at once",
         "the same client leaves and comes back (KIP-848)": (
             "a of checkout left and came back, most likely for not polling in time"
         ),
