@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
@@ -16,7 +16,7 @@ from streaming.wire.diffs import LatestAssignment, MemberNames
 from tests.support.browser import TOO_WIDE, chromium, open_page
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.feed_server import running
-from tests.support.histories import change, sample
+from tests.support.histories import Group, change, sample
 
 pytestmark = pytest.mark.browser
 
@@ -86,6 +86,28 @@ def test_a_group_of_thousands_shows_the_first_and_finds_the_others(tmp_path: Pat
         expect(rows).to_have_count(SHOWN)
         assert page.evaluate("document.querySelectorAll('*').length") < 10_000
         assert page.evaluate(TOO_WIDE) == []
+        assert watched.errors == []
+        page.context.close()
+
+
+def test_who_is_there_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
+    source = MemorySource()
+    rounds = Group("g", {"t": 6}, 1).diffs(3)
+    source.put(*records(rounds[:1]))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    asked: list[Route] = []
+    with chromium() as browser, running(options, source) as feed:
+        watched = open_page(browser, "about:blank")
+        page = watched.page
+        page.route(f"{feed.server.address}/api/groups/g", asked.append)
+        page.goto(f"{feed.server.address}/groups/g")
+        for number in (2, 3):
+            source.put(*records(rounds[number - 1 : number], start=number - 1))
+            expect(page.locator(".round")).to_have_count(number)
+        page.wait_for_timeout(2500)  # what is tried: nothing is asked while there is no answer
+        assert len(asked) == 1
+        with page.expect_request(f"{feed.server.address}/api/groups/g"):
+            asked[0].continue_()
         assert watched.errors == []
         page.context.close()
 

@@ -132,10 +132,21 @@ class GroupView {
     await this.present();
   }
 
-  // Who is in it now, where each runs, and how long partitions stood still today.
+  // Who is in it now, where each runs, and how long partitions stood still today. One question at a time: of a group of
+  // thousands the answer takes seconds.
   async present() {
-    const group = await known(groupPath(this.group));
-    if (this.closed || group === null) return;
+    this.again = this.asking;
+    if (this.asking) return;
+    this.asking = true;
+    let group;
+    try {
+      group = await known(groupPath(this.group));
+    } finally {
+      this.asking = false;
+    }
+    if (this.closed) return;
+    if (this.again) this.who();
+    if (group === null) return;
     const { assignment, names, since, downtimeToday } = group;
     this.owners.call(names);
     this.members.load({ assignment, since });
