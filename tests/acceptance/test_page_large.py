@@ -96,10 +96,14 @@ def test_who_is_there_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
     source.put(*records(rounds[:1]))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     asked: list[Route] = []
+
+    def kept(route: Route) -> None:
+        asked.append(route)
+
     with chromium() as browser, running(options, source) as feed:
         watched = open_page(browser, "about:blank")
         page = watched.page
-        page.route(f"{feed.server.address}/api/groups/g", asked.append)
+        page.route(f"{feed.server.address}/api/groups/g", kept)
         page.goto(f"{feed.server.address}/groups/g")
         for number in (2, 3):
             source.put(*records(rounds[number - 1 : number], start=number - 1))
