@@ -20,10 +20,11 @@ from assignors.lazy import lazy
 
 if TYPE_CHECKING:
     from streaming.kafka.episodes import read_episodes, read_incidents
+    from streaming.kafka.newest import read_assignments
     from streaming.kafka.producer import EventProducer
     from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
     from streaming.settings.config import Settings, load
-    from streaming.wire.diffs import Diff
+    from streaming.wire.diffs import Diff, LatestAssignment
     from streaming.wire.episodes import Episode, Incident
     from streaming.wire.events import (
         Event,
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
 #: What other programs use; where each stands may change.
 _HOMES = {
     "streaming.kafka.episodes": ("read_episodes", "read_incidents"),
+    "streaming.kafka.newest": ("read_assignments",),
     "streaming.kafka.producer": ("EventProducer",),
     "streaming.kafka.reader": ("DiffReader", "DiffRecord", "read_diffs"),
     "streaming.settings.config": ("Settings", "load"),
-    "streaming.wire.diffs": ("Diff",),
+    "streaming.wire.diffs": ("Diff", "LatestAssignment"),
     "streaming.wire.episodes": ("Episode", "Incident"),
     "streaming.wire.events": (
         "Event",
@@ -64,6 +66,7 @@ __all__ = [
     "Event",
     "EventProducer",
     "Incident",
+    "LatestAssignment",
     "MemberFenced",
     "MemberJoined",
     "MemberLeft",
@@ -73,6 +76,7 @@ __all__ = [
     "SubscriptionChanged",
     "TopicMetadata",
     "load",
+    "read_assignments",
     "read_diffs",
     "read_episodes",
     "read_incidents",
