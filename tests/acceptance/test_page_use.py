@@ -20,7 +20,7 @@ from tests.support.browser import TOO_WIDE, chromium, open_page
 from tests.support.command import command
 from tests.support.feed import DIFFS, MemorySource, records
 from tests.support.feed_server import running
-from tests.support.histories import Group
+from tests.support.histories import Group, diffs, handed_on, play
 
 pytestmark = pytest.mark.browser
 
@@ -383,3 +383,32 @@ def test_pages_of_history_and_live_rounds_draw_what_the_group_owns(page: Page) -
     for group in ("orders", "payments", "ml", "ledger-1"):
         pages, live, held = page.evaluate(OWNERSHIP, group)
         assert pages == live == held
+
+
+def test_who_kept_everything_is_counted_below_a_round_and_stays_a_member(
+    browser: Browser, tmp_path: Path
+) -> None:
+    found = diffs(play(handed_on(), naming="changed")[1])
+    *before, last = records(found)
+    others = found[-1].unchanged
+    assert others
+    source = MemorySource()
+    source.put(*before)
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, feed.server.address)
+        page = watched.page
+        page.locator(".grid-row:not([hidden]) a").get_by_text("g", exact=True).click()
+        expect(page.locator(".round")).to_have_count(len(before))
+        expect(page.locator(".members li")).to_have_count(0)
+        source.put(last)
+        expect(page.locator(".round")).to_have_count(len(found))
+        page.locator(".round > button").first.click()
+        expect(page.locator(".round[data-selected] .diff")).to_contain_text(
+            f"… and {others} others kept what they had"
+        )
+        expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(found[-1].members))
+        page.reload()
+        expect(page.locator(".round")).to_have_count(len(found))
+        assert watched.errors == []
+        page.context.close()

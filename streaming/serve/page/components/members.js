@@ -59,6 +59,7 @@ export class Members {
   round({ timestamp, members, unchanged, renamed = {} }) {
     this.at = Math.max(this.at, timestamp);
     const before = this.known;
+    if (unchanged && !before.size) return; // who the others are is not known yet
     const now = Object.entries(members).filter(([, one]) => one.present !== false).map(([id, one]) =>
       [id, { host: one.clientHost, owned: after(one), ...(before.has(id) ? this.kept(id) : { since: timestamp }) }]);
     // Who is left out kept everything.
