@@ -57,9 +57,9 @@ export class Members {
 
   // A round: who is there after it, and what each has.
   round({ timestamp, members, unchanged, renamed = {} }) {
+    if (unchanged && !this.known.size) return; // who the others are is not known yet
     this.at = Math.max(this.at, timestamp);
     const before = this.known;
-    if (unchanged && !before.size) return; // who the others are is not known yet
     const now = Object.entries(members).filter(([, one]) => one.present !== false).map(([id, one]) =>
       [id, { host: one.clientHost, owned: after(one), ...(before.has(id) ? this.kept(id) : { since: timestamp }) }]);
     // Who is left out kept everything.
