@@ -61,8 +61,8 @@ class Standing:
         self._order: list[str] = []
         self._instances: Counter[str] = Counter()
         self._topics: Counter[str] = Counter()
-        #: Members with a topic whose name was not known: it may be by now.
-        self._unnamed: set[str] = set()
+        #: Topic ids without a name → members that have, or had, partitions of it.
+        self._unnamed: dict[str, set[str]] = {}
 
     @property
     def view(self) -> GroupObserved | None:
@@ -95,7 +95,9 @@ class Standing:
         if group.all_touched:
             touched = self.members.keys() | group.subscriptions.keys()
         else:
-            touched = group.touched | self._unnamed
+            # Members of a topic that had no name are made again once it has one.
+            named = [one for one in self._unnamed if self._names(one) != one]
+            touched = group.touched.union(*(self._unnamed.pop(one) for one in named))
         changes = [change for one in sorted(touched) if (change := self._remade(one)) is not None]
         for change in changes:
             self._take(*change)
@@ -106,15 +108,13 @@ class Standing:
         return changes
 
     def _remade(self, member_id: str) -> Change | None:
-        known: list[bool] = []
-
         def name(topic_id: str) -> str:
             found = self._names(topic_id)
-            known.append(found != topic_id)
+            if found == topic_id:
+                self._unnamed.setdefault(topic_id, set()).add(member_id)
             return found
 
         now = member(self.group, name, member_id) if member_id in self.group.subscriptions else None
-        (self._unnamed.discard if all(known) else self._unnamed.add)(member_id)
         before = self.members.get(member_id)
         return None if before == now else Change(before, now)
 
@@ -132,6 +132,8 @@ class Standing:
         elif before is not None:
             del self._order[bisect_left(self._order, before.member_id)]
             del self.members[before.member_id]
+            for those in self._unnamed.values():
+                those.discard(before.member_id)
 
 
 def _count(counts: Counter[str], what: str, by: int) -> None:

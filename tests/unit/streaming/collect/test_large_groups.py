@@ -9,7 +9,7 @@ import pytest
 from streaming.collect.fold import Fold, Found, Row
 from streaming.wire.diffs import Diff
 from streaming.wire.events import Event
-from tests.support.coordinated import Coordinated, topic_ids
+from tests.support.coordinated import Coordinated, Write, topic_ids
 from tests.support.histories import Log, diffs, holds, play
 
 #: Partitions of each member, one of each topic.
@@ -48,3 +48,32 @@ def test_a_restart_is_as_many_rounds_whatever_the_size_of_the_group(members: int
     last = rounds[-1]
     assert last.unassigned == {}
     assert [len(share) for share in holds(last).values()] == [SHARE] * members
+
+
+def test_members_of_a_topic_without_a_name_are_made_again_once_it_has_one() -> None:
+    ids = topic_ids(SHARE, Random(7))
+    names: dict[str, str] = {}
+    asked: list[str] = []
+
+    def name(topic_id: str) -> str:
+        asked.append(topic_id)
+        return names.get(topic_id, topic_id)
+
+    group = Coordinated("g", 300, dict.fromkeys(ids, 300), {one: one for one in ids})
+    fold = Fold("collector", 0, name, changes_from=100)
+
+    def seen(write: Write, timestamp: int) -> list[str]:
+        rows = [Row(0, timestamp * 10_000 + place, timestamp, *one) for place, one in enumerate(write)]
+        found = [one for row in rows for one in fold.add(row)] + fold.settle()
+        return [one.event.type for one in found if isinstance(one, Found)]
+
+    assert seen(group.start(), 1) == ["group.observed"]
+    steps = group.bounce(3, others=5)
+    asked.clear()
+    assert seen(next(steps), 2) == ["group.changed"]
+    assert len(asked) < 500  # of some 20 members, not of 300
+    names |= {one: f"topic-{number}" for number, one in enumerate(ids)}
+    assert seen(next(steps), 3) == ["group.changed"]
+    ((_, known),) = fold._known.items()
+    assert known.standing is not None
+    assert {topic for one in known.standing.members.values() for topic in one.assigned} == set(names.values())
