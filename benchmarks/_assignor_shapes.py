@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from assignors.registry import names
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -36,7 +38,7 @@ class Shape:
         kind = "equal" if self.buckets == 1 else "unequal"
         change = ("+1 first" if self.join_first else "+1") if self.join else "full"
         size = f"{self.members}×{self.ratio} | {self.topics}"
-        name = f"{self.assignor} (KIP-848)" if self.protocol == "consumer" else self.assignor
+        name = self.assignor + {"consumer": " (KIP-848)", "zookeeper": " (ZooKeeper)"}.get(self.protocol, "")
         return f"{name} | {size} | {kind} | {change} | {'on' if self.racks else 'off'}"
 
 
@@ -58,8 +60,11 @@ def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
     if protocol == "consumer":
         yield from _server(sizes if quick else [*sizes, (5000, 50, 100)])
         return
+    if protocol == "zookeeper":
+        yield from _old(sizes)
+        return
     for members, ratio, topics in sizes:
-        for assignor in ("range", "roundrobin", "cooperative-sticky"):
+        for assignor in names(protocol):
             for buckets, join in product((1, 5), (False, True)):
                 for racks in (False, True) if assignor != "roundrobin" else (False,):
                     yield Shape(assignor, members, ratio, topics, buckets, join, racks)
@@ -70,9 +75,16 @@ def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
             yield Shape("cooperative-sticky", 2000, 500, 500, join=join)
 
 
+def _old(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
+    """The old consumer's; they know neither racks nor what is owned."""
+    for (members, ratio, topics), assignor in product(sizes, names("zookeeper")):
+        for buckets, join in product((1, 5), (False, True)):
+            yield Shape(assignor, members, ratio, topics, buckets, join, protocol="zookeeper")
+
+
 def _server(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
     """The coordinator's assignors; none of 4.3.1 looks at racks."""
-    for (members, ratio, topics), assignor in product(sizes, ("range", "uniform")):
+    for (members, ratio, topics), assignor in product(sizes, names("consumer")):
         for buckets, join in product((1, 5), (False, True)):
             yield Shape(assignor, members, ratio, topics, buckets, join, protocol="consumer")
 

@@ -1,11 +1,12 @@
-"""Classic and server-side assignors against the JVM classes and kafka-python's, on the shapes of Kafka's benchmark.
+"""Every assignor of the registry against the JVM classes and kafka-python's, on the shapes of Kafka's benchmark.
 
 The shapes are those of ``ClientSideAssignorBenchmark``: so many members, so many partitions a member, over so many
 topics; all subscribe to everything, or each to one of five disjoint buckets of topics; everyone is new, or one
 member joins a group that is balanced. With racks a partition is in two of three racks (were it in all three, as in
 Kafka's version, no rack would decide anything). Members join in an order shuffled by the seed. Every answer is
 compared with the JVM's by a checksum. The assignors of the consumer protocol (KIP-848) run inside the coordinator's
-builder, of which the JVM's time leaves out everything but the assignor.
+builder, of which the JVM's time leaves out everything but the assignor; ours are measured with and without native
+code. Those of the old consumer (ZooKeeper) are asked for one thread a consumer and topic.
 
     python -m benchmarks.assignors [--quick | --doubling] [--protocol classic] [--seed 1] [--document]
 """
@@ -16,12 +17,12 @@ import argparse
 import base64
 import gc
 import json
-import math
 import random
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,27 +30,28 @@ from assignors.java import string_hash
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
 from benchmarks._assignor_shapes import Shape, doubling, shapes
-from benchmarks._document import machine, put, table
+from benchmarks._assignor_table import (
+    BUDGET_SECONDS,
+    JVM_LIMIT_SECONDS,
+    PEER_LARGEST,
+    PEER_LIMIT_SECONDS,
+    SECTIONS,
+    Row,
+    growth,
+    header,
+    line_of,
+    summary,
+)
+from benchmarks._document import put
 from tests.oracle.driver import Oracle
+from tests.support.zookeeper_cases import colliding
 
 NEWCOMER = "newMember"
-BUDGET_SECONDS = 1.0
 COLLECT_AFTER_SECONDS = 0.02
-JVM_LIMIT_SECONDS = 30
-PEER_LIMIT_SECONDS = 10
-PEER_LARGEST = 1000  # members: beyond, kafka-python takes minutes a row
-
-#: By protocol: the section of the document, and its title.
-SECTIONS = {
-    "classic": ("assignors", "## Assignors"),
-    "consumer": ("assignors-consumer", "## Assignors of the consumer protocol"),
-}
-
-#: Beside ours and the JVM's: another's answer, or the coordinator's builder with the assignor in it.
-PEERS = {"classic": "kafka-python", "consumer": "builder"}
-
-#: Milliseconds: ``ours``, ``jvm``, ``peer``; None where there was no answer. ``over``: when the JVM was stopped.
-Row = dict[str, Any]
+#: Protocol: what the oracle calls it.
+FAMILIES = {"classic": "assignorBench", "consumer": "consumerBench", "zookeeper": "zookeeperBench"}
+#: Beyond so many subscribed topics in all, the old consumer's JSON parser takes minutes.
+ZOOKEEPER_MOST_SUBSCRIPTIONS = 100_000
 
 
 def topic_ids(shape: Shape, seed: int) -> list[str]:
@@ -69,9 +71,10 @@ def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Top
     members = []
     for number in order:
         bucket = shape.bucket(number)
-        names.setdefault(bucket, tuple(f"topic{topic}" for topic in bucket))
+        known = names.setdefault(bucket, tuple(f"topic{topic}" for topic in bucket))
         rack = f"rack{number % 3}" if shape.racks else None
-        members.append(Member(f"member{number}", names[bucket], rack_id=rack))
+        streams = dict.fromkeys(known, 1) if shape.protocol == "zookeeper" else None
+        members.append(Member(f"member{number}", known, rack_id=rack, streams=streams))
     return topics, members
 
 
@@ -79,6 +82,8 @@ def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[
     """The group when everyone owns what it was given and one more member arrives."""
     like = f"member{0 if shape.join_first else shape.members - 1}"
     topics = next(member.topics for member in members if member.member_id == like)
+    if shape.protocol == "zookeeper":
+        return [*members, Member(NEWCOMER, topics, streams=dict.fromkeys(topics, 1))]
     rack = f"rack{shape.members % 3}" if shape.racks else None
     if (
         shape.protocol == "consumer"
@@ -127,7 +132,10 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
     """Milliseconds of ours, of the JVM's and of kafka-python's, None where one has no answer in time."""
     order = list(range(shape.members))
     random.Random(seed).shuffle(order)
-    assign = find(shape.protocol, shape.assignor).assign
+    assignor = find(shape.protocol, shape.assignor)
+    assign: Callable[..., Assignment] = assignor.assign
+    if shape.protocol == "zookeeper":
+        assign = partial(assign, kafka_version="1.1")
     ids = topic_ids(shape, seed)
     topics, members = group(shape, order, ids)
     if shape.join:
@@ -135,9 +143,14 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
     clock = time.process_time if processor else time.perf_counter
     ours, answer = best_of(lambda: assign(topics, members), clock=clock)
     row: Row = {"ours": ours, "jvm": None, "peer": None}
+    plainly = getattr(assignor, "plainly", None)
+    if plainly is not None:
+        row["python"], plain = best_of(lambda: plainly(topics, members), clock=clock)
+        if checksum(plain) != checksum(answer):
+            raise SystemExit(f"{shape}: native code's answer differs from Python's")
     if oracle is not None:
-        request = {
-            "family": "consumerBench" if shape.protocol == "consumer" else "assignorBench",
+        request: dict[str, Any] = {
+            "family": FAMILIES[shape.protocol],
             "processorTime": processor,
             "topicIds": ids,
             "limitMs": JVM_LIMIT_SECONDS * 1000,
@@ -152,11 +165,18 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
             "racks": shape.racks,
             "order": order,
         }
+        if shape.protocol == "zookeeper":
+            if sum(len(member.topics) for member in members) > ZOOKEEPER_MOST_SUBSCRIPTIONS:
+                return row
+            request["topics"] = {name: {"partitions": topic.partitions} for name, topic in topics.items()}
+            request["members"] = [
+                {"memberId": member.member_id, "streams": member.streams} for member in members
+            ]
         (given,) = oracle.ask([request])
         if "error" not in given:
             row["jvm"] = given["ms"]
             row["peer"] = given.get("builderMs")
-            if given["checksum"] != checksum(answer):
+            if given["checksum"] != checksum(answer) and not _unordered(request):
                 raise SystemExit(f"{shape}: the answer differs from the JVM's")
         elif given["error"]["type"] == "oracle.Timeout":
             row["over"] = JVM_LIMIT_SECONDS * 1000
@@ -165,6 +185,12 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
     if peer:
         row["peer"] = _peer(shape, topics, members, clock)
     return row
+
+
+def _unordered(request: dict[str, Any]) -> bool:
+    """Whether the old round robin meets partitions of one hash code, to which Kafka gives no order."""
+    old = request["family"] == FAMILIES["zookeeper"] and request["assignor"] == "roundrobin"
+    return old and bool(colliding(request, "1.1"))
 
 
 def _peer(
@@ -195,100 +221,14 @@ def _too_long(*_: object) -> None:
     raise _TooLongError
 
 
-def cell(milliseconds: float | None) -> str:
-    """A time as a table shows it."""
-    return (
-        "–"
-        if milliseconds is None
-        else f"{milliseconds:.3g}"
-        if milliseconds < 1000
-        else f"{milliseconds:.0f}"
-    )
-
-
-def ratio(ours: float, theirs: float | None) -> str:
-    """How long we take in units of the other."""
-    return "" if theirs is None else f"{ours / theirs:.2f}"
-
-
-def header(seed: int, protocol: str, *, processor: bool) -> list[str]:
-    """What was measured and how, and the head of the table."""
-    spent = (
-        " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
-    )
-    how = (
-        f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; JVM: "
-        "the classes of Kafka 4.3.1, warmed up in the same budget, serial collector. Unequal: five disjoint "
-        "buckets of topics. "
-    )
-    if protocol == "classic":
-        how += (
-            f"The JVM is stopped after {JVM_LIMIT_SECONDS} s. kafka-python: no answer within "
-            f"{PEER_LIMIT_SECONDS} s, or an exception: –; it is asked up to {PEER_LARGEST} members, without "
-            "racks. +1 first: the newcomer subscribes to the first bucket, the JVM's slowest case."
-        )
-    else:
-        how += (
-            "JVM: the assignor alone; builder: TargetAssignmentBuilder with the assignor in it, which resolves "
-            "names and orders members as ours does, and writes the records of what changed."
-        )
-    peer = PEERS[protocol]
-    return [
-        how,
-        "",
-        (
-            "| assignor | members × ratio | topics | subscriptions | change | racks | ours | JVM | ours/JVM "
-            f"| {peer} | ours/{peer} |"
-        ),
-        "|---|---|---:|---|---|---|---:|---:|---:|---:|---:|",
-    ]
-
-
-def summary(rows: dict[str, Row]) -> str:
-    """The ratios to the JVM in one sentence."""
-    ratios = {name: row["ours"] / row["jvm"] for name, row in rows.items() if row["jvm"] is not None}
-    if not ratios:
-        return ""
-    worst = max(ratios, key=ratios.__getitem__)
-    slower = sum(ratio > 1 for ratio in ratios.values())
-    missing = len(rows) - len(ratios)
-    median = sorted(ratios.values())[len(ratios) // 2]
-    return (
-        f"Ours/JVM over {len(ratios)} rows: median {median:.2f}, above 1 in {slower}, at most {ratios[worst]:.2f} "
-        f"({worst.replace(' | ', ', ')}). The JVM had no answer in {missing}."
-    )
-
-
-def growth(rows: dict[str, Row]) -> str:
-    """Each doubling's time over that of the size before, beside what partitions × log members would give."""
-    cells = []
-    previous: tuple[Shape, float] | None = None
-    for shape in doubling():
-        ours = rows[str(shape)]["ours"]
-        times = allowed = ""
-        if previous is not None and previous[0].members * 2 == shape.members:
-            times = f"{ours / previous[1]:.2f}"
-            allowed = f"{2 * math.log(shape.members) / math.log(previous[0].members):.2f}"
-        kind = "equal" if shape.buckets == 1 else "unequal"
-        cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", cell(ours), times, allowed])
-        previous = shape, ours
-    title = [
-        "assignor",
-        "subscriptions",
-        "members × ratio",
-        "ours, ms",
-        "× the row before",
-        "P log M grows by",
-    ]
-    return table(title, cells)
-
-
 def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
     """Measure what ``rows`` lacks, printing and keeping each row."""
     alone = arguments.no_jvm or arguments.doubling
     # Alone, what a busy machine adds is left out: growth is about the work.
     processor = arguments.processor_time or alone
-    oracle = None if alone else Oracle("current", jvm_options=["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"])
+    old = bool(wanted) and wanted[0].protocol == "zookeeper"
+    options = ["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"]
+    oracle = None if alone else Oracle("zk11" if old else "current", jvm_options=options)
     for shape in wanted:
         if str(shape) not in rows:
             peer = not (arguments.no_peer or alone or shape.racks) and shape.members <= PEER_LARGEST
@@ -297,22 +237,9 @@ def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]
             if arguments.resume:
                 with arguments.resume.open("a") as file:
                     file.write(json.dumps([str(shape), rows[str(shape)]]) + "\n")
-        print(line_of(str(shape), rows[str(shape)]), flush=True)
+        print(line_of(str(shape), rows[str(shape)], shape.protocol), flush=True)
     if oracle is not None:
         oracle.close()
-
-
-def line_of(name: str, row: Row) -> str:
-    """A row of the table."""
-    ours, jvm, other = row["ours"], row["jvm"], row["peer"]
-    over = row.get("over")  # the JVM was stopped: how long it would have taken is known from below
-    theirs = (
-        [cell(jvm), ratio(ours, jvm)]
-        if over is None
-        else [f">{over}", f"<{math.ceil(100 * ours / over) / 100:.2f}"]
-    )
-    cells = [name, cell(ours), *theirs, cell(other), ratio(ours, other)]
-    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -329,7 +256,7 @@ def main() -> None:
         "--resume", type=Path, help="keep rows in this file; those in it are not measured again"
     )
     parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
-    parser.add_argument("--protocol", choices=["classic", "consumer"], help="one protocol's assignors alone")
+    parser.add_argument("--protocol", choices=list(SECTIONS), help="one protocol's assignors alone")
     parser.add_argument(
         "--processor-time",
         action="store_true",
@@ -359,7 +286,16 @@ def main() -> None:
             section, title = SECTIONS[protocol]
             put(
                 section,
-                "\n".join([title, "", summary(found), "", *head, *(line_of(*row) for row in found.items())]),
+                "\n".join(
+                    [
+                        title,
+                        "",
+                        summary(found),
+                        "",
+                        *head,
+                        *(line_of(*row, protocol) for row in found.items()),
+                    ]
+                ),
             )
 
 

@@ -21,6 +21,25 @@ public final class Zookeeper implements Handler {
 
     @Override
     public Object answer(Map<String, Object> request) throws Exception {
+        Map<String, Set<String>> topicsOf = register(tree, GROUP, request);
+        Map<String, Map<String, TreeSet<Integer>>> answer = new TreeMap<>();
+        String assignor = (String) request.get("assignor");
+        boolean everyone = Boolean.TRUE.equals(request.get("everyone"));
+        Set<String> told = new HashSet<>();
+        for (Map.Entry<String, Set<String>> consumer : topicsOf.entrySet()) {
+            if (!Era.ANSWERS_FOR_ALL || everyone || !told.containsAll(consumer.getValue())) {
+                era.claim(assignor, GROUP, consumer.getKey(), topicsOf.keySet(), (topic, partition, thread) -> answer
+                    .computeIfAbsent(thread, __ -> new TreeMap<>())
+                    .computeIfAbsent(topic, __ -> new TreeSet<>())
+                    .add(partition));
+                told.addAll(consumer.getValue());
+            }
+        }
+        return Map.of("assignment", answer);
+    }
+
+    /** Writes a group to an empty tree; the topics of each consumer. */
+    static Map<String, Set<String>> register(Tree tree, String group, Map<String, Object> request) {
         tree.clear();
         Json.object(request.get("topics")).forEach((name, topic) -> {
             int size = Json.integer(Json.object(topic).get("partitions"));
@@ -36,23 +55,10 @@ public final class Zookeeper implements Handler {
         for (Object item : Json.array(request.get("members"))) {
             Map<String, Object> member = Json.object(item);
             topicsOf.put((String) member.get("memberId"), Json.object(member.get("streams")).keySet());
-            tree.put("/consumers/" + GROUP + "/ids/" + member.get("memberId"), Json.write(Map.of(
+            tree.put("/consumers/" + group + "/ids/" + member.get("memberId"), Json.write(Map.of(
                 "version", 1, "subscription", member.get("streams"), "pattern", "static", "timestamp", "1")));
         }
-        Map<String, Map<String, TreeSet<Integer>>> answer = new TreeMap<>();
-        String assignor = (String) request.get("assignor");
-        boolean everyone = Boolean.TRUE.equals(request.get("everyone"));
-        Set<String> told = new HashSet<>();
-        for (Map.Entry<String, Set<String>> consumer : topicsOf.entrySet()) {
-            if (!Era.ANSWERS_FOR_ALL || everyone || !told.containsAll(consumer.getValue())) {
-                era.claim(assignor, GROUP, consumer.getKey(), topicsOf.keySet(), (topic, partition, thread) -> answer
-                    .computeIfAbsent(thread, __ -> new TreeMap<>())
-                    .computeIfAbsent(topic, __ -> new TreeSet<>())
-                    .add(partition));
-                told.addAll(consumer.getValue());
-            }
-        }
-        return Map.of("assignment", answer);
+        return topicsOf;
     }
 
     /** Takes one decision of an assignor. */

@@ -24,14 +24,27 @@ final class Era {
     }
 
     void claim(String assignor, String group, String asking, Set<String> all, Zookeeper.Claims claims) {
-        AssignmentContext context = new AssignmentContext(group, asking, true, utils);
-        Pool<String, Map<TopicAndPartition, ConsumerThreadId>> answers =
-            PartitionAssignor$.MODULE$.createInstance(assignor).assign(context);
-        for (String consumer : all) {
-            Iterator<Tuple2<TopicAndPartition, ConsumerThreadId>> decisions = answers.get(consumer).iterator();
-            while (decisions.hasNext()) {
-                Tuple2<TopicAndPartition, ConsumerThreadId> decision = decisions.next();
-                claims.add(decision._1().topic(), decision._1().partition(), decision._2().toString());
+        question(assignor, group, asking, all).claim(claims);
+    }
+
+    /** What a consumer has read from ZooKeeper; {@code all} are the consumers that take something of the answer. */
+    Question question(String assignor, String group, String asking, Set<String> all) {
+        return new Question(assignor, new AssignmentContext(group, asking, true, utils), all);
+    }
+
+    record Question(String assignor, AssignmentContext context, Set<String> all) {
+        Pool<String, Map<TopicAndPartition, ConsumerThreadId>> answer() {
+            return PartitionAssignor$.MODULE$.createInstance(assignor).assign(context);
+        }
+
+        void claim(Zookeeper.Claims claims) {
+            Pool<String, Map<TopicAndPartition, ConsumerThreadId>> answers = answer();
+            for (String consumer : all) {
+                Iterator<Tuple2<TopicAndPartition, ConsumerThreadId>> decisions = answers.get(consumer).iterator();
+                while (decisions.hasNext()) {
+                    Tuple2<TopicAndPartition, ConsumerThreadId> decision = decisions.next();
+                    claims.add(decision._1().topic(), decision._1().partition(), decision._2().toString());
+                }
             }
         }
     }
