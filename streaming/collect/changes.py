@@ -3,17 +3,25 @@
 A full view is told again once the changes since the last one have more bytes than it had. So all full views but
 the first have together no more bytes than all changes: what a group costs follows what happens in it. And whoever
 begins to read finds a full view within the bytes of two.
+
+Each epoch of a group is one that all its members reach, each by a record of its own: a restart of one in a group of
+N is 2N such steps, and a rolling restart 2N². Nobody asks when each did; who is late matters, and that there are no
+more than a few. So such a step is told only where the members that are behind can be named (:data:`FEW`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import structs
 
 from streaming.collect.coordinator.standing import Change, Standing
 from streaming.wire import codec
-from streaming.wire.events import Evidence, GroupChanged, GroupObserved
+from streaming.wire.events import Evidence, GroupChanged, GroupObserved, ObservedMember
+
+#: Members that have not reached the epoch are named where there are no more.
+FEW: Final = 8
 
 
 class Changes:
@@ -23,12 +31,14 @@ class Changes:
         least: groups of so many members are told what changed; 0: none is.
     """
 
-    __slots__ = ("_changed", "_full", "_least", "_since", "_whole")
+    __slots__ = ("_changed", "_full", "_head", "_least", "_since", "_whole")
 
     def __init__(self, least: int) -> None:
         self._least = least
         #: The view that a change may follow from.
         self._since: str | None = None
+        #: The group without its members as it was told last.
+        self._head: GroupObserved | None = None
         #: Whether the last view that was told was a full one.
         self._full = False
         #: The bytes of the last full view, and of all changes since.
@@ -46,7 +56,10 @@ class Changes:
     def next(
         self, event_id: str, standing: Standing, changes: Iterable[Change], evidence: list[Evidence]
     ) -> GroupObserved | GroupChanged | None:
-        """What is told of a step, by an event with this id; None: there is nothing to see of the group yet.
+        """What is told of a step, by an event with this id; None: nothing.
+
+        There is nothing to tell of a group without an epoch, and of steps of a large group by which some of many
+        members reach its epoch.
 
         Args:
             event_id: of the event.
@@ -55,7 +68,12 @@ class Changes:
             evidence: why.
         """
         if self._since is not None and standing.head is not None and self.is_large(standing):
-            change = _change(self._since, standing.head, changes, evidence)
+            behind = sorted(standing.behind) if len(standing.behind) <= FEW else None
+            told = [change for change in changes if not _reaches(*change)]
+            if not (told or evidence or behind is not None) and _same(standing.head, self._head):
+                return None
+            change = _change(self._since, standing.head, told, evidence, behind)
+            self._head = standing.head
             size = len(codec.encode(change))
             if self._changed + size <= self._whole:
                 self._since, self._full = event_id, False
@@ -73,7 +91,8 @@ class Changes:
             self._since = None
             return structs.replace(view, evidence=evidence)
         view = structs.replace(view, evidence=evidence, followed=True)
-        self._since, self._whole, self._changed = event_id, len(codec.encode(view)), 0
+        self._head, self._since = standing.head, event_id
+        self._whole, self._changed = len(codec.encode(view)), 0
         return view
 
     def is_large(self, standing: Standing) -> bool:
@@ -81,8 +100,25 @@ class Changes:
         return 0 < self._least <= len(standing.members)
 
 
+def _reaches(before: ObservedMember | None, now: ObservedMember | None) -> bool:
+    """Whether a member does no more than reach an epoch."""
+    if before is None or now is None:
+        return False
+    epochs = {"member_epoch": now.member_epoch, "previous_member_epoch": now.previous_member_epoch}
+    return structs.replace(before, **epochs) == now
+
+
+def _same(head: GroupObserved, before: GroupObserved | None) -> bool:
+    """Whether all that is told of a group beside its members is as before."""
+    return before is not None and structs.replace(before, timestamp=head.timestamp) == head
+
+
 def _change(
-    since: str, head: GroupObserved, changes: Iterable[Change], evidence: list[Evidence]
+    since: str,
+    head: GroupObserved,
+    changes: Iterable[Change],
+    evidence: list[Evidence],
+    behind: list[str] | None,
 ) -> GroupChanged:
     protocol = head.group_protocol
     if protocol == "classic" or head.group_epoch is None:
@@ -102,4 +138,5 @@ def _change(
         state=head.state,
         evidence=evidence,
         kind=head.kind,
+        behind=behind,
     )

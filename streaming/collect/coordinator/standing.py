@@ -44,6 +44,7 @@ class Standing:
         "_order",
         "_topics",
         "_unnamed",
+        "behind",
         "group",
         "head",
         "members",
@@ -57,6 +58,8 @@ class Standing:
         #: The view without its members; None before the first look.
         self.head: GroupObserved | None = None
         self.members: dict[str, ObservedMember] = {}
+        #: Members that have not reached the group's epoch.
+        self.behind: set[str] = set()
         self._group_id, self._names = group_id, names
         self._order: list[str] = []
         self._instances: Counter[str] = Counter()
@@ -103,6 +106,16 @@ class Standing:
             self._take(*change)
         group.touched, group.all_touched = set(), False
         before, self.head = self.head, seen
+        epoch = seen.group_epoch or 0
+        if before is None or before.group_epoch != seen.group_epoch:
+            late = {name for name, one in self.members.items() if (one.member_epoch or 0) < epoch}
+        else:
+            there = [one for change in changes for one in change if one is not None]
+            late = self.behind.difference(one.member_id for one in there)
+            late.update(
+                now.member_id for _, now in changes if now is not None and (now.member_epoch or 0) < epoch
+            )
+        self.behind = late
         if not changes and before is not None and structs.replace(before, timestamp=timestamp) == seen:
             return None
         return changes

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from streaming.collect import changes
 from streaming.collect.fold import OFFSETS_TOPIC, Row
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupAsked, GroupChanged, GroupObserved
@@ -56,6 +57,13 @@ def large(kafka: MemoryKafka) -> EpochLog:
     return log
 
 
+@pytest.fixture
+def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step of a member is told."""
+    monkeypatch.setattr(changes, "FEW", 100)
+
+
+@pytest.mark.usefixtures("every_step")
 def test_after_the_first_view_only_what_changed(kafka: MemoryKafka) -> None:
     log = large(kafka)
     with Collecting(settings(changes_from=10)):
@@ -70,7 +78,22 @@ def test_after_the_first_view_only_what_changed(kafka: MemoryKafka) -> None:
     assert isinstance(third.data, GroupChanged)
     assert (first.data.followed, second.data.since, third.data.since) == (True, first.id, second.id)
     assert second.data.gone == ["m03"]
-    assert [one.member_id for one in third.data.members] == ["m00"]
+    assert third.data.members == []
+    assert third.data.behind == sorted({*log.members} - {"m00"})
+
+
+def test_of_many_that_are_behind_only_what_else_changes_is_told(kafka: MemoryKafka) -> None:
+    """Each member reaches each epoch: so many records of the coordinator need not be as many events."""
+    log = large(kafka)
+    with Collecting(settings(changes_from=10)):
+        eventually(lambda: kinds(kafka) == ["observed"])
+        for rows in ([*log.settle()], log.leave("m03"), *log.beats()):
+            write(kafka, rows)
+        eventually(lambda: views(kafka)[-1].data.state == "Stable")
+    told = [event.data for event in views(kafka) if isinstance(event.data, GroupChanged)]
+    assert len(told) < 3 * 12
+    assert told[-1].behind == []
+    assert any(one.behind is None for one in told)
 
 
 @pytest.mark.parametrize("least", [{"changes_from": 0}, {"changes_from": 13}, {}])
@@ -85,6 +108,7 @@ def test_smaller_groups_are_told_in_full_views(kafka: MemoryKafka, least: dict[s
     }
 
 
+@pytest.mark.usefixtures("every_step")
 def test_a_restarted_collector_begins_with_a_full_view(kafka: MemoryKafka) -> None:
     log = large(kafka)
     with Collecting(settings(changes_from=10)):
@@ -95,6 +119,7 @@ def test_a_restarted_collector_begins_with_a_full_view(kafka: MemoryKafka) -> No
         eventually(lambda: kinds(kafka) == ["observed", "observed", "changed"])
 
 
+@pytest.mark.usefixtures("every_step")
 def test_who_asks_gets_a_full_view_and_changes_follow_from_it(kafka: MemoryKafka) -> None:
     log = large(kafka)
     with Collecting(settings(changes_from=10)):
@@ -115,6 +140,7 @@ def test_who_asks_gets_a_full_view_and_changes_follow_from_it(kafka: MemoryKafka
     assert (len(told.data.members), told.data.followed) == (11, True)
 
 
+@pytest.mark.usefixtures("every_step")
 def test_a_restarted_collector_answers_who_asked_meanwhile(kafka: MemoryKafka) -> None:
     log = large(kafka)
     with Collecting(settings(changes_from=10)):
@@ -131,6 +157,7 @@ def test_a_restarted_collector_answers_who_asked_meanwhile(kafka: MemoryKafka) -
     assert change.data.since == whole.id
 
 
+@pytest.mark.usefixtures("every_step")
 def test_after_a_view_that_was_not_published_comes_a_full_one(kafka: MemoryKafka) -> None:
     kafka.create(TOPIC, 4, max_message_bytes="9000")
     log = EpochLog({"x": 40})
