@@ -1,9 +1,10 @@
 """What an observed round costs: ``make bench-observed``. Production takes this path: a collector sees its groups.
 
 In each round one member of a group gives a partition to another, as in a KIP-848 group that is on its way: the
-collector publishes the group whole, the stream tells the difference. First the pure part: as in the job, each round
-unpacks its group, applies the view and packs the group again. Then the job over as many bytes of such rounds beside
-a passthrough of the same bytes, Kafka to Kafka, in one Spark session; the third run of each and later ones count.
+collector publishes the group whole, or of a large KIP-848 group what changed; the stream tells the difference.
+First the pure part: as in the job, each round unpacks its group, applies the event and packs the group again. Then
+the job over as many bytes of such rounds (full views) beside a passthrough of the same bytes, Kafka to Kafka, in
+one Spark session; the third run of each and later ones count.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import gc
 import statistics
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
+from benchmarks import _document
 from benchmarks._stream_load import START_MS
 from benchmarks.stream import BUCKETS, WARMING, Bench, Run, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
@@ -29,7 +33,15 @@ from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec
 from streaming.wire.codec import Record
-from streaming.wire.events import Event, GroupObserved, ObservedMember, PartitionsChanged, TopicMetadata
+from streaming.wire.events import (
+    Event,
+    GroupObserved,
+    GroupQuiet,
+    ObservedMember,
+    PartitionsChanged,
+    TopicMetadata,
+)
+from tests.support.epochs import change
 
 #: Partitions of each member.
 SHARE = 10
@@ -95,24 +107,53 @@ def _member(
     )
 
 
-def cost(members: int, protocol: str, count: int) -> Cost:
-    """The pure part of so many rounds of one group, one in a batch."""
+def changed(events: Iterable[Event]) -> Iterator[Event]:
+    """The same rounds as the collector tells them of large groups: a full view, then what changed."""
+    before: Event | None = None
+    for event in events:
+        data = event.data
+        if not isinstance(data, GroupObserved):
+            yield event
+            continue
+        event = structs.replace(event, data=structs.replace(data, followed=True))  # noqa: PLW2901 - as it is told
+        if before is None or not isinstance(before.data, GroupObserved):
+            yield event
+        else:
+            known = {one.member_id: one for one in before.data.members}
+            yield structs.replace(event, data=change(before, data, known))
+        before = event
+
+
+def cost(events: Iterator[Event], count: int) -> Cost:
+    """The pure part of so many rounds of one group, one in a batch; its episode is over before the first."""
     gc.disable()  # as in the job's workers
     blob: bytes | None = None
     spent, sizes = [], []
-    for offset, event in zip(range(count + 2), rounds("group", members, protocol), strict=False):
+    for offset, event in zip(range(count + 3), events, strict=False):
         record = Record.of(0, offset, *codec.encode_event(event))
         begun = time.process_time()
         bucket = Bucket(blob)
         writes = process(bucket, [record], 0, _SINKS)
         blob = bucket.pack()
-        if offset > 1:
+        if offset == 1:
+            blob = _quiet(bucket, event)
+        if offset > 2:
             spent.append((time.process_time() - begun) * 1000)
             diffs = [len(write.value or b"") for write in writes if write.topic == "d"]
             sizes.append((len(record.value or b""), sum(diffs)))
     gc.enable()
     event_bytes, diff_bytes = (round(statistics.median(size)) for size in zip(*sizes, strict=True))
     return Cost(statistics.median(spent), event_bytes, diff_bytes)
+
+
+def _quiet(bucket: Bucket, event: Event) -> bytes:
+    """The bucket after the word that the group is quiet."""
+    episode = bucket.get(event.data.group_id).episode
+    said = GroupQuiet(
+        group_id=event.data.group_id, timestamp=event.data.timestamp, after=episode.mark if episode else ""
+    )
+    process(bucket, [Record.of(0, 0, *codec.encode_event(Event("timer", "quiet", said)))], 0, _SINKS)
+    return bucket.pack()
 
 
 class Side(NamedTuple):
@@ -159,21 +200,55 @@ def _run(bench: Bench, spark: Any, jvm: int, topic: str, *, ours: bool) -> Run:
     return Run(time.monotonic() - start, cpu_seconds(jvm) - before)
 
 
+def _pure(count: int) -> str:
+    """The table of the pure part."""
+    rows = []
+    for members in (20, 200, 1000, 2000):
+        whole = cost(rounds("group", members, "consumer"), count)
+        step = cost(changed(rounds("group", members, "consumer")), count)
+        classic = cost(rounds("group", members, "classic"), count)
+        rows.append(
+            [
+                str(members),
+                *(f"{one.ms:.2f}" for one in (classic, whole, step)),
+                f"{whole.ms / step.ms:.1f}",
+                f"{whole.event:,} / {whole.diff:,}",
+                f"{step.event:,} / {step.diff:,}",
+                f"{(whole.event + whole.diff) / (step.event + step.diff):.0f}",
+            ]
+        )
+    table = _document.table(
+        [
+            "members",
+            "classic, ms",
+            "KIP-848 in full views, ms",
+            "in changes, ms",
+            "ratio",
+            "bytes of event and diff in full",
+            "in changes",
+            "ratio",
+        ],
+        rows,
+    )
+    return (
+        "One member of 10 partitions gives one to another: processor time of a round, alone in its batch "
+        f"(median of {count}), and the bytes of its event and of its diff.\n\n{table}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=50, help="of the pure part")
     parser.add_argument("--megabytes", type=int, default=200, help="of the job's rounds")
     parser.add_argument("--runs", type=int, default=3, help="of the job that count")
     parser.add_argument("--pure", action="store_true", help="without the job")
+    parser.add_argument("--document", action="store_true", help="write the pure part's table into the docs")
     asked = parser.parse_args()
-    for protocol in ("consumer", "classic"):
-        for members in (20, 200, 2000):
-            one = cost(members, protocol, asked.rounds)
-            print(
-                f"{protocol}, {members} members x {SHARE}: {one.ms:.2f} ms a round, "
-                f"event {one.event:,} bytes, diff {one.diff:,}",
-                flush=True,
-            )
+    text = _pure(asked.rounds)
+    print(text, flush=True)
+    if asked.document:
+        head = f"## Observed rounds\n\n`python -m benchmarks.observed --pure`. {_document.machine()}."
+        _document.put("observed-rounds", f"{head} {text}")
     if asked.pure:
         return
     with (
