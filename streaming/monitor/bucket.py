@@ -167,9 +167,7 @@ class _Batch:
                 return whole
             event = whole
         # What is told beside rounds needs no members.
-        before = (
-            tracked.head if isinstance(data, AssignmentAcknowledged | PartitionsStopped) else tracked.state
-        )
+        before = tracked.head if isinstance(data, _BESIDE) else tracked.state
         state, outputs = apply(
             before, event, tracked.heard, most=sinks.expected_partitions, naming=sinks.naming
         )

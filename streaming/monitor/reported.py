@@ -252,6 +252,8 @@ def _last(state: GroupState, event: Event) -> Ripe:
             return _generation(state, event, first)
         state = _with(state, open={}, since={})
     number = following(max(state.generation, reports.settled))
+    if number <= state.generation:  # they start over, and the empty group is no old one
+        state = structs.replace(state, generation=number - 1)
     ripe = _seen(state, event, number, [], event.data.timestamp)
     return ripe._replace(state=structs.replace(ripe.state, reports=Reports()))
 

@@ -104,7 +104,7 @@ def _named(value: Any) -> Any:
             for name, msgspec_name in zip(
                 value.__struct_fields__, map(_camel, value.__struct_fields__), strict=True
             )
-            if name != "applied"
+            if name != "applied" and getattr(value, name) is not msgspec.UNSET
         }
     if isinstance(value, dict):
         return {str(key): _named(item) for key, item in value.items()}

@@ -9,7 +9,7 @@ from msgspec import structs
 from streaming.monitor.blob import Bucket
 from streaming.monitor.group import apply
 from streaming.monitor.state import GroupState
-from streaming.wire.events import Event, Evidence, Partitions
+from streaming.wire.events import MAX_INT32, Event, Evidence, Partitions
 from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play
 
 COOP = "cooperative-sticky"
@@ -163,6 +163,14 @@ def test_the_last_one_out_leaves_an_empty_group_which_begins_anew() -> None:
     again = [log.join("c3"), *log.acks(1, c3=[0]), *log.settled(1, c3=[0])]
     (diff,) = diffs(play(again, state)[1])
     assert (diff.generation, diff.round, holds(diff)) == (1, 1, {"c3": {"t": [0]}})
+
+
+def test_the_last_one_out_of_the_highest_generation_leaves_an_empty_group_too() -> None:
+    """Numbers start over: a member may claim any, and the job must not wait for one above it."""
+    log, top = Told(), MAX_INT32
+    joined = [log.join("c1"), *log.acks(top, c1=[0]), *log.settled(top, c1=[0])]
+    *_, last = diffs(play([*joined, log.leave("c1", acknowledges=True)])[1])
+    assert (last.generation, last.members["c1"].revoked) == (1, {"t": [0]})
 
 
 def test_who_leaves_before_its_generation_was_a_round_was_in_it() -> None:
