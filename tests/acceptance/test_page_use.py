@@ -23,6 +23,8 @@ from tests.support.feed_server import running
 from tests.support.histories import Group, diffs, handed_on, play
 
 pytestmark = pytest.mark.browser
+#: For an answer that the server works out when it is asked.
+WORKED_OUT_MS = 60_000
 
 
 @contextmanager
@@ -132,7 +134,9 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
     restart, more, other = outlook.locator(".segmented button").all()
     expect(outlook.locator("table")).to_have_count(0)
     restart.click()
-    expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^This rolling restart costs \d"))
+    expect(outlook.get_by_role("status")).to_have_text(
+        re.compile(r"^This rolling restart costs \d"), timeout=WORKED_OUT_MS
+    )
     told = page.request.get(f"{url}/api/groups/orders-1/forecast").json()
     assert outlook.get_by_role("status").inner_text() == told["sentence"]
     assert [[row[0].removesuffix("now"), *row[1:5]] for row in rows(page)] == [
@@ -149,10 +153,12 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
     members = len(page.request.get(f"{url}/api/groups/orders-1").json()["assignment"]["members"])
     more.click()
     expect(outlook.get_by_role("status")).to_have_text(
-        re.compile(f"^Scaling to {members + 1} members costs ")
+        re.compile(f"^Scaling to {members + 1} members costs "), timeout=WORKED_OUT_MS
     )
     other.click()
-    expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^Another assignor would move "))
+    expect(outlook.get_by_role("status")).to_have_text(
+        re.compile(r"^Another assignor would move "), timeout=WORKED_OUT_MS
+    )
     answers = page.request.get(f"{url}/api/groups/orders-1/what-if").json()["answers"]
     assert [[row[1], row[3]] for row in rows(page)] == [
         [one["assignor"], str(one["moved"])] for one in answers
@@ -163,7 +169,7 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
     expect(other).to_have_attribute("aria-pressed", "false")
     page.set_viewport_size({"width": 390, "height": 844})
     restart.click()
-    expect(outlook.locator("table")).to_be_visible()
+    expect(outlook.locator("table")).to_be_visible(timeout=WORKED_OUT_MS)
     assert page.evaluate(TOO_WIDE) == []
 
 
