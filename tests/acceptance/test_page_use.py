@@ -131,6 +131,7 @@ def rows(page: Page) -> list[list[str]]:
 def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders-1")
     outlook = page.get_by_role("region", name="What the next deploy will do")
+    expect(outlook.locator(".segmented button")).to_have_count(3)
     restart, more, other = outlook.locator(".segmented button").all()
     expect(outlook.locator("table")).to_have_count(0)
     restart.click()

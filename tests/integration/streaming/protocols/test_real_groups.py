@@ -51,13 +51,26 @@ def collector(broker: Kafka) -> Iterator[Collecting]:
 
 @pytest.mark.parametrize("seed", _seeds())
 def test_play(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int) -> None:
+    """A rebalance that begins while SyncGroups of the last are on their way cuts these off, on a busy machine.
+
+    Then a cooperative member gives up one round later, which is one round more: such a play is played again.
+    """
+    for last in (False, False, True):
+        if played(broker, java, collector, seed, last=last):
+            return
+
+
+def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *, last: bool) -> bool:
+    """Play it; False: a SyncGroup was overtaken, and it is not the ``last`` try."""
     group, document = case(seed)
     play = Play(broker, java, group, document)
     try:
         predictions = Predictions(collector, play)
         play.run(predictions)
-        real = play.real()
-        assert play.machine() == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
+        real, machine = play.real(), play.machine()
+        if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and len(real) > len(machine):
+            return False
+        assert machine == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
         judged = eventually(lambda: rounds(collector, play.group_id, real[-1][0]))
     finally:
         play.close()
@@ -66,6 +79,7 @@ def test_play(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int
     for one in judged[1:]:
         if one is not UNSET:
             assert one.verdict in fair(group), f"{one} {group} {document}"
+    return True
 
 
 def rounds(collector: Collecting, group_id: str, number: int) -> list[Expected | UnsetType]:
