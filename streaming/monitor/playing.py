@@ -7,13 +7,13 @@ from msgspec import structs
 from streaming.monitor import expected
 from streaming.monitor.observed import Seen
 from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output, diff_output
-from streaming.monitor.rounds import Others, Round, changes
+from streaming.monitor.rounds import Round, Untouched, changes
 from streaming.monitor.state import GroupState
 from streaming.wire.events import Event, GroupObserved
 
 
 def play(
-    state: GroupState, event: Event, decided: Round, others: Others | None = None
+    state: GroupState, event: Event, decided: Round, others: Untouched | None = None
 ) -> tuple[GroupState, DiffOutput]:
     """The group after a round, and its diff. ``others``: members that neither of them has."""
     after = {
@@ -35,7 +35,7 @@ def play(
 
 
 def show(
-    event: Event, data: GroupObserved, seen: Seen, most: int, others: Others | None = None
+    event: Event, data: GroupObserved, seen: Seen, most: int, others: Untouched | None = None
 ) -> tuple[GroupState, tuple[Output, ...]]:
     """The group after a view of it, and what to write. ``most``: see :func:`streaming.monitor.group.apply`."""
     if seen.round is None:

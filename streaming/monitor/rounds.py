@@ -79,7 +79,7 @@ class Round(NamedTuple):
     expected: Expected | UnsetType = UNSET
 
 
-class Others(NamedTuple):
+class Untouched(NamedTuple):
     """The members that a step leaves as they are, as far as it depends on them (:mod:`streaming.monitor.steps`).
 
     Attributes:
@@ -99,7 +99,7 @@ def changes(
     before: Ownership,
     past: Iterable[MemberState] = (),
     tasks: Share | None = None,
-    others: Others | None = None,
+    others: Untouched | None = None,
 ) -> Changes:
     """What a round changes: ``state`` is the group after it, its ``last_owners`` still as before.
 

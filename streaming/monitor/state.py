@@ -89,7 +89,7 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
     overdue: int = 0
 
 
-class View(Struct, frozen=True, array_like=True, gc=False):
+class LastView(Struct, frozen=True, array_like=True, gc=False):
     """The last full view of a group that changes may follow from (:mod:`streaming.monitor.views`).
 
     Attributes:
@@ -167,7 +167,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     counted: bool = False
     reports: Reports | None = None
     assigning: bool = False
-    view: View | None = None
+    view: LastView | None = None
     said: Said | None = None
 
     @property

@@ -3,8 +3,8 @@
 A ``group.changed`` does not touch most members: who they are and what they own is as before, and a round's rules
 look at them only by what the group adds up to. So the rules that play a round of a whole group
 (:mod:`~streaming.monitor.observed`, :mod:`~streaming.monitor.rounds`) are given the part that the step touches, and
-:class:`~streaming.monitor.rounds.Others` for the rest. Where that would not decide the same, there is no step and
-the group is played whole, as :func:`streaming.monitor.group.apply` does; a property test compares the two.
+:class:`~streaming.monitor.rounds.Untouched` for the rest. Where that would not decide the same, there is no step
+and the group is played whole, as :func:`streaming.monitor.group.apply` does; a property test compares the two.
 
 ========================================  ============================================================
 played whole                              why
@@ -35,8 +35,8 @@ from streaming.monitor.pages import Entry, plain
 from streaming.monitor.playing import show
 from streaming.monitor.rendering import Output
 from streaming.monitor.roster import Roster
-from streaming.monitor.rounds import Others
-from streaming.monitor.state import GroupState, MemberState, View
+from streaming.monitor.rounds import Untouched
+from streaming.monitor.state import GroupState, LastView, MemberState
 from streaming.wire.events import POLLING, Event, GroupChanged, GroupObserved, Holding, ObservedMember
 
 
@@ -55,7 +55,7 @@ class Part(NamedTuple):
     event: Event
     view: GroupObserved
     seen: observed.Seen
-    others: Others
+    others: Untouched
     entries: Mapping[str, Entry | None]
 
 
@@ -91,7 +91,7 @@ def part(head: GroupState, roster: Roster, event: Event, most: int) -> Part | No
     now.update(
         (one.member_id, Entry.of(one, known)) for one, known in zip(view.members, members, strict=True)
     )
-    others = Others(size, free, data.view(_waited_for(roster, data)))
+    others = Untouched(size, free, data.view(_waited_for(roster, data)))
     return Part(before, Event(event.source, event.id, view), view, seen, others, now)
 
 
@@ -100,7 +100,7 @@ def play(part: Part, most: int, naming: Naming) -> tuple[GroupState, tuple[Outpu
     event = part.event
     after, outputs = show(event, part.view, part.seen, most, part.others)
     mark = applied.fingerprint(event.source, event.id)
-    view = View(event.source, event.id)
+    view = LastView(event.source, event.id)
     after = structs.replace(after, applied=applied.remember(after.applied, mark), view=view)
     return brief.shorten(part.before, after, outputs, naming, part.others.size)
 

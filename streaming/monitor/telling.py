@@ -24,7 +24,7 @@ from streaming.monitor.alarms import Alarms
 from streaming.monitor.liveness import SOURCE
 from streaming.monitor.observed import numbered
 from streaming.monitor.rendering import DiffOutput, Output, output_id
-from streaming.monitor.rounds import Others
+from streaming.monitor.rounds import Untouched
 from streaming.monitor.state import GroupState, LastOwners, MemberState, ownership
 from streaming.monitor.tracked import Tracked
 from streaming.wire.events import MAX_TIMESTAMP, Event, GroupObserved, GroupQuiet, MemberJoined
@@ -139,7 +139,7 @@ def happened(
     outputs: Sequence[Output],
     *,
     first: bool,
-    others: Others | None = None,
+    others: Untouched | None = None,
 ) -> Happened | None:
     """What an event is for a group's episode; None: nothing. ``first``: the group has had none.
 
@@ -162,7 +162,7 @@ def notes(
     outputs: Sequence[Output],
     *,
     first: bool,
-    others: Others | None = None,
+    others: Untouched | None = None,
 ) -> list[RoundSeen | Bounced | Awaited]:
     """What an event is for the fold. ``first``: the group has had no episode."""
     found: list[RoundSeen | Bounced | Awaited] = []
@@ -236,7 +236,7 @@ def _seen(
     *,
     first: bool,
     derived: bool,
-    others: Others | None,
+    others: Untouched | None,
 ) -> RoundSeen:
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause

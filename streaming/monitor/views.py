@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from streaming.monitor.state import GroupState, View
+from streaming.monitor.state import GroupState, LastView
 from streaming.wire.events import Event, GroupChanged, GroupObserved
 
 
@@ -25,7 +25,7 @@ def whole(state: GroupState | None, event: Event) -> Event | None:
     return Event(event.source, event.id, data.view(view.members))
 
 
-def follows(view: View, event: Event) -> bool:
+def follows(view: LastView, event: Event) -> bool:
     """Whether a change follows from this view."""
     data = event.data
     return isinstance(data, GroupChanged) and (view.source, view.id) == (event.source, data.since)
@@ -37,12 +37,12 @@ def keep(state: GroupState, event: Event) -> GroupState:
     if not isinstance(data, GroupObserved):
         return state
     if data.followed is True:
-        return structs.replace(state, view=View(event.source, event.id, tuple(data.members)))
+        return structs.replace(state, view=LastView(event.source, event.id, tuple(data.members)))
     if state.view is not None and state.view.source == event.source:
         return structs.replace(state, view=None)
     return state
 
 
-def bare(view: View | None) -> View | None:
+def bare(view: LastView | None) -> LastView | None:
     """The view without its members, which are elsewhere."""
     return None if view is None else structs.replace(view, members=())

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from streaming.episodes.stops import Callback, Pending, Told, Turned, Witness
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.reported import SOURCE as REPORTED
-from streaming.monitor.rounds import Others
+from streaming.monitor.rounds import Untouched
 from streaming.monitor.state import GroupState, MemberState
 from streaming.wire.diffs import MemberDiff
 from streaming.wire.events import AssignmentAcknowledged, Event, GroupObserved, Holding, PartitionsStopped
@@ -24,7 +24,7 @@ _NOTHING: Holding = {}
 _NO_NUMBER = -1
 
 
-def turned(output: DiffOutput, past: Sequence[MemberState], others: Others | None = None) -> Turned | None:
+def turned(output: DiffOutput, past: Sequence[MemberState], others: Untouched | None = None) -> Turned | None:
     """What a round stops and starts; None where nothing is known of that. ``past``: the members before it."""
     decided, members, data = output.decided, output.changes.members, output.event.data
     data = data if others is None else others.shown
@@ -70,7 +70,7 @@ def returned(event: Event, state: GroupState, renamed: Mapping[str, str]) -> Tur
 
 
 def told(
-    event: Event, state: GroupState | None, *, played: bool, others: Others | None = None
+    event: Event, state: GroupState | None, *, played: bool, others: Untouched | None = None
 ) -> Told | None:
     """What an event tells beside rounds; ``played``: it has made one."""
     data = event.data if others is None else others.shown
