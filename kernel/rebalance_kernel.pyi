@@ -3,11 +3,11 @@ from typing import Any, TypeAlias
 
 Partitions: TypeAlias = dict[str, list[int]]
 LastOwners: TypeAlias = dict[str, dict[int, str]]
-#: New shares by member's place, the members' changes as JSON, unassigned partitions, those that moved,
-#: last owners, whether a member that stayed gave something up.
-Played: TypeAlias = tuple[list[tuple[int, Partitions]], bytes, Partitions, Partitions, LastOwners, bool]
+#: The members after the round, their changes as JSON, unassigned partitions, those that moved, last owners,
+#: whether a member that stayed gave something up.
+Played: TypeAlias = tuple[tuple[Any, ...], bytes, Partitions, Partitions, LastOwners, bool]
 
-def play_round(
+def round_played(
     assignor: str,
     topics: Mapping[str, Any],
     members: tuple[Any, ...],

@@ -1,16 +1,17 @@
 //! What a round changes: `assignors.diff` and `streaming.monitor.rounds.changes`, for groups without violations.
 
+use std::rc::Rc;
+
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::assign::{Owners, NO_ONE};
-use crate::members::{text, Members, Names};
+use crate::json::{key, Json, Spot};
+use crate::known::{Known, Member};
+use crate::members::{text, Members};
 
 /// What the diff of twenty members takes: no growing for most.
 const JSON_BYTES: usize = 4096;
-
-/// A topic by place, and a partition.
-type Spot = (u32, u32);
 
 /// Who has what, in order, one member after the other.
 struct Shares {
@@ -58,11 +59,11 @@ impl<'a, 'py> Changes<'a, 'py> {
     }
 
     /// What every member that is present had and has.
-    fn members(&self) -> impl Iterator<Item = (&Bound<'py, PyString>, &[Spot], &[Spot])> {
+    fn members(&self) -> impl Iterator<Item = (&Rc<Member>, &[Spot], &[Spot])> {
         let share = |place| (self.before.share(place), self.after.share(place));
         self.group.present.iter().enumerate().map(move |(place, member)| {
             let (had, has) = share(place);
-            (&member.id, had, has)
+            (member, had, has)
         })
     }
 
@@ -72,24 +73,26 @@ impl<'a, 'py> Changes<'a, 'py> {
         parts.any(|(&before, &now)| before < self.group.present.len() && before != now)
     }
 
-    /// What each member has now, in lists by topic, by its place; those who have what they had are left out.
-    pub fn shares(&self, py: Python<'py>) -> PyResult<Vec<(usize, Bound<'py, PyDict>)>> {
-        let dict = |has: &[Spot]| -> PyResult<Bound<'py, PyDict>> {
-            let found = PyDict::new(py);
-            for part in has.chunk_by(|a, b| a.0 == b.0) {
-                let partitions = PyList::new(py, part.iter().map(|spot| spot.1))?;
-                found.set_item(&self.group.topics[part[0].0 as usize].name, partitions)?;
+    /// The members with what they have now; those who have what they had are the same objects.
+    pub fn after(&self, py: Python<'py>, known: &mut Known) -> PyResult<Bound<'py, PyTuple>> {
+        let mut found = Vec::with_capacity(self.group.present.len());
+        for (member, had, has) in self.members() {
+            if had == has {
+                found.push(member.object.bind(py).clone());
+                continue;
             }
-            Ok(found)
-        };
-        let changed = self.members().enumerate().filter(|(_, (_, had, has))| had != has);
-        changed.map(|(place, (_, _, has))| Ok((place, dict(has)?))).collect()
+            let (object, owning) = member.owning(py, has)?;
+            known.forget(member);
+            known.keep(&Rc::new(owning));
+            found.push(object);
+        }
+        PyTuple::new(py, found)
     }
 
     /// Partitions that nobody has, by topic.
     pub fn unassigned(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(py);
-        for (topic, parts) in self.group.topics.iter().zip(self.given) {
+        for (topic, parts) in self.group.topics.list.iter().zip(self.given) {
             if parts.contains(&NO_ONE) {
                 let free = parts.iter().enumerate().filter(|(_, &owner)| owner == NO_ONE);
                 found.set_item(&topic.name, free.map(|(partition, _)| partition).collect::<Vec<_>>())?;
@@ -121,12 +124,13 @@ impl<'a, 'py> Changes<'a, 'py> {
         };
         // What goes from one member to another in this round is free in between for no one to see, but a topic that
         // is new here comes with the first that gives some of it up.
-        for (id, had, has) in self.members().filter(|(_, had, has)| had != has) {
+        for (member, had, has) in self.members().filter(|(_, had, has)| had != has) {
+            let id = member.identity.id.bind(py);
             let lost: Vec<Spot> =
                 had.iter().copied().filter(|spot| has.binary_search(spot).is_err()).collect();
             for part in lost.chunk_by(|a, b| a.0 == b.0) {
                 let topic = part[0].0 as usize;
-                let owners = free(&self.group.topics[topic].name)?;
+                let owners = free(self.group.topics.list[topic].name.bind(py))?;
                 for (_, partition) in part {
                     if self.given[topic][*partition as usize] == NO_ONE {
                         owners.set_item(partition, id)?;
@@ -146,8 +150,8 @@ impl<'a, 'py> Changes<'a, 'py> {
             }
         }
         let moves = PyDict::new(py);
-        for (place, topic) in self.group.topics.iter().enumerate() {
-            let Some(owners) = find(&topic.name)? else { continue };
+        for (place, topic) in self.group.topics.list.iter().enumerate() {
+            let Some(owners) = find(topic.name.bind(py))? else { continue };
             let mut moved = Vec::new();
             let parts = self.group.owners[place].iter().zip(&self.given[place]).enumerate();
             for (partition, (&before, &now)) in
@@ -159,7 +163,7 @@ impl<'a, 'py> Changes<'a, 'py> {
                 }
                 let another = match last {
                     _ if before != NO_ONE => true,
-                    Some(last) => text(last.downcast()?) != text(&self.group.present[now].id),
+                    Some(last) => text(last.downcast()?) != self.group.present[now].identity.text,
                     None => false,
                 };
                 if another {
@@ -178,104 +182,27 @@ impl<'a, 'py> Changes<'a, 'py> {
         Ok((freed, moves))
     }
 
-    /// Every member's change as a JSON object by member id, those that are gone last: `assignors.diff.diff`.
+    /// Every member's change as a JSON object by member id, those that are gone last.
     pub fn json(&self) -> Vec<u8> {
-        let names: Vec<Vec<u8>> = self.group.topics.iter().map(|topic| key(text(&topic.name))).collect();
+        let topics = &self.group.topics.list;
         let mut out = Json(Vec::with_capacity(JSON_BYTES));
         out.0.push(b'{');
-        for ((id, had, has), member) in self.members().zip(&self.group.present) {
-            let topic_of =
-                |share: &[Spot], spot: &Spot| share.binary_search_by_key(&spot.0, |other| other.0).is_ok();
-            let part = |share: &[Spot], keep: &dyn Fn(&Spot) -> bool| -> Vec<Spot> {
-                share.iter().copied().filter(|spot| keep(spot)).collect()
-            };
-            out.0.extend_from_slice(&key(text(id)));
-            out.0.extend_from_slice(b"{\"owned\":");
-            let start = out.0.len();
-            out.share(&names, had);
-            if had == has {
-                out.0.extend_from_slice(b",\"revoked\":{},\"assigned\":{},\"kept\":");
-                out.0.extend_from_within(start..start + (out.0.len() - start - EMPTY));
+        for (member, had, has) in self.members() {
+            if had != has {
+                out.changed(topics, &member.identity, had, has);
+            } else if had == member.spots {
+                member.kept(&mut out);
             } else {
-                let new = |spot: &Spot| had.binary_search(spot).is_err();
-                let mut assigned = part(has, &|spot| new(spot) && topic_of(had, spot));
-                assigned.extend(part(has, &|spot| !topic_of(had, spot)));
-                out.0.extend_from_slice(b",\"revoked\":");
-                out.share(&names, &part(had, &|spot| has.binary_search(spot).is_err()));
-                out.0.extend_from_slice(b",\"assigned\":");
-                out.share(&names, &assigned);
-                out.0.extend_from_slice(b",\"kept\":");
-                out.share(&names, &part(had, &|spot| has.binary_search(spot).is_ok()));
+                out.kept(topics, &member.identity, had);
             }
-            out.0.extend_from_slice(b",\"present\":true");
-            out.names(&member.names);
         }
         for member in &self.group.gone {
-            let names: Vec<Vec<u8>> = member.owned.iter().map(|(name, _, _)| key(text(name))).collect();
-            let owned: Vec<Spot> = (0u32..)
-                .zip(&member.owned)
-                .flat_map(|(place, (_, _, partitions))| partitions.iter().map(move |&p| (place, p)))
-                .collect();
-            out.0.extend_from_slice(&key(text(&member.id)));
-            out.0.extend_from_slice(b"{\"owned\":");
-            out.share(&names, &owned);
-            out.0.extend_from_slice(b",\"revoked\":");
-            out.share(&names, &owned);
-            out.0.extend_from_slice(b",\"assigned\":{},\"kept\":{},\"present\":false");
-            out.names(&member.names);
+            let mut owned = Json::default();
+            let share = member.owned.iter();
+            owned.listed(share.map(|(name, _, partitions)| (key(text(name)), partitions.as_slice())));
+            out.gone(&member.key, &member.names, &owned.0);
         }
         out.close();
         out.0
-    }
-}
-
-/// Bytes of what a member without changes has between `owned` and `kept`.
-const EMPTY: usize = b",\"revoked\":{},\"assigned\":{},\"kept\":".len();
-
-/// A name as a JSON key, with its colon.
-fn key(name: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(name.len() + 3);
-    serde_json::to_writer(&mut out, name).expect("memory takes all");
-    out.push(b':');
-    out
-}
-
-/// JSON under construction: each entry ends with a comma, which closing an object takes back.
-struct Json(Vec<u8>);
-
-impl Json {
-    fn close(&mut self) {
-        if self.0.last() == Some(&b',') {
-            self.0.pop();
-        }
-        self.0.push(b'}');
-    }
-
-    /// What a member is called, and its end.
-    fn names(&mut self, names: &Names) {
-        for (field, name) in [
-            (&b",\"clientId\":"[..], &names.client_id),
-            (&b",\"clientHost\":"[..], &names.client_host),
-            (&b",\"groupInstanceId\":"[..], &names.instance_id),
-        ] {
-            self.0.extend_from_slice(field);
-            serde_json::to_writer(&mut self.0, &name.as_ref().map(text)).expect("memory takes all");
-        }
-        self.0.extend_from_slice(b"},");
-    }
-
-    fn share(&mut self, names: &[Vec<u8>], share: &[Spot]) {
-        self.0.push(b'{');
-        for part in share.chunk_by(|a, b| a.0 == b.0) {
-            self.0.extend_from_slice(&names[part[0].0 as usize]);
-            self.0.push(b'[');
-            for spot in part {
-                serde_json::to_writer(&mut self.0, &spot.1).expect("memory takes all");
-                self.0.push(b',');
-            }
-            self.0.pop();
-            self.0.extend_from_slice(b"],");
-        }
-        self.close();
     }
 }

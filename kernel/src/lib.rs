@@ -9,6 +9,8 @@ mod assign;
 mod changes;
 mod heartbeats;
 mod java;
+mod json;
+mod known;
 mod members;
 mod server;
 
@@ -19,12 +21,13 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use assign::Assignor;
 use changes::Changes;
+use known::Known;
 use members::Members;
 
-/// New shares by member's place, the members' changes as JSON, unassigned partitions, those that moved, last
+/// The members after the round, their changes as JSON, unassigned partitions, those that moved, last
 /// owners, whether a member that stayed gave something up.
 type Played<'py> = (
-    Vec<(usize, Bound<'py, PyDict>)>,
+    Bound<'py, PyTuple>,
     Bound<'py, PyBytes>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
@@ -32,11 +35,15 @@ type Played<'py> = (
     bool,
 );
 
+/// Topics, members, the members before, and what is owned before.
+type Group<'a, 'py> =
+    (&'a Bound<'py, PyDict>, &'a Bound<'py, PyTuple>, &'a Bound<'py, PyTuple>, &'a Bound<'py, PyDict>);
+
 /// One round from what is owned `before`. `past`: the members then, as those that are gone have names too. `brings`:
 /// members still have what they owned when they join.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python hands over what it has: a struct for one call would be read field by field
-fn play_round<'py>(
+fn round_played<'py>(
     py: Python<'py>,
     assignor: &str,
     topics: &Bound<'py, PyDict>,
@@ -47,7 +54,23 @@ fn play_round<'py>(
     brings: bool,
 ) -> PyResult<Option<Played<'py>>> {
     let Some(assignor) = Assignor::named(assignor) else { return Ok(None) };
-    let Some(group) = Members::read(topics, members, past, before)? else { return Ok(None) };
+    let mut known = Known::take();
+    let played = played(py, &mut known, assignor, (topics, members, past, before), last_owners, brings);
+    known.put_back();
+    played
+}
+
+/// The same, with what is known of members.
+fn played<'py>(
+    py: Python<'py>,
+    known: &mut Known,
+    assignor: Assignor,
+    group: Group<'_, 'py>,
+    last_owners: &Bound<'py, PyDict>,
+    brings: bool,
+) -> PyResult<Option<Played<'py>>> {
+    let (topics, members, past, before) = group;
+    let Some(group) = Members::read(known, topics, members, past, before)? else { return Ok(None) };
     let brought = if brings { group.present_owners() } else { group.nobody() };
     // A bug here must not stop the job for good: its panic is printed, and Python answers.
     let given = catch_unwind(AssertUnwindSafe(|| assignor.assign(&group.ids(), &group.instances(), brought)));
@@ -55,7 +78,7 @@ fn play_round<'py>(
     let changes = Changes::of(&group, &given);
     let (last_owners, moves) = changes.last_owners(py, last_owners)?;
     Ok(Some((
-        changes.shares(py)?,
+        changes.after(py, known)?,
         PyBytes::new(py, &changes.json()),
         changes.unassigned(py)?,
         moves,
@@ -76,7 +99,7 @@ fn read_heartbeats<'py>(
 #[pymodule]
 fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_heartbeats, module)?)?;
-    module.add_function(wrap_pyfunction!(play_round, module)?)?;
+    module.add_function(wrap_pyfunction!(round_played, module)?)?;
     module.add_function(wrap_pyfunction!(server::range_target, module)?)?;
     module.add_function(wrap_pyfunction!(server::uniform_target, module)?)
 }

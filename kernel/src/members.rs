@@ -1,4 +1,6 @@
-//! The members of a round, read from Python: all alike, or declined.
+//! The members of a round, read from Python or known from the round before: all alike, or declined.
+
+use std::rc::Rc;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -6,51 +8,22 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rustc_hash::FxHashSet;
 
 use crate::assign::{Owners, NO_ONE};
-
-pub struct Topic<'py> {
-    pub name: Bound<'py, PyString>,
-    pub count: usize,
-}
-
-/// What a member is called; None where that is not known.
-#[derive(Default)]
-pub struct Names<'py> {
-    pub client_id: Option<Bound<'py, PyString>>,
-    pub client_host: Option<Bound<'py, PyString>>,
-    pub instance_id: Option<Bound<'py, PyString>>,
-}
-
-impl<'py> Names<'py> {
-    fn of(member: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let py = member.py();
-        let read = |name| -> PyResult<Option<Bound<'py, PyString>>> {
-            let value: Bound<'py, PyAny> = member.getattr(name)?;
-            Ok(if value.is_none() { None } else { Some(value.downcast_into()?) })
-        };
-        Ok(Names {
-            client_id: read(intern!(py, "client_id"))?,
-            client_host: read(intern!(py, "client_host"))?,
-            instance_id: read(intern!(py, "instance_id"))?,
-        })
-    }
-}
-
-pub struct Member<'py> {
-    pub id: Bound<'py, PyString>,
-    pub names: Names<'py>,
-}
+use crate::json::{ending, key};
+use crate::known::{called, Known, Member, Topics};
 
 /// A member that is not in the group any more, and what it owned: topics by name, and by place where they count.
 pub struct Gone<'py> {
     pub id: Bound<'py, PyString>,
-    pub names: Names<'py>,
+    /// Its id as a JSON key.
+    pub key: Vec<u8>,
+    /// What it is called, as the end of its JSON.
+    pub names: Vec<u8>,
     pub owned: Vec<(Bound<'py, PyString>, Option<usize>, Vec<u32>)>,
 }
 
 pub struct Members<'py> {
-    /// Subscribed to and with metadata, by name.
-    pub topics: Vec<Topic<'py>>,
-    pub present: Vec<Member<'py>>,
+    pub topics: Rc<Topics>,
+    pub present: Vec<Rc<Member>>,
     pub gone: Vec<Gone<'py>>,
     /// Who owned each partition before: a place in `present`, or behind it in `gone`.
     pub owners: Owners,
@@ -68,43 +41,40 @@ macro_rules! some {
 
 impl<'py> Members<'py> {
     pub fn read(
+        known: &mut Known,
         topics: &Bound<'py, PyDict>,
         members: &Bound<'py, PyTuple>,
         past: &Bound<'py, PyTuple>,
         before: &Bound<'py, PyDict>,
     ) -> PyResult<Option<Self>> {
-        let py = topics.py();
         if members.is_empty() {
             return Ok(None);
         }
-        let subscription = members.get_item(0)?.getattr(intern!(py, "topics"))?;
-        let topics = some!(counted(topics, subscription.downcast::<PyList>()?)?);
-        let owners = topics.iter().map(|topic| vec![NO_ONE; topic.count]).collect();
+        let topics = some!(known.topics(topics, &members.get_item(0)?)?);
+        let owners = topics.list.iter().map(|topic| vec![NO_ONE; topic.count]).collect();
         let mut group = Members { topics, present: Vec::with_capacity(members.len()), gone: vec![], owners };
-        for member in members {
-            let alike = member.getattr(intern!(py, "topics"))?.eq(&subscription)?
-                && member.getattr(intern!(py, "rack_id"))?.is_none();
-            let id = member.getattr(intern!(py, "member_id"))?.downcast_into::<PyString>()?;
-            let owned = some!(before.get_item(&id)?);
-            if !alike || !group.take(owned.downcast::<PyDict>()?)? {
+        for object in members {
+            let member = some!(known.member(&object, &group.topics)?);
+            let owned = some!(before.get_item(&member.identity.id)?);
+            if !group.take(&member, &owned)? {
                 return Ok(None);
             }
-            group.present.push(Member { id, names: Names::of(&member)? });
+            group.present.push(member);
         }
-        Ok((group.sorts_alike() && group.read_gone(before, past)?).then_some(group))
+        Ok((group.instances_differ() && group.read_gone(known, before, past)?).then_some(group))
     }
 
     pub fn ids(&self) -> Vec<&str> {
-        self.present.iter().map(|member| text(&member.id)).collect()
+        self.present.iter().map(|member| member.identity.text.as_str()).collect()
     }
 
     pub fn instances(&self) -> Vec<Option<&str>> {
-        self.present.iter().map(|member| member.names.instance_id.as_ref().map(text)).collect()
+        self.present.iter().map(|member| member.identity.instance.as_deref()).collect()
     }
 
     /// No owner anywhere.
     pub fn nobody(&self) -> Owners {
-        self.topics.iter().map(|topic| vec![NO_ONE; topic.count]).collect()
+        self.topics.list.iter().map(|topic| vec![NO_ONE; topic.count]).collect()
     }
 
     /// Who owned each partition, of those that are present.
@@ -113,34 +83,36 @@ impl<'py> Members<'py> {
         self.owners.iter().map(|parts| parts.iter().map(here).collect()).collect()
     }
 
-    fn rank(&self, name: &str) -> Option<usize> {
-        self.topics.binary_search_by(|topic| text(&topic.name).cmp(name)).ok()
-    }
-
-    /// Enter what the next member owned; whether it is the group's, nobody else's, and in our order.
-    fn take(&mut self, owned: &Bound<'py, PyDict>) -> PyResult<bool> {
-        let place = self.present.len();
-        let mut last = None;
-        for (name, partitions) in owned {
-            let Some(topic) = self.rank(text(name.downcast()?)) else { return Ok(false) };
-            let fits = last.replace(topic).is_none_or(|before| before < topic)
-                && ascending(partitions.downcast()?, |partition| {
-                    let owner = self.owners[topic].get_mut(partition as usize);
-                    owner.is_some_and(|owner| std::mem::replace(owner, place) == NO_ONE)
-                })?;
-            if !fits {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// Enter what the next member owned; whether it is the group's, and nobody else's.
+    fn take(&mut self, member: &Member, owned: &Bound<'py, PyAny>) -> PyResult<bool> {
+        let (place, read);
+        let spots = if member.owns(owned) {
+            &member.spots
+        } else {
+            let Some(spots) = self.topics.spots(owned.downcast()?)? else { return Ok(false) };
+            read = spots;
+            &read
+        };
+        place = self.present.len();
+        let owners = &mut self.owners;
+        Ok(spots.iter().all(|&(topic, partition)| {
+            std::mem::replace(&mut owners[topic as usize][partition as usize], place) == NO_ONE
+        }))
     }
 
     /// Who is gone: whom `before` has beside the members, who stand there in their order. Whether that is so.
-    fn read_gone(&mut self, before: &Bound<'py, PyDict>, past: &Bound<'py, PyTuple>) -> PyResult<bool> {
+    fn read_gone(
+        &mut self,
+        known: &Known,
+        before: &Bound<'py, PyDict>,
+        past: &Bound<'py, PyTuple>,
+    ) -> PyResult<bool> {
         let mut seen = 0;
         for (id, owned) in before {
             let id = id.downcast_into::<PyString>()?;
-            if self.present.get(seen).is_some_and(|member| text(&member.id) == text(&id)) {
+            if self.present.get(seen).is_some_and(|member| {
+                member.identity.id.as_ptr() == id.as_ptr() || member.identity.text == text(&id)
+            }) {
                 seen += 1;
                 continue;
             }
@@ -148,7 +120,7 @@ impl<'py> Members<'py> {
             let mut share = Vec::new();
             for (name, partitions) in owned.downcast_into::<PyDict>()? {
                 let name = name.downcast_into::<PyString>()?;
-                let topic = self.rank(text(&name));
+                let topic = self.topics.rank(text(&name));
                 let mut numbers = Vec::new();
                 let fits = ascending(partitions.downcast()?, |partition| {
                     numbers.push(partition);
@@ -160,61 +132,38 @@ impl<'py> Members<'py> {
                 }
                 share.push((name, topic, numbers));
             }
-            let names = named(past, &id)?;
-            self.gone.push(Gone { id, names, owned: share });
+            let names = names(known, past, &id)?;
+            self.gone.push(Gone { key: key(text(&id)), id, names, owned: share });
         }
         Ok(seen == self.present.len())
     }
 
-    /// Whether ids sort alike in Java and here, and nobody has another's instance id.
-    fn sorts_alike(&self) -> bool {
+    /// Whether nobody has another's instance id.
+    fn instances_differ(&self) -> bool {
         let mut instances = FxHashSet::default();
-        self.present.iter().all(|member| {
-            let instance = member.names.instance_id.as_ref().map(text);
-            text(&member.id).is_ascii()
-                && instance.is_none_or(|name| name.is_ascii() && instances.insert(name))
-        })
+        self.present
+            .iter()
+            .filter_map(|member| member.identity.instance.as_ref())
+            .all(|name| instances.insert(name))
     }
 }
 
-/// What a member was called that is gone; no names where `past` does not have it.
-fn named<'py>(past: &Bound<'py, PyTuple>, id: &Bound<'py, PyString>) -> PyResult<Names<'py>> {
+/// What a member was called that is gone, as the end of its JSON; no names where `past` does not have it.
+fn names(known: &Known, past: &Bound<'_, PyTuple>, id: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
     for member in past {
-        if member.getattr(intern!(id.py(), "member_id"))?.eq(id)? {
-            return Names::of(&member);
-        }
-    }
-    Ok(Names::default())
-}
-
-/// The topics that count; None where names don't sort alike in Java and here, or one is named twice.
-fn counted<'py>(
-    topics: &Bound<'py, PyDict>,
-    subscription: &Bound<'py, PyList>,
-) -> PyResult<Option<Vec<Topic<'py>>>> {
-    let py = topics.py();
-    let mut found: Vec<Topic> = Vec::with_capacity(subscription.len());
-    for name in subscription {
-        let name = name.downcast_into::<PyString>()?;
-        if !name.to_str()?.is_ascii() {
-            return Ok(None);
-        }
-        let count = match topics.get_item(&name)? {
-            Some(topic) => topic.getattr(intern!(py, "partitions"))?.extract()?,
-            None => 0,
+        let is_it = match known.find(&member) {
+            Some(known) => known.identity.text == text(id),
+            None => member.getattr(intern!(id.py(), "member_id"))?.eq(id)?,
         };
-        found.push(Topic { name, count });
+        if is_it {
+            return Ok(called(&member)?.0);
+        }
     }
-    found.sort_by(|a, b| text(&a.name).cmp(text(&b.name)));
-    if found.windows(2).any(|pair| text(&pair[0].name) == text(&pair[1].name)) {
-        return Ok(None);
-    }
-    found.retain(|topic| topic.count > 0);
-    Ok(Some(found))
+    Ok(ending(&[None; 3]))
 }
 
 /// Hand on each partition while it is taken; whether all were, at least one and ascending.
-fn ascending(list: &Bound<'_, PyList>, mut take: impl FnMut(u32) -> bool) -> PyResult<bool> {
+pub fn ascending(list: &Bound<'_, PyList>, mut take: impl FnMut(u32) -> bool) -> PyResult<bool> {
     let mut last = None;
     for partition in list {
         let partition: u32 = partition.extract()?;

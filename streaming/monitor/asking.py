@@ -25,7 +25,7 @@ from streaming.wire.events import Partitions
 
 try:
     # Its name changes with what it takes: that of another release is not there.
-    from rebalance_kernel import play_round as play
+    from rebalance_kernel import round_played as play
 except ImportError:  # it is not installed, or not of this release
     play = None  # type: ignore[assignment] # a function where it is installed
 
@@ -150,11 +150,8 @@ def _counted(
     counted = play(assignor, state.topics, members, state.members, before, state.last_owners, brings)
     if counted is None:
         return None
-    shares, text, unassigned, moves, last_owners, revoked = counted
-    owning = list(members)
-    for place, share in shares:
-        owning[place] = structs.replace(owning[place], owned=share)
-    return Synced(tuple(owning), Changes(Raw(text), unassigned, moves, [], last_owners, revoked))
+    owning, text, unassigned, moves, last_owners, revoked = counted
+    return Synced(owning, Changes(Raw(text), unassigned, moves, [], last_owners, revoked))
 
 
 class _Joining(Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
 
     def ask(*arguments: Any) -> object:
-        answer = native.play_round(*arguments)
+        answer = native.round_played(*arguments)
         found.append(answer is not None)
         return answer
 
@@ -101,14 +101,14 @@ def test_a_topic_made_again_with_fewer_partitions_is_for_python(answers: list[bo
 def test_shares_that_do_not_fit_are_for_python(before: dict[str, Any], assignor: str) -> None:
     native = pytest.importorskip("rebalance_kernel", reason="built where there is cargo")
     members = (MemberState("a", ["t"]), MemberState("b", ["t"]))
-    assert native.play_round(assignor, {"t": TopicState(3)}, members, members, before, {}, True) is None
+    assert native.round_played(assignor, {"t": TopicState(3)}, members, members, before, {}, True) is None
 
 
 def test_an_assignor_of_someone_s_own_is_for_python() -> None:
     native = pytest.importorskip("rebalance_kernel", reason="built where there is cargo")
     members = (MemberState("a", ["t"]),)
-    assert native.play_round("mine", {}, members, members, {"a": {}}, {}, True) is None
-    assert native.play_round("range", {}, (), (), {}, {}, True) is None
+    assert native.round_played("mine", {}, members, members, {"a": {}}, {}, True) is None
+    assert native.round_played("range", {}, (), (), {}, {}, True) is None
 
 
 def test_without_native_code_python_answers(monkeypatch: pytest.MonkeyPatch) -> None:
