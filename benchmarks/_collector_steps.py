@@ -9,12 +9,18 @@ from typing import NamedTuple
 
 from benchmarks import _document
 from streaming.collect.fold import Fold, Found, Row
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import Sinks
 from streaming.wire import codec
+from streaming.wire.codec import Record
+from streaming.wire.events import Event, PartitionsChanged, TopicMetadata
 from tests.support.epoch_log import EpochLog, wave
 
 #: Partitions of each member, in ten topics.
 _SHARE = 10
 _TOPICS = 10
+_SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 1), episodes="e")
 
 
 class Step(NamedTuple):
@@ -24,52 +30,93 @@ class Step(NamedTuple):
     event: float
 
 
+class Restart(NamedTuple):
+    """The bytes of a rolling restart: the coordinator's own records, the events told of it, the diffs of those."""
+
+    own: int
+    told: int
+    diffs: int
+
+
+class Stream:
+    """What the stream writes of the events that it gets, in one process.
+
+    Args:
+        topics: the partitions of each, which it is told first.
+        group_id: the group.
+    """
+
+    def __init__(self, topics: dict[str, int], group_id: str) -> None:
+        self._bucket = Bucket(None)
+        self._read = 0
+        counts = {topic: TopicMetadata(partitions=count) for topic, count in topics.items()}
+        self.diffs([Event("topics", "0", PartitionsChanged(group_id=group_id, timestamp=0, topics=counts))])
+
+    def diffs(self, events: Iterable[Event]) -> int:
+        """The bytes of the diffs of these events, keys and headers with them."""
+        records = []
+        for event in events:
+            records.append(Record.of(0, self._read, *codec.encode_event(event)))
+            self._read += 1
+        found = process(self._bucket, records, 0, _SINKS)
+        if refused := [one.value for one in found if one.topic == _SINKS.dead_letters]:
+            raise RuntimeError(f"the stream refused {refused[0]!r}")
+        return sum(
+            codec.record_bytes(one.key, one.value, one.headers) for one in found if one.topic == _SINKS.diffs
+        )
+
+
 def group(members: int) -> tuple[EpochLog, list[str]]:
     """A group that is about to begin, and its members' ids."""
     topics = {f"topic-{number}": members * _SHARE // _TOPICS for number in range(_TOPICS)}
     return EpochLog(topics), [f"group-member-{number:05d}-0a1b2c3d" for number in range(members)]
 
 
-def taken(fold: Fold, rows: Iterable[Row]) -> int:
-    """The bytes of what follows from these rows, keys and headers with them."""
+def events(fold: Fold, rows: Iterable[Row]) -> list[Event]:
+    """What the collector tells of these rows."""
     found = [item for row in rows for item in fold.add(row)] + fold.settle()
-    return sum(
-        codec.record_bytes(*codec.encode_event(item.event)) for item in found if isinstance(item, Found)
-    )
+    return [item.event for item in found if isinstance(item, Found)]
+
+
+def size(told: Iterable[Event]) -> int:
+    """The bytes of these events, keys and headers with them."""
+    return sum(codec.record_bytes(*codec.encode_event(event)) for event in told)
 
 
 def step(members: int, changes_from: int, count: int = 200) -> Step:
     """One member after the other hears of an epoch, as after somebody has left."""
     log, ids = group(members)
     fold = Fold("kafka://c/__consumer_offsets", 0, log.names.__getitem__, changes_from=changes_from)
-    taken(fold, [*log.join(*ids), *log.leave(ids[-1])])
+    events(fold, [*log.join(*ids), *log.leave(ids[-1])])
     spent, sizes = [], []
     for turn in range(count):
         rows = log.beat(ids[turn % (members - 1)])
         if not rows:
-            taken(fold, log.join(f"{ids[-1]}-{turn}"))
+            events(fold, log.join(f"{ids[-1]}-{turn}"))
             rows = log.beat(ids[turn % (members - 1)])
         begun = time.process_time()
-        size = taken(fold, rows)
+        told = size(events(fold, rows))
         spent.append((time.process_time() - begun) * 1000)
-        sizes.append(size)
+        sizes.append(told)
     return Step(statistics.median(spent), statistics.fmean(sizes))
 
 
-def restarted(members: int, waves: int) -> tuple[int, int]:
-    """A rolling restart in so many waves, all members heard in each epoch.
-
-    Returns:
-        The bytes of the coordinator's own records, and those on the membership topic.
-    """
+def restarted(members: int, waves: int) -> Restart:
+    """A rolling restart in so many waves, all members heard in each epoch."""
     log, ids = group(members)
     fold = Fold("kafka://c/__consumer_offsets", 0, log.names.__getitem__, changes_from=1)
-    taken(fold, [*log.join(*ids), *log.settle()])
-    own = told = 0
+    topics: dict[str, int] = {}
+    for topic, _ in log.places:
+        topics[topic] = topics.get(topic, 0) + 1
+    stream = Stream(topics, log.group_id)
+    stream.diffs(events(fold, [*log.join(*ids), *log.settle()]))
+    own = told = diffs = 0
     for rows in _waves(log, ids, waves):
         own += sum(len(row.key or b"") + len(row.value or b"") for row in rows)
-        told += taken(fold, rows)
-    return own, told
+        found = events(fold, rows)
+        told += size(found)
+        diffs += stream.diffs(found)
+    return Restart(own, told, diffs)
 
 
 def _waves(log: EpochLog, ids: list[str], waves: int) -> Iterator[list[Row]]:
@@ -101,8 +148,9 @@ def table() -> str:
     steps = _document.table(
         ["members", "full, ms", "changed, ms", "ratio", "full, bytes", "changed, bytes", "ratio"], rows
     )
+    of = "of the row above"
     restarts = _document.table(
-        ["members", "waves", "coordinator's own bytes", "of the row above", "bytes told", "of the row above"],
+        ["members", "waves", "coordinator's own bytes", of, "bytes told", of, "bytes of diffs", of],
         [*_restarts((250, 500, 1000), 10), *_restarts((125, 250, 500), None)],
     )
     return (
@@ -111,19 +159,18 @@ def table() -> str:
         "A rolling restart of such a group, in ten waves or member by member, every member heard in each of its "
         "epochs. Each tells the coordinator that it has reached each epoch: member by member that is a record of "
         "every member for every other in the coordinator's own log; what is told names those that are late, if "
-        f"few.\n\n{restarts}"
+        f"few. A diff names whom the wave took and what nobody has: where waves grow with the group, so does "
+        f"each of its diffs.\n\n{restarts}"
     )
 
 
 def _restarts(sizes: Iterable[int], waves: int | None) -> Iterator[list[str]]:
     """A row a size; ``waves`` None: member by member."""
-    before: tuple[int, int] | None = None
+    before: Restart | None = None
     for members in sizes:
         found = restarted(members, waves or members)
-        growth = (
-            ("–", "–")
-            if before is None
-            else tuple(f"{now / was:.2f}" for now, was in zip(found, before, strict=True))
-        )
-        yield [str(members), str(waves or members), f"{found[0]:,}", growth[0], f"{found[1]:,}", growth[1]]
+        row = [str(members), str(waves or members)]
+        for number, total in enumerate(found):
+            row += [f"{total:,}", f"{total / before[number]:.2f}" if before else "–"]
+        yield row
         before = found

@@ -212,7 +212,9 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
             log.write(one.start(), number % log.partitions, int(time.time() * 1000))
         log.flush()
         eventually(
-            lambda: len(monitor.serve.ask("/api/groups")[1]["groups"]) == count, timeout=PATIENCE, every=1
+            lambda: len(monitor.serve.ask("/api/groups")[1]["groups"]) == count,
+            timeout=max(PATIENCE, options.patience),
+            every=1,
         )
         found["first"] = time.monotonic() - begun
         found["first cpu"] = {part.name: part.lap() for part in parts}
@@ -221,12 +223,8 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
         newest: list[tuple[float, int]] = []
         with crowd(monitor.serve.port, options.clients) as clients:
             eventually(lambda: clients.said and clients.said[-1]["seqs"][0], timeout=PATIENCE)
-            begun, stamp, before = time.monotonic(), int(time.time() * 1000), log.writes
-            for turn in zip(*(one.bounce(0, options.others) for one in groups), strict=True):
-                stamp += 1
-                for number, write in enumerate(turn):
-                    log.write(write, number % log.partitions, stamp)
-            log.flush()
+            begun, before = time.monotonic(), log.writes
+            _bounce(groups, log, options.others)
             found["written"] = time.monotonic() - begun
             found["writes"] = log.writes - before
             print(f"  {found['writes']} writes in {found['written']:.1f} s", flush=True)
@@ -250,6 +248,16 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
         found["fell behind"] = sum(value for name, value in counted.items() if "clients_behind" in name)
         into.close()
     return found
+
+
+def _bounce(groups: list[Coordinated], log: Log, others: int) -> None:
+    """One member of each restarts, all at once: the first write of each group, then the second of each."""
+    stamp = int(time.time() * 1000)
+    for turn in zip(*(one.bounce(0, others) for one in groups), strict=True):
+        stamp += 1
+        for number, write in enumerate(turn):
+            log.write(write, number % log.partitions, stamp)
+    log.flush()
 
 
 def _await_rolled(
