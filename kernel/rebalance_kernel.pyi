@@ -17,6 +17,9 @@ def round_played(
     brings: bool,
 ) -> Played | None: ...
 def read_heartbeats(key: bytes, values: list[bytes]) -> dict[str, int] | None: ...
+def pass_over(
+    messages: list[Any], at: int, partition: int, reached: int, followed: dict[bytes, Any]
+) -> tuple[int, int]: ...
 
 #: ``{member id: share}``; a share is ``{topic: ascending partitions}``.
 Assignment: TypeAlias = dict[str, dict[str, Sequence[int]]]

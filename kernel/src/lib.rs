@@ -3,10 +3,12 @@
 //!
 //! No state, no cause, no rule of when there is a round: those are Python's (`streaming.monitor`). Members must all
 //! subscribe alike, without racks and with ASCII ids, as nearly all do: every other group is declined (None), and
-//! Python, which is the reference, answers. Beside it, heartbeats are read from the bytes that the library writes.
+//! Python, which is the reference, answers. Beside it, heartbeats are read from the bytes that the library writes,
+//! and offset commits that nothing follows from are passed over.
 
 mod assign;
 mod changes;
+mod commits;
 mod heartbeats;
 mod java;
 mod json;
@@ -96,9 +98,23 @@ fn read_heartbeats<'py>(
     heartbeats::read(key, values)
 }
 
+/// Where the commits of groups that are not followed end in a batch of a client's messages, and how far its partition
+/// is read then.
+#[pyfunction]
+fn pass_over(
+    messages: &Bound<'_, PyList>,
+    at: usize,
+    partition: i64,
+    reached: i64,
+    followed: &Bound<'_, PyDict>,
+) -> PyResult<(usize, i64)> {
+    commits::pass_over(messages, at, partition, reached, followed)
+}
+
 #[pymodule]
 fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_heartbeats, module)?)?;
+    module.add_function(wrap_pyfunction!(pass_over, module)?)?;
     module.add_function(wrap_pyfunction!(round_played, module)?)?;
     module.add_function(wrap_pyfunction!(server::range_target, module)?)?;
     module.add_function(wrap_pyfunction!(server::uniform_target, module)?)

@@ -150,8 +150,8 @@ class Fold:
         #: Whether there is, or was, a group that is told what changed.
         self.large = False
         self._known: dict[str, _Known] = {}
-        #: The same by the bytes of group ids.
-        self._by_key: dict[bytes, _Known] = {}
+        #: The same by the bytes of group ids. From commits of other groups nothing follows, but that a run ended.
+        self.followed: dict[bytes, _Known] = {}
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
         self._resumed: dict[str, Row] = {}
@@ -185,7 +185,7 @@ class Fold:
         if group is None or key is None:
             return None
         outcome = self.settle() if self.open_offset is not None and timestamp != self._timestamp else []
-        known = self._by_key.get(group)
+        known = self.followed.get(group)
         if known is None:
             return outcome
         topic, partition = place(key, group)
@@ -264,7 +264,7 @@ class Fold:
             raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
         if known is None:
             known = _Known(Changes(self._changes_from))
-            self._known[group_id] = self._by_key[group_id.encode()] = known
+            self._known[group_id] = self.followed[group_id.encode()] = known
         after = apply(known.group, record)
         if isinstance(record, ClassicGroup) and group_id in self._touched and known.group.classic is not None:
             self._publish(group_id, self._touched.pop(group_id))
@@ -333,7 +333,7 @@ class Fold:
             now = standing.view
         if now is None:
             if known.group == GONE:
-                del self._known[group_id], self._by_key[group_id.encode()]
+                del self._known[group_id], self.followed[group_id.encode()]
             if before is None or known.group != GONE:
                 return None
             return GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone")

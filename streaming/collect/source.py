@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome, Row
+from streaming.collect.passing import pass_over
 from streaming.kafka.clients import ClusterUnavailable, reader_config
 from streaming.kafka.identity import Contact, IdentityWatch
 from streaming.kafka.stall import Stall
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
     from streaming.settings.connection import KafkaSettings
 
@@ -93,6 +94,30 @@ class _Partition:
         unsettled = self.fold.open_offset
         return max(self.start, (self.following or 0) if unsettled is None else unsettled)
 
+    def pass_over(self, messages: list[Message], at: int, number: int) -> int:
+        """Read the commits that nothing follows from, from the message at this place on; the place behind them."""
+        if self.fold.open_offset is not None:  # they may end its run
+            return at
+        end, reached = pass_over(messages, at, number, self.reached, self.fold.followed)
+        if end > at:
+            self.at_end_since = None
+            self.following = self.reached = reached
+        return end
+
+    def take(self, message: Message, number: int) -> list[Outcome]:
+        """Read any record."""
+        offset = message.offset()
+        if offset < self.reached:  # librdkafka has noticed, and begins anew
+            _log.warning(
+                "%s partition %d: was read to %d and has lost records; read again from %d",
+                *(OFFSETS_TOPIC, number, self.reached, offset),
+            )
+        self.at_end_since = None
+        self.following = self.reached = offset + 1
+        row = offset, message.timestamp()[1], message.key(), message.value()
+        found = self.fold.passed(*row)
+        return self.fold.add(Row(number, *row)) if found is None else found
+
 
 class OffsetsTopic:
     """Reads ``__consumer_offsets``; waits for the topic if no group has ever been in the cluster.
@@ -140,38 +165,22 @@ class OffsetsTopic:
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS) -> Batch:
         """Read once. A run of records at the end of a partition is complete after ``settle_seconds``."""
-        from confluent_kafka import KafkaError, KafkaException
-
+        messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
         outcomes: list[Outcome] = []
-        records = 0
-        for message in self._consumer.consume(_BATCH, _POLL_SECONDS):
+        records = at = 0
+        while at < len(messages):
+            message = messages[at]
             number, error = message.partition(), message.error()
-            if error is None:
-                records += 1
-                partition, offset = self._partitions[number], message.offset()
-                if offset < partition.reached:  # librdkafka has noticed, and begins anew
-                    _log.warning(
-                        "%s partition %d: was read to %d and has lost records; read again from %d",
-                        *(OFFSETS_TOPIC, number, partition.reached, offset),
-                    )
-                partition.at_end_since = None
-                partition.following = partition.reached = offset + 1
-                row = offset, message.timestamp()[1], message.key(), message.value()
-                found = partition.fold.passed(*row)
-                if found is None:
-                    found = partition.fold.add(Row(number, *row))
-                if found:
-                    outcomes += found
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-                partition = self._partitions[number]
-                partition.at_end_since, partition.behind = time.monotonic(), False
-                partition.reached = max(partition.reached, message.offset())
-            elif error.name() == "TOPIC_AUTHORIZATION_FAILED":
-                raise KafkaException(error)
-            elif error.fatal():
-                raise ClusterUnavailable(f"{OFFSETS_TOPIC}: {error.str()}")
-            else:  # maybe of no partition
-                _log.warning("%s: %s", OFFSETS_TOPIC, error.str())
+            if error is not None:
+                self._said(number, message.offset(), error)
+                at += 1
+                continue
+            before, partition = at, self._partitions[number]
+            at = partition.pass_over(messages, at, number)
+            if at == before:
+                outcomes += partition.take(message, number)
+                at += 1
+            records += at - before
         now = time.monotonic()
         for partition in self._partitions.values():
             if partition.at_end_since is not None and now - partition.at_end_since >= settle_seconds:
@@ -181,6 +190,21 @@ class OffsetsTopic:
             self._unless_stuck()
         behind = sum(partition.behind for partition in self._partitions.values())
         return Batch(outcomes, self._place(), records, self._lag(), behind)
+
+    def _said(self, number: int, offset: int, error: KafkaError) -> None:
+        """What the client says in place of a record."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+            partition = self._partitions[number]
+            partition.at_end_since, partition.behind = time.monotonic(), False
+            partition.reached = max(partition.reached, offset)
+        elif error.name() == "TOPIC_AUTHORIZATION_FAILED":
+            raise KafkaException(error)
+        elif error.fatal():
+            raise ClusterUnavailable(f"{OFFSETS_TOPIC}: {error.str()}")
+        else:  # maybe of no partition
+            _log.warning("%s: %s", OFFSETS_TOPIC, error.str())
 
     @property
     def away(self) -> bool:

@@ -98,6 +98,8 @@ def reader_config(settings: KafkaSettings, group_id: str) -> dict[str, Any]:
         # Tells ends that are no records: markers of transactions, records that were deleted.
         "enable.partition.eof": True,
         "fetch.wait.max.ms": 50,
+        # How long no more is fetched when enough waits to be read; by default for a second, which is read in less.
+        "fetch.queue.backoff.ms": 10,
     }
 
 

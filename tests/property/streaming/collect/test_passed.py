@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from struct import pack
+from unittest.mock import patch
 
+import pytest
+from confluent_kafka import KafkaError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streaming.collect import passing, source
 from streaming.collect.coordinator.records import OffsetCommit, committing, decode, offset_and_time, place
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Fold, Outcome, Row
+from streaming.collect.passing import pass_over_slowly
 from tests.support import offsets_topic as log
+from tests.support.memory_kafka.log import Message
 
 GROUPS, TOPICS = st.sampled_from(["g", "h", "ü", "other"]), st.sampled_from(["t", "u", "é"])
 KEYS = st.builds(log.commit_key, GROUPS, TOPICS, st.sampled_from([0, 1, 2, 200, 70_000, -1]))
@@ -85,3 +91,66 @@ def test_what_is_read_quickly_is_what_is_read_whole(key: bytes, value: bytes | N
     topic, partition = place(key, group)
     offset, at = (None, None) if value is None else offset_and_time(value)
     assert whole == OffsetCommit(group.decode(), topic, partition, at, offset)
+
+
+ENDS = KafkaError(KafkaError._PARTITION_EOF)
+PASSED = st.tuples(
+    st.builds(log.commit_key, st.sampled_from(["g", "other"]), st.just("t"), st.just(0)),
+    st.builds(log.commit_value, st.just(5)),
+)
+#: Records and ends of two partitions; how many offsets they are further, or before.
+MESSAGES = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0, 1]),
+        st.one_of(PASSED, PASSED, GENERATIONS, RECORDS, st.none()),
+        st.sampled_from([1, 1, 1, 2, 2, 3, 0, -3]),
+    ),
+    max_size=30,
+)
+
+
+def said(records: list[tuple[int, tuple[bytes | None, bytes | None] | None, int]]) -> list[Message]:
+    """As a client hands them out."""
+    messages, offset, at = [], 10, 1000
+    for partition, record, further in records:
+        offset, at = offset + further, at + (further > 1)
+        key, value = record or (None, None)
+        error = None if record else ENDS
+        messages.append(Message("t", partition, offset, key=key, value=value, timestamp=at, error=error))
+    return messages
+
+
+@pytest.mark.skipif(passing.pass_over is pass_over_slowly, reason="built where there is cargo")
+@given(MESSAGES, st.integers(0, 5), st.sampled_from([0, 11, 14]), st.sets(st.sampled_from([b"g", b"h"])))
+def test_native_code_stops_where_python_does(
+    records: list[tuple[int, tuple[bytes | None, bytes | None] | None, int]],
+    at: int,
+    reached: int,
+    followed: set[bytes],
+) -> None:
+    asked = said(records), min(at, len(records)), 0, reached, dict.fromkeys(followed)
+    assert passing.pass_over(*asked) == pass_over_slowly(*asked)
+
+
+def taken(messages: list[Message], *, at_once: bool) -> tuple[object, ...]:
+    """What follows from these messages of one partition, and where it is read to."""
+    one, found, at = source._Partition(Fold("s", 0, {}.__getitem__), 12), list[Outcome](), 0
+    one.at_end_since = 5.0
+    while at < len(messages):
+        begun, at = at, one.pass_over(messages, at, 0) if at_once else at
+        if at == begun:
+            found += one.take(messages[at], 0)
+            at += 1
+    state = one.place, one.following, one.reached, one.at_end_since
+    return [_plain(outcome) for outcome in found], state, [_plain(outcome) for outcome in one.fold.settle()]
+
+
+@given(MESSAGES)
+def test_passed_over_at_once_they_are_what_they_are_one_by_one(
+    records: list[tuple[int, tuple[bytes | None, bytes | None] | None, int]],
+) -> None:
+    messages = said([(0, record, further) for _, record, further in records if record is not None])
+    wanted = taken(messages, at_once=False)
+    for way in {passing.pass_over, pass_over_slowly}:
+        with patch.object(source, "pass_over", way):
+            assert taken(messages, at_once=True) == wanted

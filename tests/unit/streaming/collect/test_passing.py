@@ -1,0 +1,74 @@
+"""Where passing over commits ends."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streaming.collect.passing import pass_over, pass_over_slowly
+from tests.support import offsets_topic as log
+from tests.support.memory_kafka.log import Message
+
+KEY = log.commit_key("g", "t", 0)
+ENDS = KafkaError(KafkaError._PARTITION_EOF)
+ways = pytest.mark.parametrize("way", list(dict.fromkeys([pass_over, pass_over_slowly])))
+
+
+def value(metadata: str | None = "", version: int = 3) -> bytes:
+    return pack(">hqi", version, 7, 5) + log.string(metadata) + pack(">q", 1000)
+
+
+VALUE = value()
+
+
+def message(offset: int, key: Any = KEY, said: Any = VALUE, *, partition: int = 4, **more: Any) -> Message:
+    return Message("t", partition, offset, key=key, value=said, **more)
+
+
+@ways
+@pytest.mark.parametrize(
+    "other",
+    [
+        message(14, error=ENDS),
+        message(14, partition=5),
+        message(12),  # a second time: records were lost
+        message(14, log.commit_key("followed", "t", 0)),
+        message(14, log.commit_key("ü", "t", 0)),
+        message(14, log.commit_key("g", "ü", 0)),
+        message(14, log.group_key("g")),
+        message(14, KEY + b"\0"),
+        message(14, KEY[:-5]),
+        message(14, KEY[:9]),
+        message(14, b"\0\0\0\1g\0\1"),
+        message(14, b""),
+        message(14, None),
+        message(14, "text"),
+        message(14, said=value("ü")),
+        message(14, said=value(version=4)),
+        message(14, said=VALUE + b"\0"),
+        message(14, said=VALUE[:-1]),
+        message(14, said=b"\0\3"),
+        message(14, said=b""),
+    ],
+)
+def test_another_ends_it(way: Any, other: Message) -> None:
+    messages = [message(1, error=ENDS), message(10), message(12), other, message(15)]
+    assert way(messages, 1, 4, 10, {b"followed": None}) == (3, 13)
+    assert way(messages, 3, 4, 13, {b"followed": None}) == (3, 13)
+
+
+@ways
+def test_commits_and_their_tombstones_are_passed_over(way: Any) -> None:
+    messages = [
+        message(10),
+        message(11, log.commit_key("follower", "", -1)),
+        message(12, said=value("m" * 300)),
+        message(13, said=value(None)),
+        message(14, b"\0\0" + KEY[2:]),
+        message(15, said=None),
+    ]
+    assert way(messages, 0, 4, 10, {b"followed": None}) == (6, 16)
+    assert way(messages, 6, 4, 16, {}) == (6, 16)
