@@ -28,7 +28,8 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
 
     Raises:
         BadInput: a missing or malformed ``topicId``, a negative number of partitions, a member listed twice.
-            ``owned`` decides nothing here and is not looked at.
+            ``owned`` decides nothing here: who is given just that keeps the very share, with its order of topics,
+            as the coordinator keeps a target that does not change.
     """
     answer = native.range_target(topics, members)
     return plainly(topics, members) if answer is None else answer
@@ -48,9 +49,19 @@ def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignmen
             start = 0
             for place, at in enumerate(audience.members[:size]):
                 end = start + base + (place < extra)
-                answer[ordered[at].member_id].update(dict.fromkeys(names, range(start, end)))
+                member = ordered[at]
+                # Where it is the owned one, the comparison below is one of addresses.
+                share = _alike(member.owned.get(names[0]), range(start, end))
+                answer[member.member_id].update(dict.fromkeys(names, share))
                 start = end
+    for member in members:
+        if type(member.owned) is dict and member.owned == answer[member.member_id]:
+            answer[member.member_id] = member.owned
     return answer
+
+
+def _alike(owned: Sequence[int] | None, given: range) -> Sequence[int]:
+    return owned if owned is not None and owned == given else given
 
 
 def _order(member: Member) -> tuple[bool, bytes]:

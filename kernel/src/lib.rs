@@ -14,6 +14,7 @@ mod java;
 mod json;
 mod known;
 mod members;
+mod python;
 mod server;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -1,53 +1,13 @@
 //! Numbers into Python's objects.
 
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyType};
-use rustc_hash::FxHashMap;
+use pyo3::types::PyDict;
 
 use super::claims::Claims;
 use super::group::Group;
+use super::runs::Runs;
 use super::{Event, Run, Target};
-
-/// Python's ranges, each made once: nothing changes them.
-pub struct Objects<'py> {
-    range: Bound<'py, PyType>,
-    made: FxHashMap<Run, Bound<'py, PyAny>>,
-}
-
-impl<'py> Objects<'py> {
-    pub fn new(py: Python<'py>) -> Self {
-        // SAFETY: PyRange_Type is a static of the interpreter, which is running.
-        let range = unsafe { PyType::from_borrowed_type_ptr(py, &raw mut ffi::PyRange_Type) };
-        Objects { range, made: FxHashMap::default() }
-    }
-
-    /// The range of these partitions.
-    pub fn run(&mut self, run: Run) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(made) = self.made.get(&run) {
-            return Ok(made.clone());
-        }
-        let (first, step) = (u64::from(run.first), u64::from(run.step));
-        let after = first + u64::from(run.count) * step - (step - 1);
-        let made = if run.step == 1 {
-            self.range.call1((first, after))?
-        } else {
-            self.range.call1((first, after, step))?
-        };
-        self.made.insert(run, made.clone());
-        Ok(made)
-    }
-
-    /// A range or a list of these partitions, ascending.
-    fn some(&mut self, mut partitions: Vec<u32>) -> PyResult<Bound<'py, PyAny>> {
-        partitions.sort_unstable();
-        let (first, count) = (partitions[0], partitions.len() as u32);
-        if partitions[partitions.len() - 1] - first == count - 1 {
-            return self.run(Run { first, step: 1, count });
-        }
-        Ok(PyList::new(self.range.py(), partitions)?.into_any())
-    }
-}
+use crate::python::put;
 
 /// The answer, from the share of a member by number and place; None when one is listed twice.
 pub fn by_member<'py>(
@@ -56,7 +16,7 @@ pub fn by_member<'py>(
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let answer = PyDict::new(group.members[0].object.py());
     for (place, (number, member)) in group.numbers().into_iter().zip(&group.members).enumerate() {
-        answer.set_item(&member.id, share(number as usize, place)?)?;
+        put(&answer, &member.id, share(number as usize, place)?.as_any())?;
     }
     Ok((answer.len() == group.members.len()).then_some(answer))
 }
@@ -70,7 +30,7 @@ pub fn shares<'py>(
     let members = group.members.len();
     let given = Grouped::of(members, &target.given, |given| given.0);
     let events = Grouped::of(members, &target.events, |event| event.member);
-    let mut objects = Objects::new(group.members[0].object.py());
+    let mut runs = Runs::new(group.members[0].object.py());
     by_member(group, |member, place| {
         let (owned, as_it_is) = &claims.owned[place];
         let (given, events) = (given.of_member(member), events.of_member(member));
@@ -78,7 +38,7 @@ pub fn shares<'py>(
             return Ok(owned.clone());
         }
         if events.is_empty() && claims.of(place as u32).is_empty() {
-            return fresh(group, &mut objects, given);
+            return fresh(group, &mut runs, given);
         }
         let mut share = Share::of(group, claims, place)?;
         if let Some(order) = target.reordered.get(&(member as u32)) {
@@ -90,24 +50,24 @@ pub fn shares<'py>(
         for event in events {
             share.apply(event);
         }
-        share.object(group, &mut objects)
+        share.object(group, &mut runs)
     })
 }
 
 /// The share of a member that had nothing.
 fn fresh<'py>(
     group: &Group<'py>,
-    objects: &mut Objects<'py>,
+    runs: &mut Runs<'py>,
     given: &[(u32, u32, Run)],
 ) -> PyResult<Bound<'py, PyDict>> {
-    let share = PyDict::new(objects.range.py());
+    let share = PyDict::new(group.members[0].object.py());
     for part in given.chunk_by(|one, other| one.1 == other.1) {
         let name = &group.topics[part[0].1 as usize].name;
         match part {
-            [(_, _, run)] => share.set_item(name, objects.run(*run)?)?,
+            [(_, _, run)] => put(&share, name, &runs.object(*run)?)?,
             _ => {
                 let partitions = part.iter().flat_map(|given| given.2.partitions()).collect();
-                share.set_item(name, objects.some(partitions)?)?;
+                share.set_item(name, runs.some(partitions)?)?;
             }
         }
     }
@@ -164,13 +124,13 @@ impl<'py> Share<'py> {
         }
     }
 
-    fn object(self, group: &Group<'py>, objects: &mut Objects<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn object(self, group: &Group<'py>, runs: &mut Runs<'py>) -> PyResult<Bound<'py, PyDict>> {
         let share = PyDict::new(group.members[0].object.py());
         for held in self.0 {
             let name = &group.topics[held.topic as usize].name;
             match held.object {
                 Some(object) => share.set_item(name, object)?,
-                None => share.set_item(name, objects.some(held.partitions)?)?,
+                None => share.set_item(name, runs.some(held.partitions)?)?,
             }
         }
         Ok(share)
@@ -178,13 +138,13 @@ impl<'py> Share<'py> {
 }
 
 /// Things by the member that they are about, in their order.
-struct Grouped<T> {
+pub struct Grouped<T> {
     things: Vec<T>,
     starts: Vec<u32>,
 }
 
 impl<T: Copy> Grouped<T> {
-    fn of(members: usize, things: &[T], member: impl Fn(&T) -> u32) -> Self {
+    pub fn of(members: usize, things: &[T], member: impl Fn(&T) -> u32) -> Self {
         let mut starts = vec![0; members + 1];
         for thing in things {
             starts[member(thing) as usize + 1] += 1;
@@ -202,7 +162,7 @@ impl<T: Copy> Grouped<T> {
         Grouped { things: order.into_iter().map(|place| things[place]).collect(), starts }
     }
 
-    fn of_member(&self, member: usize) -> &[T] {
+    pub fn of_member(&self, member: usize) -> &[T] {
         &self.things[self.starts[member] as usize..self.starts[member + 1] as usize]
     }
 }

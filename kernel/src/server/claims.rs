@@ -1,13 +1,12 @@
 //! What members own, read once: who has which partition, and how much of what each member has.
 
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
-use rustc_hash::FxHashMap;
+use pyo3::types::{PyDict, PyInt, PyList, PyString};
 
-use super::group::Group;
-use super::Run;
+use super::group::{Group, Names};
+use super::runs::Runs;
+use crate::python::{Attribute, Entries};
 
 pub const NO_ONE: u32 = u32::MAX;
 
@@ -48,21 +47,25 @@ impl<'py> Claims<'py> {
             sizes: vec![0; count],
             owned: Vec::with_capacity(count),
         };
-        let mut ranges = Ranges::default();
+        let py = group.members[0].object.py();
+        let mut runs = Runs::new(py);
+        let owned = Attribute::of(&group.members[0].object.get_type(), intern!(py, "owned"));
+        let mut names = Names::default();
         let mut strange = Vec::new();
         for (number, member) in group.numbers().into_iter().zip(&group.members) {
-            let owned = member.object.getattr(intern!(member.object.py(), "owned"))?;
-            let Ok(owned) = owned.downcast_into::<PyDict>() else { return Ok(None) };
+            let owned = owned.get(&member.object)?;
+            let Ok(owned) = owned.downcast_into_exact::<PyDict>() else { return Ok(None) };
             let mut as_it_is = true;
             let mut size = 0;
             let bucket = &group.buckets[member.bucket as usize];
-            for (name, partitions) in &owned {
-                let Ok(name) = name.downcast::<PyString>() else { return Ok(None) };
-                let Some(topic) = group.topic(name) else {
+            // SAFETY: nothing that is asked of texts, ranges and whole numbers runs Python's code.
+            for (at, (name, partitions)) in unsafe { Entries::of(&owned) }.enumerate() {
+                let Ok(name) = name.downcast_exact::<PyString>() else { return Ok(None) };
+                let Some(topic) = names.topic(group, at, name) else {
                     as_it_is = false;
                     continue;
                 };
-                let Some(part) = claims.part(&mut ranges, topic, &partitions)? else { return Ok(None) };
+                let Some(part) = claims.part(&mut runs, topic, &partitions)? else { return Ok(None) };
                 claims.parts.push(part);
                 if bucket.hears(topic) {
                     size += part.len;
@@ -146,7 +149,7 @@ impl<'py> Claims<'py> {
         *unowned = unowned.wrapping_sub(part.len); // too many: one of them is another's or does not exist
         if step == 1 {
             let Some(theirs) = owners.get_mut(first..first + len) else { return false };
-            let free = theirs.iter().all(|&owner| owner == NO_ONE);
+            let free = theirs.iter().fold(true, |free, &owner| free & (owner == NO_ONE)); // all at once, not one by one
             theirs.fill(member);
             return free;
         }
@@ -163,51 +166,22 @@ impl<'py> Claims<'py> {
 
     fn part(
         &mut self,
-        ranges: &mut Ranges,
+        runs: &mut Runs<'py>,
         topic: u32,
         partitions: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Part>> {
-        if let Ok(list) = partitions.downcast::<PyList>() {
+        if let Ok(list) = partitions.downcast_exact::<PyList>() {
             let first = self.listed.len();
             for partition in list {
-                let Ok(partition) = partition.extract() else { return Ok(None) };
+                let Ok(partition) = partition.downcast_exact::<PyInt>().map(|number| number.extract()) else {
+                    return Ok(None);
+                };
+                let Ok(partition) = partition else { return Ok(None) };
                 self.listed.push(partition);
             }
             let len = (self.listed.len() - first) as u32;
             return Ok(Some(Part { topic, first: first as u32, len, step: 0 }));
         }
-        Ok(ranges.read(partitions)?.map(|run| Part {
-            topic,
-            first: run.first,
-            len: run.count,
-            step: run.step,
-        }))
-    }
-}
-
-/// Ranges that were read, by address: members of like topics share them.
-#[derive(Default)]
-struct Ranges(FxHashMap<usize, Run>);
-
-impl Ranges {
-    /// The numbers of an ascending range; None: it is none.
-    fn read(&mut self, partitions: &Bound<'_, PyAny>) -> PyResult<Option<Run>> {
-        let address = partitions.as_ptr() as usize;
-        if let Some(&known) = self.0.get(&address) {
-            return Ok(Some(known));
-        }
-        // Its address alone is asked for: the static of an interpreter that is running.
-        if partitions.get_type_ptr() != &raw mut ffi::PyRange_Type {
-            return Ok(None);
-        }
-        let py = partitions.py();
-        let read = |name| -> PyResult<Option<u32>> { Ok(partitions.getattr(name)?.extract().ok()) };
-        let (first, step) = (read(intern!(py, "start"))?, read(intern!(py, "step"))?);
-        let (Some(first), Some(step), Ok(count)) = (first, step, u32::try_from(partitions.len()?)) else {
-            return Ok(None);
-        };
-        let run = Run { first, step, count };
-        self.0.insert(address, run);
-        Ok(Some(run))
+        Ok(runs.read(partitions)?.map(|run| Part { topic, first: run.first, len: run.count, step: run.step }))
     }
 }

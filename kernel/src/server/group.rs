@@ -7,6 +7,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::java::{hash_order, set_capacity, string_hash, uuid_bits, uuid_hash};
 use crate::members::text;
+use crate::python::Attribute;
 
 pub struct Topic<'py> {
     pub name: Bound<'py, PyString>,
@@ -55,6 +56,26 @@ pub struct Audience {
     pub alone: bool,
 }
 
+/// The topics of what was read last, by place in it: the next member's are often the same, in the same order.
+#[derive(Default)]
+pub struct Names(Vec<(usize, u32)>);
+
+impl Names {
+    /// The number of the topic that stands at this place.
+    pub fn topic(&mut self, group: &Group, at: usize, name: &Bound<'_, PyString>) -> Option<u32> {
+        let address = name.as_ptr() as usize;
+        match self.0.get(at) {
+            Some(&(last, topic)) if last == address => Some(topic),
+            _ => {
+                let topic = group.topic(name)?;
+                self.0.truncate(at);
+                self.0.push((address, topic));
+                Some(topic)
+            }
+        }
+    }
+}
+
 impl<'py> Group<'py> {
     /// The group; None where Python must look closer.
     pub fn read(topics: &Bound<'py, PyAny>, members: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
@@ -76,12 +97,13 @@ impl<'py> Group<'py> {
     fn read_topics(&mut self, topics: &Bound<'py, PyDict>) -> PyResult<bool> {
         let py = topics.py();
         let mut ids = FxHashSet::with_capacity_and_hasher(topics.len(), FxBuildHasher);
+        let Some(like) = topics.values().iter().next().map(|topic| topic.get_type()) else { return Ok(true) };
+        let partitions = Attribute::of(&like, intern!(py, "partitions"));
+        let topic_id = Attribute::of(&like, intern!(py, "topic_id"));
         for (name, topic) in topics {
-            let Ok(name) = name.downcast_into::<PyString>() else { return Ok(false) };
-            let Ok(partitions) = topic.getattr(intern!(py, "partitions"))?.extract::<u32>() else {
-                return Ok(false);
-            };
-            let id = topic.getattr(intern!(py, "topic_id"))?;
+            let Ok(name) = name.downcast_into_exact::<PyString>() else { return Ok(false) };
+            let Ok(partitions) = partitions.get(&topic)?.extract::<u32>() else { return Ok(false) };
+            let id = topic_id.get(&topic)?;
             let id = match id.downcast::<PyString>() {
                 Ok(printed) => match uuid_bits(printed.to_str()?) {
                     Some(bits) if ids.insert(bits) => Some(bits),
@@ -104,14 +126,16 @@ impl<'py> Group<'py> {
 
     fn read_members(&mut self, members: &Bound<'py, PyList>) -> PyResult<bool> {
         let py = members.py();
-        let (id, topics) = (intern!(py, "member_id"), intern!(py, "topics"));
+        let like = members.get_item(0)?.get_type();
+        let (id, topics) =
+            (Attribute::of(&like, intern!(py, "member_id")), Attribute::of(&like, intern!(py, "topics")));
         // The same tuple again and again, or an equal one: Python compares those.
         let mut last = (0, 0);
         let mut by_object: FxHashMap<usize, u32> = FxHashMap::default();
         let equal = PyDict::new(py);
         for object in members {
-            let Ok(id) = object.getattr(id)?.downcast_into::<PyString>() else { return Ok(false) };
-            let Ok(names) = object.getattr(topics)?.downcast_into::<PyTuple>() else { return Ok(false) };
+            let Ok(id) = id.get(&object)?.downcast_into_exact::<PyString>() else { return Ok(false) };
+            let Ok(names) = topics.get(&object)?.downcast_into_exact::<PyTuple>() else { return Ok(false) };
             let address = names.as_ptr() as usize;
             if address != last.0 {
                 let bucket = match by_object.get(&address) {
@@ -141,7 +165,7 @@ impl<'py> Group<'py> {
         let heard = vec![0; self.topics.len().div_ceil(64)];
         let mut bucket = Bucket { names: names.clone(), topics: Vec::with_capacity(names.len()), heard };
         for name in &names {
-            let Ok(name) = name.downcast::<PyString>() else { return Ok(None) };
+            let Ok(name) = name.downcast_exact::<PyString>() else { return Ok(None) };
             let Some(topic) = self.topic(name) else { continue };
             if self.topics[topic as usize].partitions > 0 && !bucket.hears(topic) {
                 bucket.heard[topic as usize / 64] |= 1 << (topic % 64);
@@ -156,8 +180,8 @@ impl<'py> Group<'py> {
     }
 
     /// The number of a topic.
-    pub fn topic(&self, name: &Bound<'py, PyString>) -> Option<u32> {
-        let known = |object: &Bound<'py, PyAny>| self.by_object.get(&(object.as_ptr() as usize)).copied();
+    pub fn topic(&self, name: &Bound<'_, PyString>) -> Option<u32> {
+        let known = |object: &Bound<'_, PyAny>| self.by_object.get(&(object.as_ptr() as usize)).copied();
         known(name).or_else(|| known(&self.by_name.get_item(name).ok()??))
     }
 
@@ -232,6 +256,10 @@ impl<'py> Group<'py> {
 
     /// Every audience, and its topics, in the order of the members and of their subscriptions.
     pub fn audiences(&self) -> Vec<Audience> {
+        if let [all] = &self.buckets[..] {
+            let members = (0..self.members.len() as u32).collect();
+            return vec![Audience { members, topics: all.topics.clone(), alone: true }];
+        }
         let mut members: Vec<Vec<u32>> = vec![Vec::new(); self.buckets.len()];
         let mut buckets = Vec::new();
         for (number, &place) in (0u32..).zip(&self.order) {

@@ -11,6 +11,7 @@ mod group;
 mod heterogeneous;
 mod homogeneous;
 mod range;
+mod runs;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 

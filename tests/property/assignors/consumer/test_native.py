@@ -37,8 +37,7 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
         assert answer is None
         return None
     if answer is not None:
-        assert list(answer) == list(expected)
-        assert readable(answer) == readable(expected)
+        assert _ordered(answer) == _ordered(expected)
         assert all(numbers for share in answer.values() for numbers in share.values())
         assert all(
             list(numbers) == sorted(numbers) for share in answer.values() for numbers in share.values()
@@ -119,14 +118,43 @@ def test_crowds_that_come_go_and_subscribe_anew(assignor: str, seed: int) -> Non
                 topics = {name: topic for name, topic in topics.items() if name != gone}
 
 
-def test_a_member_that_keeps_what_it_has_gets_the_very_share() -> None:
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_a_member_that_keeps_what_it_has_gets_the_very_share(assignor: str) -> None:
     rng = random.Random(1)
-    topics = {"t": Topic("t", 60, topic_id=_uuid(rng))}
-    members = [Member(f"m{number}", ("t",)) for number in range(6)]
-    first = kernel.uniform_target(topics, members)
+    topics = {name: Topic(name, 60, topic_id=_uuid(rng)) for name in "tuv"}
+    members = [Member(f"m{number}", ("t", "u")) for number in range(6)]
+    assign = ASSIGNORS[assignor][1]
+    first = assign(topics, members)
+    first = {name: dict(reversed(share.items())) for name, share in first.items()}
     members = [replace(member, owned=first[member.member_id]) for member in members]
-    again = kernel.uniform_target(topics, members)
+    again = assign(topics, members)
     assert all(again[name] is share for name, share in first.items())
+
+
+@pytest.mark.parametrize(
+    "owned",
+    [
+        {"t": range(30)},
+        {"t": range(30), "u": range(31)},
+        {"t": range(30), "u": range(1, 31)},
+        {"t": range(30), "v": range(30)},
+        {"t": range(30), "w": range(30)},
+        {"t": range(30), "u": list(range(30))},
+        {"t": range(30), "u": range(30), "v": range(30)},
+    ],
+)
+def test_nearly_the_share_is_another(owned: dict[str, Sequence[int]]) -> None:
+    rng = random.Random(1)
+    topics = {name: Topic(name, 60, topic_id=_uuid(rng)) for name in "tuv"}
+    members = [Member("a", ("t", "u"), owned=owned), Member("b", ("t", "u"))]
+    answer = same("range", topics, members)
+    assert answer is not None
+    assert list(answer["a"].items()) == [("t", range(30)), ("u", range(30))]
+
+
+def test_a_range_of_one_is_the_same_by_any_step() -> None:
+    members = [Member(name, ("t",), owned={"t": range(at, at + 1, 7)}) for at, name in enumerate("abc")]
+    assert same("range", ONE, members) == {member.member_id: member.owned for member in members}
 
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
