@@ -16,6 +16,9 @@ def round_played(
     last_owners: LastOwners,
     brings: bool,
 ) -> Played | None: ...
+def repeated_members(
+    before: bytes, spans: list[int], now: bytes
+) -> tuple[bytes, list[int], list[int]] | None: ...
 def read_heartbeats(key: bytes, values: list[bytes]) -> dict[str, int] | None: ...
 def pass_over(
     messages: list[Any], at: int, partition: int, reached: int, followed: dict[bytes, Any]

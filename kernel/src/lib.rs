@@ -4,7 +4,7 @@
 //! No state, no cause, no rule of when there is a round: those are Python's (`streaming.monitor`). Members must all
 //! subscribe alike, without racks and with ASCII ids, as nearly all do: every other group is declined (None), and
 //! Python, which is the reference, answers. Beside it, heartbeats are read from the bytes that the library writes,
-//! and offset commits that nothing follows from are passed over.
+//! offset commits that nothing follows from are passed over, and views of groups are compared with those before.
 
 mod assign;
 mod changes;
@@ -16,6 +16,7 @@ mod known;
 mod members;
 mod python;
 mod server;
+mod views;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -117,6 +118,7 @@ fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_heartbeats, module)?)?;
     module.add_function(wrap_pyfunction!(pass_over, module)?)?;
     module.add_function(wrap_pyfunction!(round_played, module)?)?;
+    module.add_function(wrap_pyfunction!(views::repeated_members, module)?)?;
     module.add_function(wrap_pyfunction!(server::range_target, module)?)?;
     module.add_function(wrap_pyfunction!(server::uniform_target, module)?)
 }

@@ -11,18 +11,20 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.monitor import alarms, applied, envelope, liveness, steps, telling, views
+from streaming.monitor import alarms, applied, envelope, liveness, repeats, steps, telling, views
 from streaming.monitor.alarms import Alarms, IncidentOutput
 from streaming.monitor.blob import Bucket
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.group import apply
 from streaming.monitor.packing import CorruptState
 from streaming.monitor.rendering import AssignmentOutput, Output
+from streaming.monitor.repeats import Standing
 from streaming.monitor.roster import Roster
 from streaming.monitor.state import GroupState
 from streaming.monitor.steps import Part
 from streaming.monitor.telling import EpisodeOutput, Happened
 from streaming.monitor.tracked import Tracked
+from streaming.wire import repeated
 from streaming.wire.codec import Record, read, read_heartbeat
 from streaming.wire.events import (
     AssignmentAcknowledged,
@@ -36,6 +38,7 @@ from streaming.wire.events import (
     PartitionsStopped,
 )
 from streaming.wire.heartbeats import Heartbeats
+from streaming.wire.repeated import Repeated
 
 #: A tuple, here as elsewhere where each event is asked: `X | Y` would be made anew each time, for a microsecond.
 _SIGNS_OF_LIFE: Final = (MemberHeartbeat, AssignmentAcknowledged)
@@ -71,7 +74,7 @@ def process(bucket: Bucket, records: Iterable[Record | Heartbeats], now_ms: int,
             if beat is not None:
                 batch.hear(beat)
             else:
-                writes += batch.apply(read(record))
+                writes += batch.take(record)
         except CorruptState:
             raise
         except Exception as error:  # noqa: BLE001 - poison never stops the job: it is in the dead letter whole
@@ -120,7 +123,7 @@ class _Batch:
     """
 
     __slots__ = (
-        *("_bucket", "_happened", "_late", "_now_ms", "_sinks"),
+        *("_bucket", "_happened", "_late", "_now_ms", "_sinks", "_standing"),
         *("asked", "assignments", "episodes", "incidents"),
     )
 
@@ -132,6 +135,8 @@ class _Batch:
         self._happened: dict[str, list[Happened]] = {}
         #: By group, the last event of which the latest assignment has nothing.
         self._late: dict[str, Event] = {}
+        #: The group of the last record, where that was a view that the next one may be played on.
+        self._standing: Standing | None = None
         self.asked: dict[str, Event] = {}
         self.assignments: dict[str, AssignmentOutput] = {}
         self.episodes: dict[tuple[str, int], EpisodeOutput] = {}
@@ -150,8 +155,43 @@ class _Batch:
         if True in [liveness.hear(tracked, member, heard[member], now_ms) for member in heard]:
             self._bucket.put(group_id)
 
-    def apply(self, event: Event) -> list[Write]:
-        """Apply an event; the diffs to write."""
+    def take(self, record: Record) -> list[Write]:
+        """Apply a record; the diffs to write."""
+        standing, self._standing = self._standing, None
+        view = None if standing is None else repeated.read_repeated(record, standing.told)
+        if standing is None or view is None:
+            return self.apply(read(record), record.value)
+        writes = self._repeated(standing, view)
+        return self.apply(view.event, record.value) if writes is None else writes
+
+    def _repeated(self, standing: Standing, view: Repeated) -> list[Write] | None:
+        """Apply a view to the part of its group that it does not repeat; None: it is to be applied to the whole."""
+        sinks, group_id = self._sinks, view.data.group_id
+        tracked = self._bucket.get(group_id)
+        untold = sinks.episodes is not None and tracked.untold and group_id not in self._happened
+        if tracked.state is not standing.state or tracked.heard or untold or sinks.naming == "changed":
+            return None
+        step = repeats.step(standing, view, sinks.expected_partitions)
+        if step is None:
+            return None
+        part = step.part
+        writes = envelope.written(view.event, step.whole, sinks)
+        if sinks.episodes is not None:
+            told = telling.happened(
+                part.before, step.after, part.event, step.found, first=False, others=part.others
+            )
+            if told is not None:
+                self._happened.setdefault(group_id, []).append(told)
+        self.asked.pop(group_id, None)
+        tracked.keep(step.standing.state)
+        self._latest(view.event, step.whole)
+        tracked.forget_at = 0
+        self._bucket.put(group_id)
+        self._standing = step.standing
+        return writes
+
+    def apply(self, event: Event, value: bytes | None) -> list[Write]:
+        """Apply an event, ``value`` its JSON; the diffs to write."""
         data, sinks = event.data, self._sinks
         if isinstance(data, _SIGNS_OF_LIFE):
             self.hear(data)
@@ -189,6 +229,7 @@ class _Batch:
             self._alarm(event, before)
         liveness.follow(tracked, event, self._now_ms, sinks.forget_after_ms)
         self._bucket.put(data.group_id)
+        self._standing = repeats.standing(value, event, state, outputs)
         return writes
 
     def _changed(self, event: Event, tracked: Tracked) -> Event | list[Write]:

@@ -52,7 +52,7 @@ def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | Un
     if not data.members or not _is_asked(state, data, most):
         return UNSET
     name = data.protocol or ""
-    protocol = "consumer" if data.group_protocol == "consumer" else "classic"
+    protocol = _protocol(data)
     if (custom := _custom(protocol, name, data)) is not None:
         return custom
     given = {one.member_id: _given(one, data) for one in data.members}
@@ -66,11 +66,17 @@ def too_many(state: GroupState, data: GroupObserved, most: int) -> Expected | Un
     """As :func:`expected`, of a group that is known to read more partitions; ``data`` may be a part of its view."""
     if not _is_asked(state, data, most):
         return UNSET
-    return _custom("consumer", data.protocol or "", data) or Expected(verdict="unknown", why=_beyond(most))
+    return _custom(_protocol(data), data.protocol or "", data) or Expected(
+        verdict="unknown", why=_beyond(most)
+    )
 
 
 def _is_asked(state: GroupState, data: GroupObserved, most: int) -> bool:
     return most > 0 and state.observed and not _no_target(state, data)
+
+
+def _protocol(data: GroupObserved) -> str:
+    return "consumer" if data.group_protocol == "consumer" else "classic"
 
 
 def _custom(protocol: str, name: str, data: GroupObserved) -> Expected | None:

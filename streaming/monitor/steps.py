@@ -36,8 +36,11 @@ from streaming.monitor.playing import show
 from streaming.monitor.rendering import Output
 from streaming.monitor.roster import Roster
 from streaming.monitor.rounds import Untouched
-from streaming.monitor.state import GroupState, LastView, MemberState
+from streaming.monitor.state import GroupState, LastView, MemberState, TopicState
 from streaming.wire.events import POLLING, Event, GroupChanged, GroupObserved, Holding, ObservedMember
+
+#: Topics as a member lists them.
+Reads = tuple[str, ...]
 
 
 class Part(NamedTuple):
@@ -79,10 +82,11 @@ def part(head: GroupState, roster: Roster, event: Event, most: int) -> Part | No
         return None
     seen = observed.observe(before, view)
     members = seen.state.members if seen.round is None else seen.round.members
-    counts = _counts(head, roster, before.members, members)
-    if counts is None or 0 < most >= sum(counts.values()):
+    reads = reading(roster.subscriptions, before.members, members)
+    there_are = counts(head.topics, roster.subscriptions, reads)
+    if there_are is None or 0 < most >= sum(there_are.values()):
         return None
-    free = _free(roster.free, before.members, members, counts)
+    free = free_after(roster.free, before.members, members, there_are)
     if free is None or not _calls(seen, there, roster):
         return None
     if seen.round is not None:
@@ -124,22 +128,31 @@ def _may_come(there: Mapping[str, Entry | None], data: GroupChanged) -> bool:
     return known and all(one.group_instance_id is None for one in come) and all(map(plain, data.members))
 
 
-def _counts(
-    head: GroupState, roster: Roster, before: Iterable[MemberState], after: Iterable[MemberState]
-) -> dict[str, int] | None:
-    """The partition counts of the topics that the group reads; None: after the step these are others."""
+def reading(
+    subscriptions: Mapping[Reads, int], before: Iterable[MemberState], after: Iterable[MemberState]
+) -> Mapping[Reads, int]:
+    """Subscriptions, and how many members have each, after some members became others."""
     moved = Counter(tuple(one.topics) for one in after)
     moved.subtract(tuple(one.topics) for one in before)
-    left = {topics: roster.subscriptions.get(topics, 0) + by for topics, by in moved.items() if by}
-    topics = roster.topics
-    if left:  # other subscriptions than before, or others who have them
-        reads = roster.subscriptions | left
-        if topics != {topic for topics, count in reads.items() if count for topic in topics}:
-            return None
-    return {name: topic.partitions for name, topic in head.topics.items() if name in topics}
+    left = {topics: subscriptions.get(topics, 0) + by for topics, by in moved.items() if by}
+    return (
+        {topics: count for topics, count in {**subscriptions, **left}.items() if count}
+        if left
+        else subscriptions
+    )
 
 
-def _free(
+def counts(
+    topics: Mapping[str, TopicState], before: Mapping[Reads, int], after: Mapping[Reads, int]
+) -> dict[str, int] | None:
+    """The partition counts of the topics that a group reads; None: after the step these are others."""
+    read = {topic for one in before for topic in one}
+    if after is not before and read != {topic for one in after for topic in one}:
+        return None
+    return {name: topic.partitions for name, topic in topics.items() if name in read}
+
+
+def free_after(
     free: Holding, before: Iterable[MemberState], after: Iterable[MemberState], counts: Mapping[str, int]
 ) -> Holding | None:
     """What nobody owns after a step; None: somebody has what is not free for it, or does not read."""
