@@ -114,7 +114,7 @@ def sync(
         InvalidGroup: the assignor refuses the group.
     """
     # Native code assumes that members bring what they owned: one that comes back under its instance id does not.
-    if play is not None and not any(claim.owned or before[name] for name, claim in claims.items()):
+    if play is not None and True not in [bool(claim.owned or before[name]) for name, claim in claims.items()]:
         answer = _counted(state, assignor, members, before)
         if answer is not None:
             return answer

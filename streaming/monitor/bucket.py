@@ -34,8 +34,13 @@ from streaming.wire.events import (
     GroupDeleted,
     GroupObserved,
     GroupQuiet,
+    MemberFenced,
     MemberHeartbeat,
+    MemberJoined,
+    MemberLeft,
+    PartitionsChanged,
     PartitionsStopped,
+    SubscriptionChanged,
 )
 from streaming.wire.heartbeats import Heartbeats
 from streaming.wire.repeated import Repeated
@@ -43,6 +48,8 @@ from streaming.wire.repeated import Repeated
 #: A tuple, here as elsewhere where each event is asked: `X | Y` would be made anew each time, for a microsecond.
 _SIGNS_OF_LIFE: Final = (MemberHeartbeat, AssignmentAcknowledged)
 _BESIDE: Final = (AssignmentAcknowledged, PartitionsStopped)
+#: Events that are nothing a second time, whatever the group is: not even for its episode.
+_ONCE: Final = (MemberJoined, MemberLeft, MemberFenced, SubscriptionChanged, PartitionsChanged)
 
 
 def process(bucket: Bucket, records: Iterable[Record | Heartbeats], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -68,6 +75,8 @@ def process(bucket: Bucket, records: Iterable[Record | Heartbeats], now_ms: int,
     for record in records:
         if isinstance(record, Heartbeats):
             batch.hear_all(record)
+            continue
+        if batch.again(record):
             continue
         try:
             beat = read_heartbeat(record)
@@ -113,6 +122,11 @@ def _asking(change: Event) -> Event:
     return Event(liveness.SOURCE, f"{data.group_id}/asked/{change.id}", said)
 
 
+def _identity(record: Record) -> tuple[object, ...]:
+    """All that makes a record the event that it is."""
+    return record[2:7]
+
+
 class _Batch:
     """One batch of a bucket on its way, and the last record of each key of the compacted topics in it.
 
@@ -123,7 +137,7 @@ class _Batch:
     """
 
     __slots__ = (
-        *("_bucket", "_happened", "_late", "_now_ms", "_sinks", "_standing"),
+        *("_bucket", "_happened", "_late", "_now_ms", "_once", "_sinks", "_standing"),
         *("asked", "assignments", "episodes", "incidents"),
     )
 
@@ -137,6 +151,8 @@ class _Batch:
         self._late: dict[str, Event] = {}
         #: The group of the last record, where that was a view that the next one may be played on.
         self._standing: Standing | None = None
+        #: The last record, where it was applied and is nothing a second time, as :func:`_identity` has it.
+        self._once: tuple[object, ...] = ()
         self.asked: dict[str, Event] = {}
         self.assignments: dict[str, AssignmentOutput] = {}
         self.episodes: dict[tuple[str, int], EpisodeOutput] = {}
@@ -150,19 +166,24 @@ class _Batch:
     def hear_all(self, heartbeats: Heartbeats) -> None:
         """Take signs of life between which nothing else came."""
         group_id, heard = heartbeats
-        tracked, now_ms = self._bucket.get(group_id), self._now_ms
-        # Each counts, so no short cut: `any` would stop at the first.
-        if True in [liveness.hear(tracked, member, heard[member], now_ms) for member in heard]:
+        if liveness.hear_all(self._bucket.get(group_id), heard, self._now_ms):
             self._bucket.put(group_id)
+
+    def again(self, record: Record) -> bool:
+        """Whether a record is once more the last one that was applied, as of producers that repeat themselves.
+
+        Read, it would be found in what the group has applied (:mod:`~streaming.monitor.applied`).
+        """
+        return self._once == _identity(record)
 
     def take(self, record: Record) -> list[Write]:
         """Apply a record; the diffs to write."""
-        standing, self._standing = self._standing, None
+        standing, self._standing, self._once = self._standing, None, ()
         view = None if standing is None else repeated.read_repeated(record, standing.told)
         if standing is None or view is None:
-            return self.apply(read(record), record.value)
+            return self.apply(read(record), record)
         writes = self._repeated(standing, view)
-        return self.apply(view.event, record.value) if writes is None else writes
+        return self.apply(view.event, record) if writes is None else writes
 
     def _repeated(self, standing: Standing, view: Repeated) -> list[Write] | None:
         """Apply a view to the part of its group that it does not repeat; None: it is to be applied to the whole."""
@@ -190,8 +211,8 @@ class _Batch:
         self._standing = step.standing
         return writes
 
-    def apply(self, event: Event, value: bytes | None) -> list[Write]:
-        """Apply an event, ``value`` its JSON; the diffs to write."""
+    def apply(self, event: Event, record: Record) -> list[Write]:
+        """Apply a record's event; the diffs to write."""
         data, sinks = event.data, self._sinks
         if isinstance(data, _SIGNS_OF_LIFE):
             self.hear(data)
@@ -229,7 +250,9 @@ class _Batch:
             self._alarm(event, before)
         liveness.follow(tracked, event, self._now_ms, sinks.forget_after_ms)
         self._bucket.put(data.group_id)
-        self._standing = repeats.standing(value, event, state, outputs)
+        self._standing = repeats.standing(record.value, event, state, outputs)
+        if isinstance(data, _ONCE):
+            self._once = _identity(record)
         return writes
 
     def _changed(self, event: Event, tracked: Tracked) -> Event | list[Write]:

@@ -47,8 +47,7 @@ def rebalance(state: GroupState, occasion: Occasion) -> list[Round]:
         InvalidGroup: an assignor refuses the group.
     """
     members, before, cause, claims = occasion
-    claimed = max((claim.generation for claim in claims.values()), default=-1)
-    generation = following(max(state.generation, claimed))
+    generation = following(max(state.generation, *[claim.generation for claim in claims.values()], -1))
     if not members:
         return [Round(1, generation, state.protocol, None, cause, members, before)]
     if asking.protocol(members) == "consumer":

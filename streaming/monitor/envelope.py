@@ -121,14 +121,19 @@ def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write
     """
     if not outputs:
         return []
-    writes = [write(event, output, sinks) for output in outputs if isinstance(output, DiffOutput)]
+    writes: list[Write] = []
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
     # The latest assignment may name a member four times where a diff does once: it is made when that can matter. A
     # diff that leaves members out says nothing of how long it is, and it may not be looked at again before so many
     # more are in it as one in eight.
-    longest = max((len(one.value or b"") + len(one.key or b"") for one in writes), default=limit)
-    brief = any(isinstance(one, DiffOutput) and one.unchanged is not UNSET for one in outputs)
-    if brief or 4 * longest + _HEADROOM >= limit:
+    longest, brief = 0, False
+    for output in outputs:
+        if isinstance(output, DiffOutput):
+            made = write(event, output, sinks)
+            writes.append(made)
+            longest = max(longest, len(made.value or b"") + len(made.key or b""))
+            brief = brief or output.unchanged is not UNSET
+    if brief or not writes or 4 * longest + _HEADROOM >= limit:
         latest = [write(event, output, sinks) for output in outputs if not isinstance(output, DiffOutput)]
         _refuse_too_large(writes, limit, sinks)
         _refuse_too_large(latest, limit * 8 // 9 if brief else limit, sinks)

@@ -55,6 +55,18 @@ def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
     return True
 
 
+def hear_all(tracked: Tracked, heartbeats: Mapping[str, int], now_ms: int) -> bool:
+    """Take note of heartbeats, the last timestamp of each member; whether one of them is tracked."""
+    known, unknown, found = tracked.heard, list[str](), False
+    for member_id, timestamp in heartbeats.items():
+        heard = known.get(member_id)
+        if heard is None:
+            unknown.append(member_id)
+        else:
+            heard.timestamp, heard.deadline, found = timestamp, now_ms + heard.timeout, True
+    return True in [hear(tracked, one, heartbeats[one], now_ms) for one in unknown] or found
+
+
 def is_stale(heard: Mapping[str, Heard], fence: MemberFenced) -> bool:
     """Whether a fence by the timer is older than what the log says of its member."""
     if fence.last_heard is None:
@@ -73,8 +85,9 @@ def follow(tracked: Tracked, event: Event, now_ms: int, forget_after_ms: int) ->
     members = tracked.state.members if tracked.state is not None else ()
     if tracked.heard:
         present = {member.member_id for member in members}
-        for member_id in [one for one in tracked.heard if one not in present]:
-            del tracked.heard[member_id]
+        if not tracked.heard.keys() <= present:
+            for member_id in [one for one in tracked.heard if one not in present]:
+                del tracked.heard[member_id]
     tracked.forget_at = (tracked.forget_at or now_ms + forget_after_ms) if tracked.deserted else 0
 
 

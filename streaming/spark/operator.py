@@ -113,7 +113,8 @@ def frame(rows: Rows) -> pd.DataFrame:
 def row(write: Write) -> tuple[Any, ...]:
     """A row for the sink, as :data:`OUTPUT_SCHEMA` has it."""
     topic, key, value, headers, partition = write
-    names, values = zip(*headers, strict=True) if headers else ((), ())
-    if names == codec.HEADER_NAMES:
-        return topic, key, value, *values[1:5], None, partition
+    if len(headers) == len(codec.HEADER_NAMES):
+        (first, _), (second, kind), (third, ce_id), (fourth, source), (fifth, time), (sixth, _) = headers
+        if (first, second, third, fourth, fifth, sixth) == codec.HEADER_NAMES:
+            return topic, key, value, kind, ce_id, source, time, None, partition
     return topic, key, value, None, None, None, None, headers, partition

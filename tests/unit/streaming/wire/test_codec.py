@@ -28,6 +28,7 @@ from streaming.wire.events import (
     MemberJoined,
     ObservedMember,
 )
+from tests.support.recorded import membership_log
 
 CE = {"type": "member.joined", "id": "1", "source": "s"}
 
@@ -271,3 +272,11 @@ def test_attributes_are_those_of_headers_with_the_prefix_and_a_value() -> None:
     assert ce_attributes(given) == {"type": "t"}
     assert ce_attributes(None) == {}
     assert ce_attributes([("ce_id", b"\xff"), ("x", b"1"), ("ce_type", b"t")]) == {"type": "t"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_record_has_the_event_of_its_parts(seed: int) -> None:
+    for event in membership_log(60, 9, seed):
+        key, value, record_headers = encode_event(event)
+        record = Record.of(0, 0, key, value, record_headers)
+        assert read(record) == decode_event(key, value, ce_attributes(record_headers)) == event

@@ -1,0 +1,47 @@
+"""Records that a producer repeats change nothing, in one batch or each alone."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from streaming.wire.events import Event
+from tests.support.histories import Log, as_topic
+from tests.support.pure_stream import by_key, run
+from tests.support.recorded import membership_log
+
+
+def repeated(log: list[Event], seed: int) -> list[Event]:
+    """The log with some events several times, and the group forgotten in between."""
+    rng = random.Random(seed)
+    found: list[Event] = []
+    own: dict[str, Log] = defaultdict(Log)
+    for event in log:
+        found += [event] * rng.choice((1, 1, 2, 3))
+        if rng.random() < 0.1:
+            forgotten = own[event.data.group_id].delete(forget=True)
+            group = structs.replace(forgotten.data, group_id=event.data.group_id)
+            found += [Event("timer", forgotten.id, group), event]
+    return found
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=20)
+def test_in_one_batch_as_one_by_one(seed: int) -> None:
+    log = as_topic(repeated(list(membership_log(80, 5, seed)), seed), 4)
+    assert by_key(run(log, batch=10_000, buckets=1)) == by_key(run(log, batch=1, buckets=1))
+
+
+def test_what_comes_again_to_a_group_that_was_forgotten_counts() -> None:
+    log = Log()
+    topics, join = log.topics(t=3), log.join("a")
+    events = [topics, log.delete(forget=True), topics, join, join]
+    one, whole = (by_key(run(as_topic(events, 1), batch=batch, buckets=1)) for batch in (1, 10_000))
+    assert one == whole
+    ((diff, _),) = one["d", b"g"]
+    assert diff is not None
+    assert b'"assigned":{"t":[0,1,2]}' in diff
