@@ -20,9 +20,13 @@ def repeated_members(
     before: bytes, spans: list[int], now: bytes
 ) -> tuple[bytes, list[int], list[int]] | None: ...
 def read_heartbeats(key: bytes, values: list[bytes]) -> dict[str, int] | None: ...
+
+#: Of a commit: its message's place, its group, topic, partition, when (ms), the offset.
+Commit: TypeAlias = tuple[int, bytes, str, int, int | None, int | None]
+
 def pass_over(
     messages: list[Any], at: int, partition: int, reached: int, followed: dict[bytes, Any]
-) -> tuple[int, int]: ...
+) -> tuple[int, int, list[Commit]]: ...
 
 #: ``{member id: share}``; a share is ``{topic: ascending partitions}``.
 Assignment: TypeAlias = dict[str, dict[str, Sequence[int]]]

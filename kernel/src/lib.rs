@@ -4,7 +4,7 @@
 //! No state, no cause, no rule of when there is a round: those are Python's (`streaming.monitor`). Members must all
 //! subscribe alike, without racks and with ASCII ids, as nearly all do: every other group is declined (None), and
 //! Python, which is the reference, answers. Beside it, heartbeats are read from the bytes that the library writes,
-//! offset commits that nothing follows from are passed over, and views of groups are compared with those before.
+//! offset commits from a client's messages, and views of groups are compared with those before.
 
 mod assign;
 mod changes;
@@ -100,16 +100,16 @@ fn read_heartbeats<'py>(
     heartbeats::read(key, values)
 }
 
-/// Where the commits of groups that are not followed end in a batch of a client's messages, and how far its partition
-/// is read then.
+/// Where a partition's commits end in a batch of a client's messages, how far it is read then, and those of the groups
+/// that are followed.
 #[pyfunction]
-fn pass_over(
-    messages: &Bound<'_, PyList>,
+fn pass_over<'py>(
+    messages: &Bound<'py, PyList>,
     at: usize,
     partition: i64,
     reached: i64,
-    followed: &Bound<'_, PyDict>,
-) -> PyResult<(usize, i64)> {
+    followed: &Bound<'py, PyDict>,
+) -> PyResult<(usize, i64, Bound<'py, PyList>)> {
     commits::pass_over(messages, at, partition, reached, followed)
 }
 

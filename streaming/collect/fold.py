@@ -9,7 +9,7 @@ begins, and of who asked for a full view.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -32,6 +32,7 @@ from streaming.collect.coordinator.standing import Standing
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.holdings import Holdings
+from streaming.collect.passing import Commit
 from streaming.collect.scheduled import due
 from streaming.wire.events import (
     MAX_TIMESTAMP,
@@ -150,7 +151,7 @@ class Fold:
         #: Whether there is, or was, a group that is told what changed.
         self.large = False
         self._known: dict[str, _Known] = {}
-        #: The same by the bytes of group ids. From commits of other groups nothing follows, but that a run ended.
+        #: The same by the bytes of group ids. Of other groups' commits none counts.
         self.followed: dict[bytes, _Known] = {}
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
@@ -171,30 +172,42 @@ class Fold:
             self._out.append(Unusable(row, error))
         return outcome
 
-    def passed(
-        self, offset: int, timestamp: int, key: bytes | None, value: bytes | None
-    ) -> list[Outcome] | None:
-        """:meth:`add` for nearly all records of the topic: offset commits in the layout that brokers write.
+    def committed(self, commits: Iterable[Commit]) -> Commit | None:
+        """Take commits of followed groups, up to one that shows a partition to be consumed again.
 
-        Of them nothing mostly follows, so no row is made.
+        Returns:
+            That one, to be told by :meth:`resumed`; None: nothing follows from them.
+        """
+        for commit in commits:
+            _, group, topic, partition, when, offset = commit
+            if self.followed[group].holdings.commit(topic, partition, when, offset):
+                return commit
+        return None
+
+    def resumed(self, group: bytes, row: Row) -> None:
+        """What the commit in this row shows is told with its run."""
+        self._timestamp = row.timestamp
+        if self.open_offset is None:
+            self.open_offset = row.offset
+        self._resumed[group.decode()] = row
+
+    def passed(self, row: Row) -> list[Outcome] | None:
+        """:meth:`add` for offset commits in the layout that brokers write, from which mostly nothing follows.
 
         Returns:
             As :meth:`add`; None, and nothing is changed, where the record is another: it is to be added.
         """
-        group = committing(key, value)
-        if group is None or key is None:
+        group = committing(row.key, row.value)
+        if group is None or row.key is None:
             return None
-        outcome = self.settle() if self.open_offset is not None and timestamp != self._timestamp else []
+        outcome = self.settle() if self.open_offset is not None and row.timestamp != self._timestamp else []
         known = self.followed.get(group)
         if known is None:
             return outcome
-        topic, partition = place(key, group)
-        committed, at = (None, None) if value is None else offset_and_time(value)
+        topic, partition = place(row.key, group)
+        committed, at = (None, None) if row.value is None else offset_and_time(row.value)
         if known.holdings.commit(topic, partition, at, committed):
-            self._timestamp = timestamp
-            if self.open_offset is None:
-                self.open_offset = offset
-            self._resumed[group.decode()] = Row(self._partition, offset, timestamp, key, value)
+            self.resumed(group, row)
         return outcome
 
     def settle(self) -> list[Outcome]:

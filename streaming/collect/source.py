@@ -95,10 +95,16 @@ class _Partition:
         return max(self.start, (self.following or 0) if unsettled is None else unsettled)
 
     def pass_over(self, messages: list[Message], at: int, number: int) -> int:
-        """Read the commits that nothing follows from, from the message at this place on; the place behind them."""
+        """Read commits from this place on, up to one that something follows from; the place behind them."""
         if self.fold.open_offset is not None:  # they may end its run
             return at
-        end, reached = pass_over(messages, at, number, self.reached, self.fold.followed)
+        end, reached, commits = pass_over(messages, at, number, self.reached, self.fold.followed)
+        telling = self.fold.committed(commits)
+        if telling is not None:
+            last, group, *_ = telling
+            row = _row(messages[last], number)
+            self.fold.resumed(group, row)
+            end, reached = last + 1, row.offset + 1
         if end > at:
             self.at_end_since = None
             self.following = self.reached = reached
@@ -106,17 +112,20 @@ class _Partition:
 
     def take(self, message: Message, number: int) -> list[Outcome]:
         """Read any record."""
-        offset = message.offset()
-        if offset < self.reached:  # librdkafka has noticed, and begins anew
+        row = _row(message, number)
+        if row.offset < self.reached:  # librdkafka has noticed, and begins anew
             _log.warning(
                 "%s partition %d: was read to %d and has lost records; read again from %d",
-                *(OFFSETS_TOPIC, number, self.reached, offset),
+                *(OFFSETS_TOPIC, number, self.reached, row.offset),
             )
         self.at_end_since = None
-        self.following = self.reached = offset + 1
-        row = offset, message.timestamp()[1], message.key(), message.value()
-        found = self.fold.passed(*row)
-        return self.fold.add(Row(number, *row)) if found is None else found
+        self.following = self.reached = row.offset + 1
+        found = self.fold.passed(row)
+        return self.fold.add(row) if found is None else found
+
+
+def _row(message: Message, number: int) -> Row:
+    return Row(number, message.offset(), message.timestamp()[1], message.key(), message.value())
 
 
 class OffsetsTopic:

@@ -58,7 +58,7 @@ RECORDS = st.one_of(st.tuples(KEYS, VALUES), st.tuples(KEYS, VALUES), GENERATION
 def folded(rows: list[Row], *, quick: bool) -> list[Outcome]:
     fold, found = Fold("s", 0, {}.__getitem__), list[Outcome]()
     for row in rows:
-        passed = fold.passed(row.offset, row.timestamp, row.key, row.value) if quick else None
+        passed = fold.passed(row) if quick else None
         found += fold.add(row) if passed is None else passed
     return [_plain(one) for one in (*found, *fold.settle())]
 
@@ -95,14 +95,23 @@ def test_what_is_read_quickly_is_what_is_read_whole(key: bytes, value: bytes | N
 
 ENDS = KafkaError(KafkaError._PARTITION_EOF)
 PASSED = st.tuples(
-    st.builds(log.commit_key, st.sampled_from(["g", "other"]), st.just("t"), st.just(0)),
-    st.builds(log.commit_value, st.just(5)),
+    st.builds(log.commit_key, st.sampled_from(["g", "g", "other"]), st.just("t"), st.just(0)),
+    st.builds(log.commit_value, st.integers(900, 1100), st.just(3), st.integers(0, 4)),
 )
+MOVED = st.builds(generation, st.just("g"), st.integers(1, 9), st.sampled_from([[0], [1, 2]]))
+#: After these a commit that goes further shows that partition 0 is consumed again.
+STOPPED = [
+    (0, generation("g", 1, [0]), 2),
+    (0, (log.commit_key("g", "t", 0), log.commit_value(1000, 3, 1)), 2),
+    (0, generation("g", 2, [1, 2]), 2),
+    (0, (log.commit_key("other", "t", 0), None), 2),
+]
+AGAIN = [(0, (log.commit_key("g", "t", 0), log.commit_value(1050, 3, offset)), 2) for offset in range(5)]
 #: Records and ends of two partitions; how many offsets they are further, or before.
 MESSAGES = st.lists(
     st.tuples(
         st.sampled_from([0, 0, 0, 1]),
-        st.one_of(PASSED, PASSED, GENERATIONS, RECORDS, st.none()),
+        st.one_of(PASSED, PASSED, PASSED, MOVED, RECORDS, st.none()),
         st.sampled_from([1, 1, 1, 2, 2, 3, 0, -3]),
     ),
     max_size=30,
@@ -145,11 +154,16 @@ def taken(messages: list[Message], *, at_once: bool) -> tuple[object, ...]:
     return [_plain(outcome) for outcome in found], state, [_plain(outcome) for outcome in one.fold.settle()]
 
 
-@given(MESSAGES)
+@given(st.sampled_from([[], STOPPED]), MESSAGES)
+@example(STOPPED, AGAIN)
+@example(STOPPED, AGAIN[:3])
 def test_passed_over_at_once_they_are_what_they_are_one_by_one(
+    before: list[tuple[int, tuple[bytes, bytes], int]],
     records: list[tuple[int, tuple[bytes | None, bytes | None] | None, int]],
 ) -> None:
-    messages = said([(0, record, further) for _, record, further in records if record is not None])
+    messages = said(
+        [*before, *((0, record, further) for _, record, further in records if record is not None)]
+    )
     wanted = taken(messages, at_once=False)
     for way in {passing.pass_over, pass_over_slowly}:
         with patch.object(source, "pass_over", way):

@@ -1,4 +1,4 @@
-"""Where passing over commits ends."""
+"""Where passing over commits ends, and what they say."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ def message(offset: int, key: Any = KEY, said: Any = VALUE, *, partition: int = 
         message(14, error=ENDS),
         message(14, partition=5),
         message(12),  # a second time: records were lost
-        message(14, log.commit_key("followed", "t", 0)),
         message(14, log.commit_key("ü", "t", 0)),
         message(14, log.commit_key("g", "ü", 0)),
         message(14, log.group_key("g")),
@@ -56,8 +55,8 @@ def message(offset: int, key: Any = KEY, said: Any = VALUE, *, partition: int = 
 )
 def test_another_ends_it(way: Any, other: Message) -> None:
     messages = [message(1, error=ENDS), message(10), message(12), other, message(15)]
-    assert way(messages, 1, 4, 10, {b"followed": None}) == (3, 13)
-    assert way(messages, 3, 4, 13, {b"followed": None}) == (3, 13)
+    assert way(messages, 1, 4, 10, {}) == (3, 13, [])
+    assert way(messages, 3, 4, 13, {}) == (3, 13, [])
 
 
 @ways
@@ -70,5 +69,25 @@ def test_commits_and_their_tombstones_are_passed_over(way: Any) -> None:
         message(14, b"\0\0" + KEY[2:]),
         message(15, said=None),
     ]
-    assert way(messages, 0, 4, 10, {b"followed": None}) == (6, 16)
-    assert way(messages, 6, 4, 16, {}) == (6, 16)
+    assert way(messages, 0, 4, 10, {b"followed": None}) == (6, 16, [])
+    assert way(messages, 6, 4, 16, {}) == (6, 16, [])
+
+
+@ways
+def test_those_of_followed_groups_are_read(way: Any) -> None:
+    messages = [
+        message(10),
+        message(11, log.commit_key("other", "t", 0)),
+        message(12, log.commit_key("g", "u", -1), value("m")),
+        message(13, log.commit_key("h", "u", 2**31 - 1), value(None)),
+        message(14, said=None),
+        message(15, error=ENDS),
+        message(16),
+    ]
+    commits = [
+        (0, b"g", "t", 0, 1000, 7),
+        (2, b"g", "u", -1, 1000, 7),
+        (3, b"h", "u", 2**31 - 1, 1000, 7),
+        (4, b"g", "t", 0, None, None),
+    ]
+    assert way(messages, 0, 4, 10, {b"g": None, b"h": None}) == (5, 15, commits)

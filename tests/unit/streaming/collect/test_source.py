@@ -15,8 +15,16 @@ from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
 from streaming.kafka import stall
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.settings.connection import KafkaSettings
+from streaming.wire.events import GroupObserved, PartitionsStopped
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.offsets_topic import assignment, group_key, group_value, subscription
+from tests.support.offsets_topic import (
+    assignment,
+    commit_key,
+    commit_value,
+    group_key,
+    group_value,
+    subscription,
+)
 from tests.support.wait import eventually
 
 
@@ -95,6 +103,29 @@ def test_a_batch_says_what_was_read_what_was_not_and_where_to_go_on(kafka: Memor
         assert one.subscriptions() == {"g": frozenset({"t"})}
         put(kafka, 3)
         assert one.read(settle_seconds=0).records == 1
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_commit_that_tells_something_is_kept_back_until_its_millisecond_is_over(
+    kafka: MemoryKafka, more: int
+) -> None:
+    kafka.create(OFFSETS_TOPIC, 1)
+    put(kafka, 0)
+    key, other = commit_key("g", "t", 0), commit_key("other", "t", 0)
+    kafka.append(OFFSETS_TOPIC, commit_value(500, offset=6), key=key, timestamp=500)
+    put(kafka, 2)
+    for at, of, offset in ((3000, other, 6), (3000, key, 6), (4000, key, 7), (4000, other, 7)):
+        kafka.append(OFFSETS_TOPIC, commit_value(at, offset=offset), key=of, timestamp=at)
+    for at in (4500,)[:more]:
+        kafka.append(OFFSETS_TOPIC, commit_value(at), key=other, timestamp=at)
+    with reading() as one:
+        batches = [one.read(60), one.read(0)]
+    told = [[(type(item.event.data), item.row.offset) for item in one.outcomes] for one in batches]
+    first = [(GroupObserved, 0), (GroupObserved, 2)]
+    stopped = [(PartitionsStopped, 5)]
+    assert told == ([[*first, *stopped], []] if more else [first, stopped])
+    assert [one.place.offsets for one in batches] == ([{0: 8}, {0: 8}] if more else [{0: 5}, {0: 7}])
+    assert [one.records for one in batches] == [7 + more, 0]
 
 
 @pytest.mark.parametrize(
