@@ -69,6 +69,7 @@ def header(seed: int, protocol: str, *, processor: bool) -> list[str]:
             "are answered for, from what it has read from ZooKeeper. These look at nothing that is owned: "
             "+1 is one consumer more."
         )
+    how += " Memory that was used stays with both: the JVM's heap, and what Python frees."
     times = {
         "classic": "ours | JVM | ours/JVM | kafka-python | ours/kafka-python",
         "consumer": "native | Python | JVM | native/JVM | Python/JVM | builder | native/builder",
@@ -127,6 +128,48 @@ def growth(rows: dict[str, Row]) -> str:
         "P log M grows by",
     ]
     return table(title, cells)
+
+
+#: Behind the first cell of a row that was measured otherwise than the table says.
+OLDER = " °"
+
+
+def merged(
+    old: str, head: list[str], new: dict[str, str], order: list[str]
+) -> tuple[list[str], dict[str, str]]:
+    """A documented table with ``new`` rows in it, by name: its head, and its rows in ``order``.
+
+    Rows of before whose table was headed otherwise are marked, and the old head follows the new one.
+    """
+    how, rows, older = "", dict[str, str](), ""
+    for line in old.splitlines():
+        if line.startswith("|"):
+            rows[" | ".join(line.strip("| ").split(" | ")[:6]).replace(OLDER, "")] = line
+        elif line.startswith(OLDER.strip()):
+            older = line
+        elif line and not line.startswith(("#", "Ours/", "Native/")):
+            how = line
+    kept = {name: rows[name] for name in order if name in rows and name not in new}
+    if how != head[0]:
+        older = older or f"{OLDER.strip()}: measured before, otherwise. {how}"
+        kept = {
+            name: line if OLDER in line else line.replace(" | ", f"{OLDER} | ", 1)
+            for name, line in kept.items()
+        }
+    if any(OLDER in line for line in kept.values()):
+        head = [head[0], "", older, *head[1:]]
+    both = kept | new
+    return head, {name: both[name] for name in order if name in both}
+
+
+def read_line(line: str, protocol: str) -> Row:
+    """What :func:`line_of` wrote, as far as the summary needs it."""
+    names = ["ours", "python", "jvm"] if protocol == "consumer" else ["ours", "jvm"]
+    cells = line.strip("| ").split(" | ")[6:]
+    return {
+        name: None if cell == "–" or cell.startswith(">") else float(cell)
+        for name, cell in zip(names, cells, strict=False)
+    }
 
 
 def line_of(name: str, row: Row, protocol: str) -> str:

@@ -32,6 +32,13 @@ def put(name: str, text: str, document: Path = DOCUMENT) -> None:
     document.write_text(new if replaced else f"{old.rstrip()}\n\n{section}\n", encoding="utf-8")
 
 
+def section(name: str, document: Path = DOCUMENT) -> str:
+    """What stands between the markers of ``name``; nothing where there are none."""
+    start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
+    text = document.read_text(encoding="utf-8") if document.exists() else ""
+    return text.partition(start)[2].partition(end)[0]
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import argparse
 import base64
+import ctypes
 import gc
 import json
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,13 +41,18 @@ from benchmarks._assignor_table import (
     growth,
     header,
     line_of,
+    merged,
+    read_line,
     summary,
 )
-from benchmarks._document import put
+from benchmarks._document import put, section
 from tests.oracle.driver import Oracle
 from tests.support.zookeeper_cases import colliding
 
 NEWCOMER = "newMember"
+#: glibc's numbers of the options, and the largest values that it takes.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+KEPT_BYTES = {M_TRIM_THRESHOLD: 1 << 30, M_MMAP_THRESHOLD: 1 << 25}
 COLLECT_AFTER_SECONDS = 0.02
 #: Protocol: what the oracle calls it.
 FAMILIES = {"classic": "assignorBench", "consumer": "consumerBench", "zookeeper": "zookeeperBench"}
@@ -243,6 +249,7 @@ def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]
 
 
 def main() -> None:
+    keep_memory()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two sizes only")
     parser.add_argument(
@@ -251,11 +258,17 @@ def main() -> None:
     parser.add_argument("--no-jvm", action="store_true", help="ours alone")
     parser.add_argument("--no-peer", action="store_true", help="without kafka-python")
     parser.add_argument("--seed", type=int, default=1, help="shuffles the order in which members join")
-    parser.add_argument("--only", default="", help="shapes whose row contains this")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="shapes whose row contains one of these, separated by commas: sticky,10000×50",
+    )
     parser.add_argument(
         "--resume", type=Path, help="keep rows in this file; those in it are not measured again"
     )
-    parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
+    parser.add_argument(
+        "--document", action="store_true", help="write docs/benchmarks.md too; with --only these rows alone"
+    )
     parser.add_argument("--protocol", choices=list(SECTIONS), help="one protocol's assignors alone")
     parser.add_argument(
         "--processor-time",
@@ -267,7 +280,7 @@ def main() -> None:
     if arguments.resume and arguments.resume.exists():
         rows.update(map(json.loads, arguments.resume.read_text().splitlines()))
     if arguments.doubling:
-        wanted = [shape for shape in doubling() if arguments.only in str(shape)]
+        wanted = chosen(doubling(), arguments.only)
         run(wanted, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
         text = f"### Growth of the assignors' time\n\n{how}\n\n{growth(rows)}"
@@ -278,25 +291,37 @@ def main() -> None:
     for protocol in [arguments.protocol] if arguments.protocol else SECTIONS:
         head = header(arguments.seed, protocol, processor=arguments.processor_time)
         print(*head, sep="\n", flush=True)
-        wanted = [shape for shape in shapes(protocol, quick=arguments.quick) if arguments.only in str(shape)]
+        wanted = chosen(shapes(protocol, quick=arguments.quick), arguments.only)
         run(wanted, arguments, rows)
         found = {str(shape): rows[str(shape)] for shape in wanted}
         print(f"\n{summary(found)}\n")
         if arguments.document:
-            section, title = SECTIONS[protocol]
-            put(
-                section,
-                "\n".join(
-                    [
-                        title,
-                        "",
-                        summary(found),
-                        "",
-                        *head,
-                        *(line_of(*row, protocol) for row in found.items()),
-                    ]
-                ),
-            )
+            write(protocol, head, {name: line_of(name, row, protocol) for name, row in found.items()})
+
+
+def chosen(of: Iterable[Shape], only: str) -> list[Shape]:
+    """The shapes whose row contains one of the texts, which commas separate."""
+    return [shape for shape in of if any(text in str(shape) for text in only.split(","))]
+
+
+def write(protocol: str, head: list[str], lines: dict[str, str]) -> None:
+    """Put these rows in the place of those that the document has by the same names."""
+    name, title = SECTIONS[protocol]
+    order = [str(shape) for shape in shapes(protocol, quick=False)]
+    head, lines = merged(section(name), head, lines, order)
+    known = {row: read_line(line, protocol) for row, line in lines.items()}
+    put(name, "\n".join([title, "", summary(known), "", *head, *lines.values()]))
+
+
+def keep_memory() -> None:
+    """What is freed stays with the process, as the JVM's heap does: else each run pays for its pages anew.
+
+    Whether glibc gives memory back depends on what lies at the end of it, which made like rows differ by half.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+            mallopt(option, KEPT_BYTES[option])
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ public final class Classic implements Handler {
     }
 
     /** What StickyAssignor.subscriptionUserData writes (its own writer is package-private). */
-    private static ByteBuffer sticky(List<TopicPartition> owned, int generation) {
+    static ByteBuffer sticky(List<TopicPartition> owned, int generation) {
         Map<String, List<Integer>> byTopic = new LinkedHashMap<>();
         owned.forEach(p -> byTopic.computeIfAbsent(p.topic(), t -> new ArrayList<>()).add(p.partition()));
         List<Struct> previous = new ArrayList<>();
