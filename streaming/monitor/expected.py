@@ -98,8 +98,7 @@ def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding
         return "polling does not see what members declared"
     read = {topic for one in data.members for topic in one.topics}
     there = sum(topic.partitions for name, topic in state.topics.items() if name in read)
-    held_by_all = sum(len(numbers) for share in given.values() for numbers in share.values())
-    if max(there, held_by_all) > most:
+    if there > most or sum(len(numbers) for share in given.values() for numbers in share.values()) > most:
         return _beyond(most)
     if data.group_protocol == "consumer" and (behind := _behind(state, data)):
         return f"the target before is not known: {behind} had not reached it"

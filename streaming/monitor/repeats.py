@@ -15,7 +15,8 @@ played whole                              why
 ========================================  ============================================================
 whatever else a batch has of the group    its state is another one then
 eager protocols                           everybody stops, and gets back what it had
-a number below the group's, or the same   it may be a new life of the group, or no round
+a number below the group's                it may be a new life of the group
+no round, and members are other ones      what rounds know of them is older than the view then
 a member with an instance id comes, goes  it may be a static member under a new id
 a member comes that claims partitions     who owns them is asked of all members
 other topics are read, or somebody gets   see :mod:`~streaming.monitor.steps`
@@ -45,7 +46,7 @@ from streaming.wire.repeated import Repeated, Told
 
 
 class Standing(NamedTuple):
-    """A group after a view of it that gave a round, which broke no rule.
+    """A group after a view of it that shows what its last round gave, which broke no rule.
 
     Attributes:
         told: the view.
@@ -113,7 +114,7 @@ def step(before: Standing, view: Repeated, most: int) -> Step | None:
     before = _counted(before)
     mark = applied.fingerprint(view.event.source, view.event.id)
     part = None if applied.contains(before.state.applied, mark) else _part(before, view, most)
-    if part is None or part.seen.round is None:
+    if part is None:
         return None
     after, found = show(part.event, part.view, part.seen, most, part.others)
     after = structs.replace(after, applied=applied.remember(after.applied, mark))
@@ -145,9 +146,12 @@ def _part(before: Standing, view: Repeated, most: int) -> Part | None:
     told = structs.replace(
         data, members=[one for one, place in zip(data.members, view.places, strict=True) if place < 0]
     )
+    event = Event(view.event.source, view.event.id, told)
+    size = len(state.members) - len(past.members)
     seen = observed.observe(past, told)
-    if seen.round is None or seen.state.members is not past.members:
-        return None
+    if seen.round is None:
+        quiet = not seen.latest and seen.state is past and _same(before, view)
+        return Part(past, event, told, seen, Untouched(size, before.free, data), {}) if quiet else None
     members = seen.round.members
     reads = steps.reading(before.subscriptions, past.members, members)
     counts = steps.counts(state.topics, before.subscriptions, reads)
@@ -160,8 +164,16 @@ def _part(before: Standing, view: Repeated, most: int) -> Part | None:
         else expected.too_many(past, told, most)
     )
     seen = seen._replace(round=seen.round._replace(expected=verdict))
-    others = Untouched(len(state.members) - len(past.members), free, data)
-    return Part(past, Event(view.event.source, view.event.id, told), told, seen, others, {})
+    return Part(past, event, told, seen, Untouched(size, free, data), {})
+
+
+def _same(before: Standing, view: Repeated) -> bool:
+    """Whether a view has the members that rounds know, in their order: epochs and the like may be others."""
+    known, seen = before.state.members, view.data.members
+    return len(known) == len(seen) and all(
+        place == at or (place < 0 and observed.seen_as(seen[at], known[at]) is known[at])
+        for at, place in enumerate(view.places)
+    )
 
 
 def _follows(state: GroupState, data: GroupObserved) -> bool:
