@@ -43,7 +43,7 @@ fn imbalance(claims: &Claims, audience: &Audience) -> u32 {
 /// Moves the topic's last partitions until the most and the least loaded are a partition apart.
 fn balance_topic(claims: &mut Claims, audience: &Audience, topic: u32, events: &mut Vec<Event>) {
     let mut ranges = Ranges::of(claims, audience);
-    let mut to_give = Holdings::of(&claims.owners[topic as usize], claims.sizes.len());
+    let mut to_give = Holdings::of(claims.owners.topic(topic), claims.sizes.len());
     while !ranges.balanced() {
         let mut giver = ranges.next_most(&claims.sizes);
         while giver.is_some_and(|giver| to_give.is_empty(giver)) {
@@ -58,7 +58,7 @@ fn balance_topic(claims: &mut Claims, audience: &Audience, topic: u32, events: &
         }
         events.push(Event { member: giver, topic, partition, gained: false });
         events.push(Event { member: taker, topic, partition, gained: true });
-        claims.owners[topic as usize][partition as usize] = taker;
+        claims.owners.topic_mut(topic)[partition as usize] = taker;
         claims.sizes[giver as usize] -= 1;
         claims.sizes[taker as usize] += 1;
     }

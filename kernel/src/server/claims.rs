@@ -20,8 +20,7 @@ pub struct Part {
 }
 
 pub struct Claims<'py> {
-    /// Who owns each partition, by topic; empty where nobody claims any of it.
-    pub owners: Vec<Vec<u32>>,
+    pub owners: Owners,
     /// How many of each topic's partitions nobody owns.
     unowned: Vec<u32>,
     /// By place, subscribed to or not, in the order of what it owns.
@@ -34,12 +33,44 @@ pub struct Claims<'py> {
     pub owned: Vec<(Bound<'py, PyDict>, bool)>,
 }
 
+/// Who owns each partition of the topics that anybody claims, one topic behind the other.
+pub struct Owners {
+    all: Vec<u32>,
+    /// By topic, its place in there and how many partitions it has.
+    topics: Vec<(Option<usize>, usize)>,
+}
+
+impl Owners {
+    fn of(group: &Group) -> Owners {
+        let topics: Vec<_> = group.topics.iter().map(|topic| (None, topic.partitions as usize)).collect();
+        let all = Vec::with_capacity(topics.iter().map(|topic| topic.1).sum());
+        Owners { all, topics }
+    }
+
+    /// The owners of a topic's partitions; empty where nobody claims any of it.
+    pub fn topic(&self, topic: u32) -> &[u32] {
+        let (start, count) = self.topics[topic as usize];
+        start.map_or(&[], |start| &self.all[start..start + count])
+    }
+
+    /// The same, of all partitions.
+    pub fn topic_mut(&mut self, topic: u32) -> &mut [u32] {
+        let (start, count) = &mut self.topics[topic as usize];
+        let start = *start.get_or_insert_with(|| {
+            let end = self.all.len();
+            self.all.resize(end + *count, NO_ONE);
+            end
+        });
+        &mut self.all[start..start + *count]
+    }
+}
+
 impl<'py> Claims<'py> {
     /// The claims; None where one is unsound, or nothing that is known here.
     pub fn read(group: &Group<'py>) -> PyResult<Option<Self>> {
         let count = group.members.len();
         let mut claims = Claims {
-            owners: vec![Vec::new(); group.topics.len()],
+            owners: Owners::of(group),
             unowned: group.topics.iter().map(|topic| topic.partitions).collect(),
             parts: Vec::with_capacity(count),
             ends: Vec::with_capacity(count),
@@ -77,7 +108,7 @@ impl<'py> Claims<'py> {
                     }
                     strange.push(part);
                 }
-                if !claims.take(group, &part, number) {
+                if !claims.take(&part, number) {
                     return Ok(None);
                 }
             }
@@ -88,7 +119,7 @@ impl<'py> Claims<'py> {
         // They may be nobody else's, but nobody has them.
         for part in strange {
             for partition in claims.numbers(&part) {
-                claims.owners[part.topic as usize][partition as usize] = NO_ONE;
+                claims.owners.topic_mut(part.topic)[partition as usize] = NO_ONE;
             }
             claims.unowned[part.topic as usize] += part.len;
         }
@@ -115,7 +146,7 @@ impl<'py> Claims<'py> {
 
     /// The runs of a topic that nobody owns: (first, how many).
     pub fn free(&self, group: &Group, topic: u32) -> Vec<(u32, u32)> {
-        let (owners, unowned) = (&self.owners[topic as usize], self.unowned[topic as usize]);
+        let (owners, unowned) = (self.owners.topic(topic), self.unowned[topic as usize]);
         if owners.is_empty() {
             return vec![(0, group.topics[topic as usize].partitions)];
         }
@@ -139,11 +170,8 @@ impl<'py> Claims<'py> {
     }
 
     /// Enter who owns this; whether all of it exists and was nobody's.
-    fn take(&mut self, group: &Group, part: &Part, member: u32) -> bool {
-        let owners = &mut self.owners[part.topic as usize];
-        if owners.is_empty() {
-            owners.resize(group.topics[part.topic as usize].partitions as usize, NO_ONE);
-        }
+    fn take(&mut self, part: &Part, member: u32) -> bool {
+        let owners = self.owners.topic_mut(part.topic);
         let (first, len, step) = (part.first as usize, part.len as usize, part.step as usize);
         let unowned = &mut self.unowned[part.topic as usize];
         *unowned = unowned.wrapping_sub(part.len); // too many: one of them is another's or does not exist

@@ -26,7 +26,6 @@ pub fn target(group: &Group, claims: &mut Claims) -> Target {
     for &(topic, at) in &topics {
         let free = Free::of(claims.free(group, topic));
         if free.len > 0 {
-            claims.owners[topic as usize].resize(group.topics[topic as usize].partitions as usize, 0);
             dealer.deal(claims, topic, (at, &audiences[at]), &free);
         }
     }
@@ -73,7 +72,7 @@ impl Dealer {
             || audience.members.iter().map(|&member| rank(claims.sizes[member as usize], member)).collect();
         let mut ranks: Vec<u64> = self.ranks[at].take().unwrap_or_else(ranked);
         ranks.sort(); // stable: it is quick where most is sorted
-        let owners = &mut claims.owners[topic as usize];
+        let owners = claims.owners.topic_mut(topic);
         let (mut start, mut level, mut wide) = (0, size(ranks[0]), 0);
         let mut levels = Vec::new();
         while start < free.len {
