@@ -15,10 +15,14 @@ pub fn key(name: &str) -> Vec<u8> {
 
 /// What a member is called (client id, host, instance id; None: not known), and its end.
 pub fn ending(names: &[Option<&str>; 3]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (field, name) in ["clientId", "clientHost", "groupInstanceId"].iter().zip(names) {
-        out.extend_from_slice(format!(",\"{field}\":").as_bytes());
-        serde_json::to_writer(&mut out, name).expect("memory takes all");
+    const FIELDS: [&[u8]; 3] = [b",\"clientId\":", b",\"clientHost\":", b",\"groupInstanceId\":"];
+    let mut out = Vec::with_capacity(64 + names.iter().flatten().map(|name| name.len() + 2).sum::<usize>());
+    for (field, name) in FIELDS.iter().zip(names) {
+        out.extend_from_slice(field);
+        match name {
+            Some(name) => serde_json::to_writer(&mut out, name).expect("memory takes all"),
+            None => out.extend_from_slice(b"null"),
+        }
     }
     out.extend_from_slice(b"},");
     out

@@ -206,7 +206,7 @@ def _acknowledged(state: GroupState | None, event: Event, naming: Naming) -> App
 
 
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
-    joining = MemberState.joining(data)
+    joining = MemberState.joining(data, state.members[0] if state.members else None)
     known = state.member(data.member_id)
     replaced = state.static_member(data.group_instance_id) if known is None else None
     claims = {data.member_id: Claim(data.owned, data.generation)} if known is None else {}

@@ -48,10 +48,14 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
     client_host: str | None = None
 
     @classmethod
-    def joining(cls, data: MemberJoined) -> Self:
-        """By its own word; it owns nothing yet."""
+    def joining(cls, data: MemberJoined, other: MemberState | None = None) -> Self:
+        """By its own word; it owns nothing yet. What ``other`` says alike is one object: it is compared often."""
+        topics, assignors = data.topics, data.assignors
+        if other is not None:
+            topics = other.topics if topics == other.topics else topics
+            assignors = other.assignors if assignors == other.assignors else assignors
         return cls(
-            *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
+            *(data.member_id, topics, assignors, data.group_instance_id, data.rack_id),
             group_protocol=data.group_protocol,
             session_timeout_ms=data.session_timeout_ms,
             client_id=data.client_id,
