@@ -1,5 +1,7 @@
 //! A round's changes as JSON: `streaming.wire.diffs.MemberDiff`, by member id.
 
+use std::borrow::Cow;
+
 use crate::known::{Identity, Topic};
 
 /// A topic by place, and a partition.
@@ -14,7 +16,10 @@ pub fn key(name: &str) -> Vec<u8> {
 }
 
 /// What a member is called (client id, host, instance id; None: not known), and its end.
-pub fn ending(names: &[Option<&str>; 3]) -> Vec<u8> {
+pub fn ending(names: &[Option<&str>; 3]) -> Cow<'static, [u8]> {
+    if names.iter().all(Option::is_none) {
+        return Cow::Borrowed(b",\"clientId\":null,\"clientHost\":null,\"groupInstanceId\":null},");
+    }
     const FIELDS: [&[u8]; 3] = [b",\"clientId\":", b",\"clientHost\":", b",\"groupInstanceId\":"];
     let mut out = Vec::with_capacity(64 + names.iter().flatten().map(|name| name.len() + 2).sum::<usize>());
     for (field, name) in FIELDS.iter().zip(names) {
@@ -25,7 +30,7 @@ pub fn ending(names: &[Option<&str>; 3]) -> Vec<u8> {
         }
     }
     out.extend_from_slice(b"},");
-    out
+    Cow::Owned(out)
 }
 
 /// JSON under construction: each entry ends with a comma, which closing an object takes back.

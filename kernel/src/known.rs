@@ -1,6 +1,7 @@
 //! Members that were read before. The state of a member never changes, a member that changes is another object: so what
 //! was read of one stands for it as long as it lives, and a round reads those members that are new to it.
 
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
@@ -99,7 +100,7 @@ pub struct Identity {
     /// Its id as a JSON key.
     pub key: Vec<u8>,
     /// What it is called, as the end of its JSON.
-    pub names: Vec<u8>,
+    pub names: Cow<'static, [u8]>,
 }
 
 pub struct Member {
@@ -162,16 +163,19 @@ impl Member {
 
     /// Its JSON where nothing changes for it, from what it owns.
     pub fn kept(&self, out: &mut Json) {
-        out.0.extend_from_slice(self.kept.get_or_init(|| {
-            let mut own = Json::default();
-            own.kept(&self.topics.list, &self.identity, &self.spots);
-            own.0
-        }));
+        if let Some(known) = self.kept.get() {
+            out.0.extend_from_slice(known);
+            return;
+        }
+        let start = out.0.len();
+        out.kept(&self.topics.list, &self.identity, &self.spots);
+        // Nobody else has set it: a round is played by one thread.
+        let _ = self.kept.set(out.0[start..].to_vec());
     }
 }
 
 /// What a member is called, as the end of its JSON; and its instance id.
-pub fn called(member: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Option<String>)> {
+pub fn called(member: &Bound<'_, PyAny>) -> PyResult<(Cow<'static, [u8]>, Option<String>)> {
     let py = member.py();
     let read = |name| -> PyResult<Option<String>> {
         let value: Bound<'_, PyAny> = member.getattr(name)?;

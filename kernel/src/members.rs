@@ -1,5 +1,6 @@
 //! The members of a round, read from Python or known from the round before: all alike, or declined.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use pyo3::intern;
@@ -17,7 +18,7 @@ pub struct Gone<'py> {
     /// Its id as a JSON key.
     pub key: Vec<u8>,
     /// What it is called, as the end of its JSON.
-    pub names: Vec<u8>,
+    pub names: Cow<'static, [u8]>,
     pub owned: Vec<(Bound<'py, PyString>, Option<usize>, Vec<u32>)>,
 }
 
@@ -149,7 +150,7 @@ impl<'py> Members<'py> {
 }
 
 /// What a member was called that is gone, as the end of its JSON; no names where `past` does not have it.
-fn names(known: &Known, past: &Bound<'_, PyTuple>, id: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
+fn names(known: &Known, past: &Bound<'_, PyTuple>, id: &Bound<'_, PyString>) -> PyResult<Cow<'static, [u8]>> {
     for member in past {
         let is_it = match known.find(&member) {
             Some(known) => known.identity.text == text(id),
