@@ -192,13 +192,7 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
     with monitored(options.longest, max(16, count // 64)) as (monitor, parts, log):
         topic = make_topic(monitor.servers)
         groups = [
-            Coordinated(
-                f"group-{number:05d}",
-                _SIZE,
-                {topic: 2 * _SIZE},
-                {topic: "orders"},
-                number,
-            )
+            Coordinated(f"group-{number:05d}", _SIZE, {topic: 2 * _SIZE}, {topic: "orders"}, number)
             for number in range(count)
         ]
         settings = monitor.serve.settings

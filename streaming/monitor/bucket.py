@@ -18,7 +18,7 @@ from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.group import apply
 from streaming.monitor.packing import CorruptState
 from streaming.monitor.rendering import AssignmentOutput, Output
-from streaming.monitor.repeats import Standing
+from streaming.monitor.repeats import Repeatable
 from streaming.monitor.roster import Roster
 from streaming.monitor.state import GroupState
 from streaming.monitor.steps import Part
@@ -150,7 +150,7 @@ class _Batch:
         #: By group, the last event of which the latest assignment has nothing.
         self._late: dict[str, Event] = {}
         #: The group of the last record, where that was a view that the next one may be played on.
-        self._standing: Standing | None = None
+        self._standing: Repeatable | None = None
         #: The last record, where it was applied and is nothing a second time, as :func:`_identity` has it.
         self._once: tuple[object, ...] = ()
         self.asked: dict[str, Event] = {}
@@ -185,7 +185,7 @@ class _Batch:
         writes = self._repeated(standing, view)
         return self.apply(view.event, record) if writes is None else writes
 
-    def _repeated(self, standing: Standing, view: Repeated) -> list[Write] | None:
+    def _repeated(self, standing: Repeatable, view: Repeated) -> list[Write] | None:
         """Apply a view to the part of its group that it does not repeat; None: it is to be applied to the whole."""
         sinks, group_id = self._sinks, view.data.group_id
         tracked = self._bucket.get(group_id)

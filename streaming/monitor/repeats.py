@@ -1,8 +1,8 @@
 """Full views one after the other, each played on the members that are not told as they were.
 
 A full view repeats every member, and most of them byte for byte. While a batch has views of one group that follow
-each other, what the last one gave is at hand (:class:`Standing`). Members that the next one tells as they were own
-what they owned, so the rules that play a round are given the others, and
+each other, what the last one gave is at hand (:class:`Repeatable`). Members that the next one tells as they were
+own what they owned, so the rules that play a round are given the others, and
 :class:`~streaming.monitor.rounds.Untouched` for these, as in :mod:`~streaming.monitor.steps`. The diff names
 everybody: what it says of somebody who keeps everything is written once.
 
@@ -42,10 +42,10 @@ from streaming.wire import repeated
 from streaming.wire.codec import encode
 from streaming.wire.diffs import MemberDiff
 from streaming.wire.events import Event, GroupObserved, Holding
-from streaming.wire.repeated import Repeated, Told
+from streaming.wire.repeated import Repeated, ToldView
 
 
-class Standing(NamedTuple):
+class Repeatable(NamedTuple):
     """A group after a view of it that shows what its last round gave, which broke no rule.
 
     Attributes:
@@ -56,14 +56,14 @@ class Standing(NamedTuple):
         kept: of each member what a diff says in which it keeps everything; None: not written yet.
     """
 
-    told: Told
+    told: ToldView
     state: GroupState
     free: Holding
     subscriptions: Mapping[Reads, int]
     kept: Sequence[bytes | None]
 
 
-class Step(NamedTuple):
+class RepeatedRound(NamedTuple):
     """What a view gave that was played on a part of its group.
 
     Attributes:
@@ -77,12 +77,12 @@ class Step(NamedTuple):
     after: GroupState
     found: tuple[Output, ...]
     whole: tuple[Output, ...]
-    standing: Standing
+    standing: Repeatable
 
 
 def standing(
     value: bytes | None, event: Event, state: GroupState | None, outputs: Sequence[Output]
-) -> Standing | None:
+) -> Repeatable | None:
     """What the view after this one may be played on; None: the whole group."""
     data = event.data
     if state is None or not isinstance(data, GroupObserved) or not outputs or not _plain(state):
@@ -95,7 +95,7 @@ def standing(
     view = repeated.told(value, data)
     if view is None:
         return None
-    return Standing(view, state, diff.changes.unassigned, {}, [None] * len(state.members))
+    return Repeatable(view, state, diff.changes.unassigned, {}, [None] * len(state.members))
 
 
 def _plain(state: GroupState) -> bool:
@@ -106,7 +106,7 @@ def _plain(state: GroupState) -> bool:
     return seen and kind and not eager and state.view is None and state.said is None
 
 
-def step(before: Standing, view: Repeated, most: int) -> Step | None:
+def step(before: Repeatable, view: Repeated, most: int) -> RepeatedRound | None:
     """A view, played on the members that it does not repeat; None: it is to be played on the whole group.
 
     ``most``: see :func:`streaming.monitor.group.apply`.
@@ -126,17 +126,17 @@ def step(before: Standing, view: Repeated, most: int) -> Step | None:
     latest = AssignmentOutput(view.event, state)
     whole = [_named(one, kept) if isinstance(one, DiffOutput) else latest for one in found]
     reads = steps.reading(before.subscriptions, part.before.members, after.members)
-    standing = Standing(view.told, state, part.others.free, reads, kept)
-    return Step(part, after, found, tuple(whole), standing)
+    standing = Repeatable(view.told, state, part.others.free, reads, kept)
+    return RepeatedRound(part, after, found, tuple(whole), standing)
 
 
-def _counted(before: Standing) -> Standing:
+def _counted(before: Repeatable) -> Repeatable:
     if before.subscriptions:
         return before
     return before._replace(subscriptions=Counter(tuple(one.topics) for one in before.state.members))
 
 
-def _part(before: Standing, view: Repeated, most: int) -> Part | None:
+def _part(before: Repeatable, view: Repeated, most: int) -> Part | None:
     """The part of a group that a view does not repeat."""
     state, data = before.state, view.data
     if not _follows(state, data) or not _may_come(before, view):
@@ -167,7 +167,7 @@ def _part(before: Standing, view: Repeated, most: int) -> Part | None:
     return Part(past, event, told, seen, Untouched(size, free, data), {})
 
 
-def _same(before: Standing, view: Repeated) -> bool:
+def _same(before: Repeatable, view: Repeated) -> bool:
     """Whether a view has the members that rounds know, in their order: epochs and the like may be others."""
     known, seen = before.state.members, view.data.members
     return len(known) == len(seen) and all(
@@ -185,7 +185,7 @@ def _follows(state: GroupState, data: GroupObserved) -> bool:
     return number is not None and number >= state.generation
 
 
-def _may_come(before: Standing, view: Repeated) -> bool:
+def _may_come(before: Repeatable, view: Repeated) -> bool:
     """Whether members that come and go are surely other ones, some stay, and nobody is told twice."""
     ids = [one.member_id for one in view.data.members]
     now = {*ids}

@@ -24,7 +24,7 @@ except ImportError:  # it is not installed, or not of this release
 _OBSERVED = b"group.observed"
 
 
-class Told(NamedTuple):
+class ToldView(NamedTuple):
     """A view of a group of consumers as it was told.
 
     Attributes:
@@ -50,17 +50,17 @@ class Repeated(NamedTuple):
     event: Event
     data: GroupObserved
     places: list[int]
-    told: Told
+    told: ToldView
 
 
-def told(value: bytes | None, data: GroupObserved) -> Told | None:
+def told(value: bytes | None, data: GroupObserved) -> ToldView | None:
     """What the next view may be compared with; None where none is."""
     if native is None or value is None or data.kind not in (UNSET, "consumer"):
         return None
-    return Told(value, data.members, [])
+    return ToldView(value, data.members, [])
 
 
-def read_repeated(record: Record, before: Told) -> Repeated | None:
+def read_repeated(record: Record, before: ToldView) -> Repeated | None:
     """A view of the group whose view before is known; None: :func:`streaming.wire.codec.read` is to read it."""
     if native is None or record.value is None or record.type != _OBSERVED:
         return None
@@ -85,9 +85,9 @@ def read_repeated(record: Record, before: Told) -> Repeated | None:
     known = before.members
     members = [known[place] if place >= 0 else next(new) for place in places]
     data = structs.replace(data, members=members)
-    return Repeated(Event(event.source, event.id, data), data, places, Told(record.value, members, spans))
+    return Repeated(Event(event.source, event.id, data), data, places, ToldView(record.value, members, spans))
 
 
-def _spans(told: Told) -> list[int]:
+def _spans(told: ToldView) -> list[int]:
     found = native(b"", [], told.value)
     return [] if found is None or len(found[1]) != len(told.members) else found[2]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
+from random import Random
 from zlib import crc32
 
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks, Write
-from streaming.wire.codec import Record
+from streaming.wire.codec import Record, encode_event
+from streaming.wire.events import Event
 from tests.support.histories import Topic
 
 SINKS = Sinks(
@@ -34,6 +37,18 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
             if bucket.changed:
                 blobs[number] = bucket.pack()
     return writes
+
+
+def in_batches(log: Iterable[Event], chance: Random, ends: float, sinks: Sinks) -> tuple[Bucket, list[Write]]:
+    """What one bucket makes of a log, packed after each batch; ``ends``: how likely one is after an event."""
+    bucket, writes, batch = Bucket(), list[Write](), list[Record]()
+    for offset, event in enumerate(log):
+        batch.append(Record.of(0, offset, *encode_event(event)))
+        if chance.random() < ends:
+            writes += process(bucket, batch, 0, sinks)
+            bucket, batch = Bucket(bucket.pack()), []
+    writes += process(bucket, batch, 0, sinks)
+    return bucket, writes
 
 
 def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:

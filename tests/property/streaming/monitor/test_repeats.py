@@ -13,13 +13,11 @@ from msgspec import UNSET, structs
 
 from streaming.monitor import repeats
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks, Write
 from streaming.wire import repeated
-from streaming.wire.codec import Record, encode_event
 from streaming.wire.events import POLLING, Event, Evidence, GroupObserved
 from tests.support.epochs import Epochs
-from tests.support.pure_stream import SINKS, by_key
+from tests.support.pure_stream import SINKS, by_key, in_batches
 
 pytest.importorskip("rebalance_kernel", reason="built where there is cargo; views are read whole then")
 
@@ -101,13 +99,7 @@ def _odd(data: GroupObserved, chance: Random) -> GroupObserved:
 
 def play(log: Iterable[Event], batches: Random, sinks: Sinks) -> tuple[bytes, list[Write]]:
     """What a bucket makes of a log in batches by chance, packed after each."""
-    bucket, writes, batch = Bucket(), list[Write](), list[Record]()
-    for offset, event in enumerate(log):
-        batch.append(Record.of(0, offset, *encode_event(event)))
-        if batches.random() < 0.05:
-            writes += process(bucket, batch, 0, sinks)
-            bucket, batch = Bucket(bucket.pack()), []
-    writes += process(bucket, batch, 0, sinks)
+    bucket, writes = in_batches(log, batches, 0.05, sinks)
     return bucket.pack(), writes
 
 
@@ -158,6 +150,6 @@ def test_many_views_are_played_on_a_part(classic: bool) -> None:
     with patch.object(repeats, "step", step):
         play(log, Random(3), MOST)
 
-    played = [one for one in steps if isinstance(one, repeats.Step)]
+    played = [one for one in steps if isinstance(one, repeats.RepeatedRound)]
     assert len([one for one in played if one.found]) > 60
     assert classic or len([one for one in played if not one.found]) > 20

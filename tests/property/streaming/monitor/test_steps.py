@@ -20,7 +20,7 @@ from streaming.monitor.state import GroupState
 from streaming.wire.codec import Record, encode_event
 from streaming.wire.events import Event, GroupQuiet
 from tests.support.epochs import Epochs, told
-from tests.support.pure_stream import SINKS, by_key
+from tests.support.pure_stream import SINKS, by_key, in_batches
 
 FEW = st.sampled_from((None, 0, 3))
 MOST = SINKS._replace(expected_partitions=20)
@@ -28,13 +28,7 @@ MOST = SINKS._replace(expected_partitions=20)
 
 def play(log: Iterable[Event], batches: Random, sinks: Sinks = MOST) -> tuple[Bucket, list[Write]]:
     """What a bucket makes of a log in batches by chance, packed after each; and quiet in the end."""
-    bucket, writes, batch = Bucket(), list[Write](), list[Record]()
-    for offset, event in enumerate(log):
-        batch.append(Record.of(0, offset, *encode_event(event)))
-        if batches.random() < 0.3:
-            writes += process(bucket, batch, 0, sinks)
-            bucket, batch = Bucket(bucket.pack()), []
-    writes += process(bucket, batch, 0, sinks)
+    bucket, writes = in_batches(log, batches, 0.3, sinks)
     episode = bucket.get("g").episode
     if episode is not None:
         data = GroupQuiet(group_id="g", timestamp=10**9, after=episode.mark)
