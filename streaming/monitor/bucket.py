@@ -190,9 +190,9 @@ class _Batch:
         sinks, group_id = self._sinks, view.data.group_id
         tracked = self._bucket.get(group_id)
         untold = sinks.episodes is not None and tracked.untold and group_id not in self._happened
-        if tracked.state is not standing.state or tracked.heard or untold or sinks.naming == "changed":
+        if tracked.state is not standing.state or tracked.heard or untold:
             return None
-        step = repeats.step(standing, view, sinks.expected_partitions)
+        step = repeats.step(standing, view, sinks.expected_partitions, sinks.naming)
         if step is None:
             return None
         part = step.part

@@ -3,8 +3,8 @@
 A full view repeats every member, and most of them byte for byte. While a batch has views of one group that follow
 each other, what the last one gave is at hand (:class:`Repeatable`). Members that the next one tells as they were
 own what they owned, so the rules that play a round are given the others, and
-:class:`~streaming.monitor.rounds.Untouched` for these, as in :mod:`~streaming.monitor.steps`. The diff names
-everybody: what it says of somebody who keeps everything is written once.
+:class:`~streaming.monitor.rounds.Untouched` for these, as in :mod:`~streaming.monitor.steps`. Where the diff names
+everybody, what it says of somebody who keeps everything is written once.
 
 All of it is made of the group's state and of the view that it comes from, and is gone with the batch. Where it
 would not decide the same the view is played whole, as :func:`streaming.monitor.group.apply` does; a property test
@@ -32,7 +32,8 @@ from typing import NamedTuple
 
 from msgspec import Raw, structs
 
-from streaming.monitor import applied, expected, observed, steps
+from streaming.monitor import applied, brief, expected, observed, steps
+from streaming.monitor.brief import Naming
 from streaming.monitor.playing import show
 from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
 from streaming.monitor.rounds import Untouched
@@ -53,7 +54,8 @@ class Repeatable(NamedTuple):
         state: the group, its members in the order of the view.
         free: partitions that nobody owns.
         subscriptions: topics, as a member lists them → how many members do; empty: not counted yet.
-        kept: of each member what a diff says in which it keeps everything; None: not written yet.
+        kept: of each member what a diff says in which it keeps everything; None: not written yet; empty where
+            diffs leave such members out.
     """
 
     told: ToldView
@@ -68,8 +70,8 @@ class RepeatedRound(NamedTuple):
 
     Attributes:
         part: what it was played on; the group after it, but of the members those of the part.
-        found: what to write, in which the diff has those of the part.
-        whole: the same with everybody.
+        found: what it gave, in which the diff has at most those of the part.
+        whole: the same to write: with everybody, unless diffs leave members out.
         standing: what the next view may be played on.
     """
 
@@ -95,21 +97,22 @@ def standing(
     view = repeated.told(value, data)
     if view is None:
         return None
-    return Repeatable(view, state, diff.changes.unassigned, {}, [None] * len(state.members))
+    return Repeatable(view, state, diff.changes.unassigned, {}, [])
 
 
 def _plain(state: GroupState) -> bool:
-    """Whether it is a group of consumers that is seen, that never stops whole, and whose diffs name everybody."""
+    """Whether it is a group of consumers that is seen, never stops whole, and whose next diff need not name anybody."""
     seen = state.observed and not state.counted and state.reports is None
     eager = state.protocol == "classic" and state.assignor != "cooperative-sticky"
     kind = state.kind == "consumer" and state.protocol in ("classic", "consumer")
-    return seen and kind and not eager and state.view is None and state.said is None
+    said = state.said is None or not (state.said.called or state.said.renamed)
+    return seen and kind and not eager and state.view is None and said
 
 
-def step(before: Repeatable, view: Repeated, most: int) -> RepeatedRound | None:
+def step(before: Repeatable, view: Repeated, most: int, naming: Naming) -> RepeatedRound | None:
     """A view, played on the members that it does not repeat; None: it is to be played on the whole group.
 
-    ``most``: see :func:`streaming.monitor.group.apply`.
+    ``most``, ``naming``: see :func:`streaming.monitor.group.apply`.
     """
     before = _counted(before)
     mark = applied.fingerprint(view.event.source, view.event.id)
@@ -118,16 +121,32 @@ def step(before: Repeatable, view: Repeated, most: int) -> RepeatedRound | None:
         return None
     after, found = show(part.event, part.view, part.seen, most, part.others)
     after = structs.replace(after, applied=applied.remember(after.applied, mark))
+    after, found = brief.shorten(part.before, after, found, naming, part.others.size)
     changed = iter(after.members)
     known = before.state.members
     members = tuple([known[place] if place >= 0 else next(changed) for place in view.places])
     state = structs.replace(after, members=members)
-    kept = [_keeping(known[place], before.kept[place]) if place >= 0 else None for place in view.places]
-    latest = AssignmentOutput(view.event, state)
-    whole = [_named(one, kept) if isinstance(one, DiffOutput) else latest for one in found]
+    kept = [] if naming == "changed" else _kept(before, view)
+    whole = [_whole(one, view.event, state, kept) for one in found]
     reads = steps.reading(before.subscriptions, part.before.members, after.members)
     standing = Repeatable(view.told, state, part.others.free, reads, kept)
     return RepeatedRound(part, after, found, tuple(whole), standing)
+
+
+def _kept(before: Repeatable, view: Repeated) -> list[bytes | None]:
+    """Of each member of the view what a diff says in which it keeps everything; None: it is not repeated."""
+    members = before.state.members
+    known = before.kept or [None] * len(members)
+    return [_keeping(members[place], known[place]) if place >= 0 else None for place in view.places]
+
+
+def _whole(
+    output: Output, event: Event, state: GroupState, kept: Sequence[bytes | None]
+) -> AssignmentOutput | DiffOutput:
+    """What a part gave, as the whole group gives it."""
+    if isinstance(output, AssignmentOutput):
+        return structs.replace(output, event=event, state=state)
+    return _named(output, kept) if kept else output
 
 
 def _counted(before: Repeatable) -> Repeatable:

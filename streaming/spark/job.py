@@ -130,7 +130,11 @@ class _Job:
         self._look_at_checkpoint = held
         self._card = setup.card
         self._supervisor = Supervisor(
-            setup.options, self._card.topic, setup.topics, partitions=self._card.partitions
+            setup.options,
+            self._card.topic,
+            setup.topics,
+            partitions=self._card.partitions,
+            longest=setup.sinks.limit(self._card.topic),
         )
         self._supervisor.topics_seen(setup.topics, time.time())
         self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
@@ -176,12 +180,12 @@ class _Job:
         sinks = setup.sinks._replace(partitions=setup.sinks.partitions | read)
         sources = query.sources(self._spark, setup.settings, setup.options, sinks, supervisor.bound.value)
         rows = plan.writes(*sources, self._card.buckets, sinks, self._tally)
-        return query.start(rows, setup.settings, setup.options)
+        return query.start(rows, setup.settings, setup.options, supervisor.pieces.value)
 
     def _follow(self, query: StreamingQuery) -> bool:
         while not query.awaitTermination(_LOOK_SECONDS):
             do = self._look(query)
-            if self._stop.is_set() or do in (Do.CONFIRM, Do.BOUND, Do.READ_ALL, Do.RENEW):
+            if self._stop.is_set() or do in (Do.CONFIRM, Do.REFIT, Do.READ_ALL, Do.RENEW):
                 query.stop()
                 return self._stopped(do)
         # --available-now has read the old partitions to their end.
@@ -198,7 +202,7 @@ class _Job:
             self._setup = replace(self._setup, ticks=TickTopic(settings))
             self._signs = self._sign_writer()
             self._watch = IdentityWatch(settings.kafka, self._setup.topics)
-        elif do is Do.BOUND:
+        elif do is Do.REFIT:
             log.info("batches have at most %d events from now on", self._supervisor.bound.value)
         elif do is Do.READ_ALL:
             growth = self._supervisor.growth

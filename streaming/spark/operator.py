@@ -17,10 +17,8 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
 from streaming.spark.progress import Told
-from streaming.spark.rows import ARROW_TYPES, records
+from streaming.spark.rows import ARROW_TYPES, BucketRows, read
 from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.heartbeats import Heartbeats
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped] # pandas has its types elsewhere
@@ -60,25 +58,22 @@ class BucketStep(NamedTuple):
     told: Told
 
 
-def step(
-    blob: bytes | None, rows: Sequence[Record | Heartbeats], oldest: int | None, now_ms: int, sinks: Sinks
-) -> BucketStep:
+def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> BucketStep:
     """One batch of a bucket.
 
     Args:
         blob: the bucket's state; None for none.
-        rows: its records in order, as :func:`~streaming.spark.rows.records` gives them.
-        oldest: when the oldest was appended to its topic, ms.
+        rows: what it has of the batch.
         now_ms: the batch's time.
         sinks: where outputs go.
     """
     bucket = Bucket(blob)
-    writes = process(bucket, rows, now_ms, sinks)
+    writes = process(bucket, rows.records, now_ms, sinks)
     writes += expire(bucket, now_ms, sinks)
     changed = bucket.pack() if bucket.changed else None
     topics = [write.topic for write in writes]
     due = min(bucket.due.values(), default=0)
-    told = Told(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), oldest)
+    told = Told(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), rows.oldest, rows.bytes)
     return BucketStep(writes, changed, told)
 
 
@@ -87,10 +82,10 @@ def _bucket_batch(
 ) -> Iterator[Rows | pd.DataFrame]:
     given = list(parts)
     framed = not isinstance(given[0], list)
-    rows, oldest = records(map(columns, given) if framed else given)
+    rows = read(map(columns, given) if framed else given)
     blob = bytes(state.get[0]) if state.exists else None
     # Not a column: a time in the plan stands in the code that Spark generates, and compiles, for every batch.
-    writes, changed, told = step(blob, rows, oldest, state.getCurrentProcessingTimeMs(), sinks)
+    writes, changed, told = step(blob, rows, state.getCurrentProcessingTimeMs(), sinks)
     if changed is not None:
         state.update((changed,))
     tally.tell(int(key[0]), told)

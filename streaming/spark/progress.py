@@ -31,12 +31,14 @@ class Told(NamedTuple):
         diffs: diffs it gave.
         dead_letters: records it could not use.
         oldest: when its oldest record was appended to its topic, ms; None without records.
+        bytes: of its events' values.
     """
 
     due: int
     diffs: int = 0
     dead_letters: int = 0
     oldest: int | None = None
+    bytes: int = 0
 
 
 class BatchReport(NamedTuple):
@@ -48,6 +50,7 @@ class BatchReport(NamedTuple):
         seconds: how long it took, planning and commit included; None when Spark left it out.
         phases: seconds of its parts.
         events: membership events read.
+        bytes: of their values.
         diffs: diffs written.
         dead_letters: records sent to the dead-letter topic.
         lag: unread events in the partition that is furthest behind; None when unknown.
@@ -61,6 +64,7 @@ class BatchReport(NamedTuple):
     seconds: float | None = None
     phases: Mapping[str, float] = {}
     events: int = 0
+    bytes: int = 0
     diffs: int = 0
     dead_letters: int = 0
     lag: int | None = None
@@ -91,6 +95,7 @@ def report(progress: Mapping[str, Any], told: Iterable[Told] = ()) -> BatchRepor
         seconds=None if taken is None else taken / 1000,
         phases={ours: durations[name] / 1000 for name, ours in _PHASES.items() if name in durations},
         events=sum(max(source.get("numInputRows", 0), 0) for source in kafka),
+        bytes=sum(one.bytes for one in told),
         diffs=sum(one.diffs for one in told),
         dead_letters=sum(one.dead_letters for one in told),
         lag=max(known, default=None),
@@ -127,6 +132,7 @@ def log_batch(done: BatchReport) -> None:
         extra={
             "batch": done.number,
             "events": done.events,
+            "bytes": done.bytes,
             "diffs": done.diffs,
             "dead_letters": done.dead_letters,
             "events_per_second": round(done.events / done.seconds, 1) if done.seconds else None,
@@ -158,6 +164,7 @@ class BatchMetrics:
         )
         self._phases = counter("phase_seconds", "Time spent in each part of the batches.", "phase")
         self._read = counter("input_records", "Membership events read.")
+        self._size = counter("input_bytes", "Bytes of the values of membership events read.")
         self._diffs = counter("diffs", "Diffs written.")
         self._dead = counter("dead_letters", "Records sent to the dead-letter topic.")
         self._lag = gauge("lag_records", "Membership events behind in the partition that is furthest behind.")
@@ -177,6 +184,7 @@ class BatchMetrics:
         for phase, seconds in done.phases.items():
             self._phases.labels(phase).inc(seconds)
         self._read.inc(done.events)
+        self._size.inc(done.bytes)
         self._diffs.inc(done.diffs)
         self._dead.inc(done.dead_letters)
         for gauge, value in (

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
     from streaming.spark.options import StreamOptions
 
+#: How many rows go to Python at a time (:mod:`streaming.spark.pieces`).
+PIECE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: The source's consumers.
 CONSUME = {
     "fetch.max.wait.ms": "5",
@@ -60,8 +62,10 @@ def sources(
     return plan.source(spark, membership), plan.source(spark, ticks)
 
 
-def start(rows: DataFrame, settings: Settings, options: StreamOptions) -> StreamingQuery:
-    """Start the query that writes ``rows`` to Kafka."""
+def start(rows: DataFrame, settings: Settings, options: StreamOptions, piece: int) -> StreamingQuery:
+    """Start the query that writes ``rows`` to Kafka; so many at a time go to Python, unless ``options`` say it."""
+    if PIECE not in dict(options.session.conf):
+        rows.sparkSession.conf.set(PIECE, piece)
     writer = (
         rows.writeStream.format("kafka")
         .options(includeHeaders="true", **spark_options(settings.kafka, PRODUCE))

@@ -7,7 +7,7 @@ are read together (:mod:`streaming.wire.heartbeats`).
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -57,21 +57,32 @@ class _Header(msgspec.Struct):
 _headers = msgspec.json.Decoder(list[_Header])
 
 
-def records(parts: Iterable[Columns]) -> tuple[list[Record | Heartbeats], int | None]:
-    """A bucket's records, and when the oldest was appended to its topic (ms; None without records).
+class BucketRows(NamedTuple):
+    """What a bucket has of a batch.
 
-    Group after group, so that a group's state is at hand for all its records; each in the order of
-    (partition, offset).
+    Attributes:
+        records: group after group, so that a group's state is at hand for all its records; each in the order of
+            (partition, offset).
+        oldest: when the oldest was appended to its topic, ms; None without records.
+        bytes: of their values.
     """
+
+    records: list[Record | Heartbeats]
+    oldest: int | None
+    bytes: int
+
+
+def read(parts: Iterable[Columns]) -> BucketRows:
+    """A bucket's rows from their columns."""
     columns = [pa.chunked_array(arrays) for arrays in zip(*parts, strict=True)]
     table = pa.Table.from_arrays(columns[1:], [*INPUT, APPENDED])
     oldest: int | None = compute.min(table[APPENDED]).as_py()
     real = compute.greater_equal(table["partition"], 0)
     if not compute.all(real).as_py():  # there are ticks
         table = table.filter(real)
-    if len(table) < FEW:
-        return [*sorted(_made(table), key=_place)], oldest
-    return _records(table), oldest
+    found = _records(table) if len(table) >= FEW else [*sorted(_made(table), key=_place)]
+    size: int | None = compute.sum(compute.binary_length(table["value"])).as_py()
+    return BucketRows(found, oldest, size or 0)
 
 
 def _place(row: Record) -> tuple[bytes, int, int]:

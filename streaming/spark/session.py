@@ -126,8 +126,6 @@ def configuration(
         **({} if options.archive is None else _unpacked(options.archive)),
         **({"spark.python.daemon.module": unit(WARM_DAEMON).MODULE} if WARM_DAEMON in fit.used else {}),
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
-        # Whole buckets go to Python; splitting them there only to join them again costs.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         # Timers run on the ticks of the plan; without this an idle query would run empty batches without pause.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "20",

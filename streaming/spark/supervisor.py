@@ -15,7 +15,9 @@ from streaming.kafka.identity import Contact
 from streaming.spark.bound import Bound
 from streaming.spark.checkpoint import TopicRecreated, recreated
 from streaming.spark.growth import Growth
+from streaming.spark.pieces import Pieces
 from streaming.spark.timers import Timers
+from streaming.wire.codec import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from streaming.kafka.identity import Identity
@@ -42,8 +44,8 @@ class Do(Enum):
     TICK = auto()
     #: Ask where the partitions that are read end.
     ASK_ENDS = auto()
-    #: Stop the query, and start it with another bound.
-    BOUND = auto()
+    #: Stop the query, and start it with another bound or other pieces.
+    REFIT = auto()
     #: Stop the query, and start it with all partitions of the membership topic.
     READ_ALL = auto()
     #: Stop the query, and start it with new secrets or certificates.
@@ -60,20 +62,28 @@ class Supervisor:
         membership: the topic that is read.
         topics: all topics of the job, as they were when it started.
         partitions: how many partitions of the membership topic are read.
+        longest: bytes of the longest record that the membership topic takes.
 
     Attributes:
         growth: of the membership topic.
         bound: of a batch's events.
+        pieces: in which they go to Python.
         applied_up_to: all events that were there then are applied, as far as batches that ended tell; None before
             the first.
         notes: warnings for whoever runs the job, oldest first; taken by :meth:`take_notes`.
     """
 
     def __init__(
-        self, options: StreamOptions, membership: str, topics: Mapping[str, Identity], partitions: int
+        self,
+        options: StreamOptions,
+        membership: str,
+        topics: Mapping[str, Identity],
+        partitions: int,
+        longest: int = MAX_RECORD_BYTES,
     ) -> None:
         self.growth = Growth(membership, partitions)
         self.bound = Bound(options.max_offsets_per_trigger, options.batch_seconds)
+        self.pieces = Pieces(longest)
         self.applied_up_to: float | None = None
         self._options = options
         self._membership = membership
@@ -101,6 +111,7 @@ class Supervisor:
         self._timers.heard({bucket: one.due for bucket, one in told.items()})
         self.growth.progress(progress, report.at or 0.0)
         self.bound.heard(report.events, report.seconds or 0.0)
+        self.pieces.heard(report.events, report.bytes)
         if report.at is not None and (report.number is None or report.lag == 0):
             self.applied_up_to = report.at
 
@@ -167,8 +178,8 @@ class Supervisor:
             return Do.CONFIRM
         if self.growth.ready():
             return Do.READ_ALL
-        if self.bound.moved():
-            return Do.BOUND
+        if any([self.bound.moved(), self.pieces.moved()]):  # both are asked: what moved is taken then
+            return Do.REFIT
         if self.growth.wants_ends(now):
             return Do.ASK_ENDS
         if not self._options.available_now and self._timers.due(now):

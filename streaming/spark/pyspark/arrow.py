@@ -48,9 +48,10 @@ _STATE = pa.struct(
 )
 
 
-#: Rows of a record batch that is written. Diffs have some KB each: for batches of hundreds of megabytes the system
-#: zeroed new memory all the time, a tenth of a worker's time in a backlog.
-PIECE = 1024
+#: Rows of the first record batch that is written, the most of a later one, and the bytes that it is to have. For
+#: batches of hundreds of megabytes the system zeroed new memory all the time, a tenth of a worker's time in a backlog
+#: of diffs of some KB, and the JVM has room for none of diffs of large groups.
+FIRST, MOST, PIECE_BYTES = 16, 1024, 8 << 20
 
 #: What is replaced.
 _SERIALIZER = "ApplyInPandasWithStateSerializer"
@@ -129,10 +130,12 @@ def _started(batches: Iterator[pa.RecordBatch], stream: Any) -> Iterator[pa.Reco
 
 def _pieces(rows: Rows, schema: pa.StructType, states: Rows) -> Iterator[pa.RecordBatch]:
     """Rows in batches of their own, and with the last of them the states."""
-    start = 0
-    while len(rows) - start > PIECE:
-        yield _batch(rows[start : start + PIECE], schema, [])
-        start += PIECE
+    start, count = 0, FIRST
+    while len(rows) - start > count:
+        batch = _batch(rows[start : start + count], schema, [])
+        yield batch
+        start += count
+        count = max(1, min(MOST, count * PIECE_BYTES // batch.nbytes))
     yield _batch(rows[start:], schema, states)
 
 

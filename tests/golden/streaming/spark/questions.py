@@ -57,6 +57,7 @@ def _told(chance: random.Random, now: float) -> dict[int, Told]:
             chance.randrange(3),
             chance.randrange(2),
             chance.choice([None, int(1767323045000 + chance.choice([-5000, -1, 0, 3000]))]),
+            bytes=chance.choice([0, 0, 900, 5_000_000_000]),
         )
         for bucket in range(chance.randrange(3))
     }

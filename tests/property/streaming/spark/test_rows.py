@@ -14,7 +14,7 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks
 from streaming.spark import rows
-from streaming.spark.rows import ARROW_TYPES, INPUT, records
+from streaming.spark.rows import ARROW_TYPES, INPUT, read
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from tests.support.histories import Log
@@ -97,9 +97,10 @@ def test_many_rows_give_what_each_gives_in_order(log: list[dict[str, Any]], rand
     random.shuffle(shuffled)
     given = [arrays(shuffled[at::parts]) for at in range(parts)]
     tick = arrays([dict.fromkeys(INPUT) | {"partition": -1, "offset": 0}])
-    wanted, oldest = records([arrays(log)])
+    wanted, oldest, size = read([arrays(log)])
     assert all(isinstance(one, Record) for one in wanted)
     with patch.object(rows, "FEW", 0):
-        found = records([*given, tick])
-    assert found[1] == oldest == 5
-    assert outcome(found[0]) == outcome(wanted)
+        found = read([*given, tick])
+    assert found.oldest == oldest == 5
+    assert found.bytes == size == sum(len(one["value"] or b"") for one in log)
+    assert outcome(found.records) == outcome(wanted)

@@ -14,7 +14,7 @@ from streaming.monitor.envelope import Sinks, Write
 from streaming.spark.operator import OUTPUT, columns, operator
 from streaming.spark.operator import row as as_row
 from streaming.spark.progress import Told
-from streaming.spark.rows import records
+from streaming.spark.rows import read
 from streaming.wire import codec
 from tests.support.histories import Log
 
@@ -104,7 +104,8 @@ def test_a_bucket_tells_its_next_deadline_and_what_it_gave() -> None:
     ]
     run(rows, state, tally)
     run([TICK], state, tally)
-    assert tally.told == [(7, Told(0)), (7, Told(1_500, 1, 1, 897)), (7, Told(1_500))]
+    size = sum(len(one[3]) for one in rows)
+    assert tally.told == [(7, Told(0)), (7, Told(1_500, 1, 1, 897, size)), (7, Told(1_500))]
 
 
 def test_of_several_groups_the_next_deadline_is_the_soonest() -> None:
@@ -150,16 +151,17 @@ def test_a_frame_s_nulls_are_nulls_again() -> None:
 
 
 def test_ticks_are_no_records() -> None:
-    found, oldest = records([arrays([TICK, row(Log().join("c"), 0, 0)])])
-    assert ([record.partition for record in found], oldest) == ([0], 900)
-    found, oldest = records([arrays([TICK]), arrays([row(Log().join("c"), 0, 5)])])
+    one = row(Log().join("c"), 0, 0)
+    found, oldest, size = read([arrays([TICK, one])])
+    assert ([record.partition for record in found], oldest, size) == ([0], 900, len(one[3]))
+    found, oldest, _ = read([arrays([TICK]), arrays([row(Log().join("c"), 0, 5)])])
     assert ([record.partition for record in found], oldest) == ([0], 895)
 
 
 def test_headers_come_back_byte_for_byte() -> None:
     packed = '[{"key":"a"},{"key":"a","value":""},{"key":"ü","value":"/w=="}]'
     attributes = (b"t", b"i", b"s", b"now")
-    found, _ = records(
+    found, *_ = read(
         [arrays([(0, at, b"k", b"v", *attributes, other) for at, other in enumerate((None, packed, "[]"))])]
     )
     assert [record.all_headers for record in found] == [
@@ -180,7 +182,7 @@ def test_headers_come_back_byte_for_byte() -> None:
 def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> None:
     found = (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
     packed = msgspec.json.encode([{"key": name, "value": value} for name, value in found]).decode()
-    (record,), *_ = records([arrays([(0, 0, b"k", b"v", None, None, None, None, packed)])])
+    (record,), *_ = read([arrays([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
     assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
 

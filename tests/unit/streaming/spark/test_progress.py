@@ -28,7 +28,7 @@ PROGRESS = {
         {"description": "KafkaV2[Subscribe[rebalance.ticks]]", "numInputRows": 2, "metrics": {}},
     ],
 }
-TOLD = [Told(0, diffs=3, oldest=1767323044900), Told(7, 1, 1, 1767323044750), Told(0)]
+TOLD = [Told(0, diffs=3, oldest=1767323044900), Told(7, 1, 1, 1767323044750, bytes=700), Told(0, bytes=33)]
 
 
 def test_a_look_that_found_nothing_is_no_finished_batch() -> None:
@@ -56,6 +56,7 @@ def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
         "batch_duration_seconds_sum": 0.5,
         "phase_seconds_total": 0.4,
         "input_records_total": 20,
+        "input_bytes_total": 1466,
         "diffs_total": 8,
         "dead_letters_total": 2,
         "lag_records": 3,
@@ -85,9 +86,9 @@ def test_a_batch_is_one_line_with_its_figures_as_fields(caplog: pytest.LogCaptur
     fields = {
         name: value
         for name, value in vars(line).items()
-        if name in ("batch", "events", "lag_seconds", "phases")
+        if name in ("batch", "events", "bytes", "lag_seconds", "phases")
     }
-    assert fields == {"batch": 7, "events": 10, "lag_seconds": 0.5, "phases": {"process": 0.2}}
+    assert fields == {"batch": 7, "events": 10, "bytes": 733, "lag_seconds": 0.5, "phases": {"process": 0.2}}
 
 
 def test_a_batchs_line_has_its_figures_as_fields(caplog: pytest.LogCaptureFixture) -> None:

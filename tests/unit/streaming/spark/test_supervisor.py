@@ -66,7 +66,7 @@ def test_a_slow_batch_has_the_query_started_with_another_bound() -> None:
     made = supervisor(max_offsets_per_trigger=1000)
     made.next(0.0)
     ended(made, events=1000, seconds=30)
-    assert (made.next(1.0), made.bound.value) == (Do.BOUND, 500)
+    assert (made.next(1.0), made.bound.value) == (Do.REFIT, 500)
     assert made.next(1.1) is Do.GO_ON
 
 

@@ -136,14 +136,21 @@ def test_many_rows_leave_before_the_groups_state() -> None:
 
 
 def test_very_many_rows_leave_in_pieces_and_the_state_with_the_last() -> None:
-    rows = [("x", number) for number in range(2 * arrow.PIECE + 1)]
+    rows = [("x", number) for number in range(arrow.FIRST + 2 * arrow.MOST + 1)]
     batches = dumped([((iter([rows]), state(b"a", None)), ROWS)], most=len(rows))
     assert [(len(some), len(states)) for some, states in batches] == [
-        (arrow.PIECE, 0),
-        (arrow.PIECE, 0),
+        (arrow.FIRST, 0),
+        (arrow.MOST, 0),
+        (arrow.MOST, 0),
         (1, 1),
     ]
     assert [row["number"] for some, _ in batches for row in some] == list(range(len(rows)))
+
+
+def test_long_rows_leave_a_few_at_a_time() -> None:
+    rows = [("x" * (arrow.PIECE_BYTES // 4), number) for number in range(arrow.FIRST + 7)]
+    batches = dumped([((iter([rows]), state(b"a", None)), ROWS)], most=len(rows))
+    assert [(len(some), len(states)) for some, states in batches] == [(arrow.FIRST, 0), (3, 0), (3, 0), (1, 1)]
 
 
 def test_a_function_that_fails_has_started_no_stream() -> None:
