@@ -4,7 +4,8 @@ In each round one member of a group gives a partition to another, as in a KIP-84
 collector publishes the group whole, or of a large KIP-848 group what changed; the stream tells the difference.
 First the pure part: as in the job, each round unpacks its group, applies the event and packs the group again. Then
 the job over as many bytes of such rounds (full views) beside a passthrough of the same bytes, Kafka to Kafka, in
-one Spark session; the third run of each and later ones count.
+one Spark session, with diffs that name everybody and with diffs that name those for whom something changed; the
+third run of each and later ones count.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from benchmarks._stream_load import START_MS
 from benchmarks.stream import BUCKETS, WARMING, Bench, Run, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.blob import Bucket
+from streaming.monitor.brief import Naming
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks
 from streaming.spark import plan
+from streaming.spark.pieces import Pieces
+from streaming.spark.query import PIECE
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec
-from streaming.wire.codec import Record
+from streaming.wire.codec import MAX_RECORD_BYTES, Record
 from streaming.wire.events import (
     Event,
     GroupObserved,
@@ -156,16 +160,16 @@ def _quiet(bucket: Bucket, event: Event) -> bytes:
     return bucket.pack()
 
 
-class Side(NamedTuple):
-    """The runs of the passthrough and of the job over the same rounds, and how many rounds they are."""
+class Beside(NamedTuple):
+    """The medians of the passthrough and of the job, by whom its diffs name, over so many of the same rounds."""
 
-    passed: list[Run]
-    ours: list[Run]
+    passed: Run
+    ours: dict[Naming, Run]
     count: int
 
 
-def job(bench: Bench, spark: Any, members: int, protocol: str, asked: argparse.Namespace) -> Side:
-    """Both over so many bytes of rounds of 16 groups."""
+def job(bench: Bench, spark: Any, members: int, protocol: str, asked: argparse.Namespace) -> Beside:
+    """All over so many bytes of rounds of 16 groups, by turns."""
     jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
     producer, topic = bench.producer(), bench.topic(f"rounds-{uuid.uuid4().hex[:6]}")
     groups = [rounds(f"group-{number}", members, protocol) for number in range(16)]
@@ -177,21 +181,27 @@ def job(bench: Bench, spark: Any, members: int, protocol: str, asked: argparse.N
             count += 1
             bench.send(producer, topic, event)
     producer.flush()
-    passed, told = [], []
+    pieces = Pieces(MAX_RECORD_BYTES)
+    pieces.heard(count, sent)
+    pieces.moved()
+    spark.conf.set(PIECE, pieces.value)
+    found: dict[Naming | None, list[Run]] = {None: [], "all": [], "changed": []}
     for attempt in range(WARMING + asked.runs):
-        for side, kept in enumerate((passed, told)):
-            run = _run(bench, spark, jvm, topic, ours=bool(side))
+        for naming, runs in found.items():
+            run = _run(bench, spark, jvm, topic, naming)
             if attempt >= WARMING:
-                kept.append(run)
-    return Side(passed, told, count)
+                runs.append(run)
+    middle = {naming: Run(*map(statistics.median, zip(*runs, strict=True))) for naming, runs in found.items()}
+    return Beside(middle[None], {naming: run for naming, run in middle.items() if naming}, count)
 
 
-def _run(bench: Bench, spark: Any, jvm: int, topic: str, *, ours: bool) -> Run:
+def _run(bench: Bench, spark: Any, jvm: int, topic: str, naming: Naming | None) -> Run:
+    """One run; ``naming`` None: the passthrough."""
     out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
     log = bench.source(spark, topic)
-    if ours:
+    if naming:
         ticks = bench.source(spark, bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1))
-        sinks = bench.sinks_to(out)._replace(episodes=out)
+        sinks = bench.sinks_to(out)._replace(episodes=out, naming=naming)
         rows = plan.writes(log, ticks, BUCKETS, sinks, Tally(spark))
     else:
         rows = log.selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
@@ -241,16 +251,28 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50, help="of the pure part")
     parser.add_argument("--megabytes", type=int, default=200, help="of the job's rounds")
     parser.add_argument("--runs", type=int, default=3, help="of the job that count")
+    parser.add_argument("--members", type=int, nargs="+", default=[20, 200, 1000], help="of the job's groups")
     parser.add_argument("--pure", action="store_true", help="without the job")
-    parser.add_argument("--document", action="store_true", help="write the pure part's table into the docs")
+    parser.add_argument("--job", action="store_true", help="without the pure part")
+    parser.add_argument("--document", action="store_true", help="write the tables into the docs")
     asked = parser.parse_args()
-    text = _pure(asked.rounds)
-    print(text, flush=True)
-    if asked.document:
-        head = f"## Observed rounds\n\n`python -m benchmarks.observed --pure`. {_document.machine()}."
-        _document.put("observed-rounds", f"{head} {text}")
-    if asked.pure:
-        return
+    if not asked.job:
+        text = _pure(asked.rounds)
+        print(text, flush=True)
+        if asked.document:
+            head = f"## Observed rounds\n\n`python -m benchmarks.observed --pure`. {_document.machine()}."
+            _document.put("observed-rounds", f"{head} {text}")
+    if not asked.pure:
+        text = _jobs(asked)
+        print(text, flush=True)
+        if asked.document:
+            head = f"`python -m benchmarks.observed --job`. {_document.machine()}."
+            _document.put("observed-job", f"## Observed rounds in the job\n\n{head} {text}")
+
+
+def _jobs(asked: argparse.Namespace) -> str:
+    """The table of the job."""
+    rows = []
     with (
         EmbeddedBroker() as broker,
         TemporaryDirectory(prefix="bench-observed-") as folder,
@@ -258,17 +280,28 @@ def main() -> None:
     ):
         bench = Bench(broker.bootstrap_servers, Path(folder))
         for protocol in ("consumer", "classic"):
-            for members in (20, 200, 1000):  # of 2000 an event is longer than topics usually take
-                side = job(bench, spark, members, protocol, asked)
-                print(f"{protocol}, {members} members, {side.count} rounds: {_beside(side)}", flush=True)
-
-
-def _beside(side: Side) -> str:
-    base, told = (Run(*map(statistics.median, zip(*runs, strict=True))) for runs in (side.passed, side.ours))
+            for members in asked.members:  # of 2000 an event is longer than topics usually take
+                found = job(bench, spark, members, protocol, asked)
+                rows.append([protocol, str(members), f"{found.count:,}", *_cells(found)])
+                print(*rows[-1], flush=True)
+    ratios = [
+        "all: of its bytes a second",
+        "per CPU second",
+        "changed: of its bytes a second",
+        "per CPU second",
+    ]
+    table = _document.table(["protocol", "members", "rounds", "passthrough, s", *ratios], rows)
     return (
-        f"{told.seconds:.1f} s, {base.seconds / told.seconds:.2f} of the passthrough's bytes a second, "
-        f"{base.cpu / told.cpu:.2f} of its bytes per CPU second"
+        f"{asked.megabytes} MB of such rounds in full views, of 16 groups, as one batch beside a passthrough of "
+        f"the same bytes; medians of the third run and {asked.runs - 1} later in one Spark session. `all` and "
+        f"`changed`: whom diffs name (`[stream] diffs`).\n\n{table}"
     )
+
+
+def _cells(found: Beside) -> list[str]:
+    base = found.passed
+    ratios = [(base.seconds / one.seconds, base.cpu / one.cpu) for one in found.ours.values()]
+    return [f"{base.seconds:.1f}", *(f"{ratio:.2f}" for pair in ratios for ratio in pair)]
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks
 from streaming.settings.config import KafkaSettings, Settings, TopicSettings
 from streaming.spark import plan
-from streaming.spark.query import PRODUCE
+from streaming.spark.pieces import MOST_ROWS
+from streaming.spark.query import PIECE, PRODUCE
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec
@@ -153,6 +154,7 @@ class Bench:
     def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, told: bool = False) -> Any:
         """The job's rows. ``told``: with episodes and incidents, in the topic of the diffs."""
         rows = self.source(spark, topic), self.source(spark, ticks)
+        spark.conf.set(PIECE, MOST_ROWS)  # as the job does once it has seen that events are short
         sinks = self.sinks_to(out)
         if told:
             sinks = sinks._replace(episodes=out, incidents=out)

@@ -181,9 +181,13 @@ def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
     """Of a classic group: all have joined a generation that is there, so the round after it is waited for."""
     if data.protocol in _EAGER:
         return
+    tasks = data.holds_tasks
     for member in data.members:
-        lost = member.pending_revocation if data.holds_tasks else minus(member.owned, member.assigned)
-        if lost:
+        if (
+            lost := member.pending_revocation
+            if tasks
+            else member.owned and minus(member.owned, member.assigned)
+        ):
             yield _for(member, GIVE_UP_AND_JOIN, lost, data)
 
 

@@ -101,7 +101,7 @@ def standing(
 
 
 def _plain(state: GroupState) -> bool:
-    """Whether it is a group of consumers that is seen, never stops whole, and whose next diff need not name anybody."""
+    """Whether it is a group of consumers that is seen and never stops whole, of whom a diff may name anybody."""
     seen = state.observed and not state.counted and state.reports is None
     eager = state.protocol == "classic" and state.assignor != "cooperative-sticky"
     kind = state.kind == "consumer" and state.protocol in ("classic", "consumer")

@@ -115,7 +115,7 @@ def _returned(past: Sequence[MemberState], members: Sequence[MemberState]) -> se
 
 
 def _pending(data: GroupObserved) -> Holding:
-    return _together([member.pending_revocation for member in data.members])
+    return _together([one.pending_revocation for one in data.members if one.pending_revocation])
 
 
 def _together(shares: Iterable[Holding]) -> Holding:

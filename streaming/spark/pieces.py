@@ -17,7 +17,7 @@ _WANTED: Final = 16 << 20
 #: What it may have: two tasks have one each, and twice that while it grows; the JVM has 1 GB unless told otherwise.
 _MOST: Final = 128 << 20
 #: More rows save nothing.
-_ROWS: Final = 4096
+MOST_ROWS: Final = 4096
 #: Events of a batch, and pieces of it, that are worth a restart of the query.
 _MANY: Final = 10_000
 _FACTOR: Final = 4
@@ -54,4 +54,4 @@ class Pieces:
 
 
 def _rows(size: int, each: int) -> int:
-    return min(_ROWS, max(1, size // max(1, each)))
+    return min(MOST_ROWS, max(1, size // max(1, each)))

@@ -80,9 +80,13 @@ def read(parts: Iterable[Columns]) -> BucketRows:
     real = compute.greater_equal(table["partition"], 0)
     if not compute.all(real).as_py():  # there are ticks
         table = table.filter(real)
-    found = _records(table) if len(table) >= FEW else [*sorted(_made(table), key=_place)]
+    found = _records(table) if len(table) >= FEW else _in_order(_made(table))
     size: int | None = compute.sum(compute.binary_length(table["value"])).as_py()
     return BucketRows(found, oldest, size or 0)
+
+
+def _in_order(rows: Iterable[Record]) -> list[Record | Heartbeats]:
+    return [*sorted(rows, key=_place)]
 
 
 def _place(row: Record) -> tuple[bytes, int, int]:

@@ -49,8 +49,8 @@ _STATE = pa.struct(
 
 
 #: Rows of the first record batch that is written, the most of a later one, and the bytes that it is to have. For
-#: batches of hundreds of megabytes the system zeroed new memory all the time, a tenth of a worker's time in a backlog
-#: of diffs of some KB, and the JVM has room for none of diffs of large groups.
+#: batches of hundreds of megabytes the system zeroed new memory all the time, a tenth of a worker's time in a
+#: backlog of diffs of some KB; and the JVM has no room for such batches of diffs of large groups.
 FIRST, MOST, PIECE_BYTES = 16, 1024, 8 << 20
 
 #: What is replaced.

@@ -13,6 +13,7 @@ from msgspec import UNSET, structs
 
 from streaming.monitor import repeats
 from streaming.monitor.blob import Bucket
+from streaming.monitor.brief import Naming
 from streaming.monitor.envelope import Sinks, Write
 from streaming.wire import repeated
 from streaming.wire.events import POLLING, Event, Evidence, GroupObserved
@@ -136,8 +137,9 @@ def test_batches_change_no_diff(seed: int, members: int, classic: bool) -> None:
     assert Bucket(others[0]).get("g") == Bucket(whole[0]).get("g")
 
 
+@pytest.mark.parametrize("naming", ["all", "changed"])
 @pytest.mark.parametrize("classic", [False, True])
-def test_many_views_are_played_on_a_part(classic: bool) -> None:
+def test_many_views_are_played_on_a_part(classic: bool, naming: Naming) -> None:
     """Else the others compare a thing with itself."""
     log = [*in_full(Epochs(60, 3, rules=True).log(300), Random(3), classic=classic)]
     steps = []
@@ -148,7 +150,7 @@ def test_many_views_are_played_on_a_part(classic: bool) -> None:
 
     taken = repeats.step
     with patch.object(repeats, "step", step):
-        play(log, Random(3), MOST)
+        play(log, Random(3), MOST._replace(naming=naming))
 
     played = [one for one in steps if isinstance(one, repeats.RepeatedRound)]
     assert len([one for one in played if one.found]) > 60

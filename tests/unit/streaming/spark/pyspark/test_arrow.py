@@ -150,7 +150,12 @@ def test_very_many_rows_leave_in_pieces_and_the_state_with_the_last() -> None:
 def test_long_rows_leave_a_few_at_a_time() -> None:
     rows = [("x" * (arrow.PIECE_BYTES // 4), number) for number in range(arrow.FIRST + 7)]
     batches = dumped([((iter([rows]), state(b"a", None)), ROWS)], most=len(rows))
-    assert [(len(some), len(states)) for some, states in batches] == [(arrow.FIRST, 0), (3, 0), (3, 0), (1, 1)]
+    assert [(len(some), len(states)) for some, states in batches] == [
+        (arrow.FIRST, 0),
+        (3, 0),
+        (3, 0),
+        (1, 1),
+    ]
 
 
 def test_a_function_that_fails_has_started_no_stream() -> None:
