@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET, structs
 
 from streaming.kafka.broker import EmbeddedBroker
+from tests.support.epochs import Epochs
 from tests.support.histories import as_topic
 from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
 from tests.support.load import rss
@@ -81,6 +83,22 @@ def test_a_broker_that_is_away_is_waited_for_and_the_burst_behind_it_is_bounded(
         )
         assert once(job.rows(diffs)) == wanted[diffs]
         assert most < MOST_MB
+
+
+@pytest.mark.full  # where pieces are counted, and that long rows leave a few at a time, is a test of each unit
+def test_a_batch_of_views_may_be_longer_than_the_memory_that_carries_it(
+    broker: Kafka, tmp_path: Path
+) -> None:
+    job = Job(broker, tmp_path)
+    job.environment = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:MaxDirectMemorySize=48m"}
+    seen = (one for one in Epochs(100, 5, rules=True, partitions=10).log(1500) if one.type == "group.observed")
+    told = (structs.replace(view, data=structs.replace(view.data, followed=UNSET)) for view in seen)
+    log = as_topic(told, 4)
+    assert sum(len(value or b"") for rows in log for _, value, _ in rows) > 48 << 20
+    job.feed(log)
+    job.drain()
+    wanted = expected(job, log)[job.settings.topics.diffs]
+    assert once(job.rows(job.settings.topics.diffs)) == wanted
 
 
 def grow(job: Job, partitions: int) -> None:
