@@ -63,15 +63,28 @@ def starting(log_file: Path) -> Iterator[None]:
 @contextmanager
 def open_until_gone(spark: SparkContext, log_file: Path) -> Iterator[None]:
     """While a context is open; then it is stopped. A JVM that is gone is told in our words."""
-    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped] # py4j has no types
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped] # py4j has no types
 
     try:
         try:
             yield
         finally:
             spark.stop()
-    except (Py4JNetworkError, ConnectionError) as error:
+    except (Py4JError, ConnectionError) as error:
+        if _answers(spark):
+            raise
         raise SparkGone(gone(log_file)) from error
+
+
+def _answers(spark: SparkContext) -> bool:
+    """Whether the JVM does: py4j's errors may not tell one that ends in a call from one that says no."""
+    from py4j.protocol import Py4JError
+
+    try:
+        spark._jvm.System.nanoTime()  # noqa: SLF001 - no public way to the JVM
+    except (Py4JError, ConnectionError):
+        return False
+    return True
 
 
 def gone(log_file: Path) -> str:

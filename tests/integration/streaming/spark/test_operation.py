@@ -91,7 +91,9 @@ def test_a_batch_of_views_may_be_longer_than_the_memory_that_carries_it(
 ) -> None:
     job = Job(broker, tmp_path)
     job.environment = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:MaxDirectMemorySize=48m"}
-    seen = (one for one in Epochs(100, 5, rules=True, partitions=10).log(1500) if one.type == "group.observed")
+    seen = (
+        one for one in Epochs(100, 5, rules=True, partitions=10).log(1500) if one.type == "group.observed"
+    )
     told = (structs.replace(view, data=structs.replace(view.data, followed=UNSET)) for view in seen)
     log = as_topic(told, 4)
     assert sum(len(value or b"") for rows in log for _, value, _ in rows) > 48 << 20

@@ -7,10 +7,11 @@ import signal
 import stat
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyspark
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
 from streaming.spark import context
@@ -22,8 +23,15 @@ LOG = Path("spark.log")
 class OneContext:
     """In a context's place: counts how often it is stopped, which may meet a JVM that is gone."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, *, answers: bool = False) -> None:
         self.stopped, self._error = 0, error
+        self._jvm = SimpleNamespace(System=SimpleNamespace(nanoTime=self._time if answers else self._silence))
+
+    def _time(self) -> int:
+        return 1
+
+    def _silence(self) -> int:
+        raise Py4JNetworkError("no answer")
 
     def stop(self) -> None:
         self.stopped += 1
@@ -40,7 +48,10 @@ def test_a_context_is_stopped_whatever_happens_while_it_is_open() -> None:
     assert one.stopped == 2
 
 
-@pytest.mark.parametrize("error", [Py4JNetworkError("no answer"), ConnectionRefusedError("no answer")])
+@pytest.mark.parametrize(
+    "error",
+    [Py4JNetworkError("no answer"), ConnectionRefusedError("no answer"), Py4JError("An error occurred")],
+)
 @pytest.mark.parametrize("when", ["meanwhile", "at its end"])
 def test_a_jvm_that_is_gone_is_told_with_its_log_and_what_to_do(error: Exception, when: str) -> None:
     one = OneContext(error if when == "at its end" else None)
@@ -52,6 +63,13 @@ def test_a_jvm_that_is_gone_is_told_with_its_log_and_what_to_do(error: Exception
         "Start again: the checkpoint has the place and the state"
     )
     assert one.stopped == 1
+
+
+def test_what_a_jvm_says_that_is_there_is_not_taken_for_its_end() -> None:
+    said = Py4JError("Method x does not exist")
+    with pytest.raises(Py4JError) as told, open_until_gone(OneContext(answers=True), LOG):  # type: ignore[arg-type] # same
+        raise said
+    assert told.value is said
 
 
 @pytest.mark.parametrize("error", [PySparkRuntimeError("no JVM"), FileNotFoundError("no java")])
