@@ -75,7 +75,7 @@ def taken(shares: Mapping[str, Share]) -> dict[str, set[int]]:
     return found
 
 
-def tidy(share: Share) -> Share:
+def tidy(share: Share) -> dict[str, list[int]]:
     """The share in new lists, topics ascending and none empty: in this form equal shares are ``==``."""
     if len(share) == 1:
         ((topic, partitions),) = share.items()

@@ -14,9 +14,10 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, structs
 
+from streaming.monitor import once
 from streaming.monitor.rendering import DiffOutput, Output
 from streaming.monitor.state import GroupState, MemberState, Said
-from streaming.wire.diffs import MemberDiff
+from streaming.wire.diffs import MemberDiff, told_once
 
 #: Whom diffs name: everybody; those for whom something changed; or these, of groups whose collector tells changes,
 #: and everybody of all others.
@@ -45,16 +46,23 @@ def shorten(
         return (after if after.said is None else structs.replace(after, said=None)), tuple(outputs)
     said = None if before is None else before.said
     past: Sequence[MemberState] = () if before is None else before.members
+    cause = None if before is None else before.cause
+    followed = after.view is not None
     found: list[Output] = []
     for output in outputs:
         if isinstance(output, DiffOutput):
-            now = output.decided.members
-            found.append(
-                output if said is None or before is None else _named(output, past, before, said, others)
-            )
-            said, past = Said(output.id), now
+            shown = output
+            if said is not None and before is not None:
+                shown = _named(output, past, before, said, others)
+                if followed and shown.members is not None:
+                    shown = once.sparing(shown, shown.members, cause, said.unassigned)
+            found.append(shown)
+            past, cause = output.decided.members, output.decided.cause
+            said = Said(output.id, unassigned=told_once(output.changes.unassigned) if followed else {})
         else:
-            found.append(output if said is None else structs.replace(output, after=said.last))
+            found.append(
+                output if said is None else once.beginning(output, said, cause if followed else None)
+            )
     if said is not None and past is not after.members:
         said = _learned(said, past, after.members, others)
     if after.view is not None and said is not None:
@@ -115,7 +123,7 @@ def _learned(
     called = dict.fromkeys((*said.called, *(one for one in here if known.get(one, here[one]) != here[one])))
     # Where it would name as many as there are, it may as well name everybody.
     short = len(renamed) + len(called) < len(here) + others
-    return Said(said.last, renamed, tuple(called), said.unsaid) if short else None
+    return structs.replace(said, renamed=renamed, called=tuple(called)) if short else None
 
 
 def _returned(

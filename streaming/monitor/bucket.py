@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.monitor import alarms, applied, envelope, liveness, repeats, steps, telling, views
+from streaming.monitor import alarms, applied, envelope, liveness, once, repeats, steps, telling, views
 from streaming.monitor.alarms import Alarms, IncidentOutput
 from streaming.monitor.blob import Bucket
 from streaming.monitor.envelope import Sinks, Write
@@ -345,7 +345,8 @@ class _Batch:
             tracked.keep_parts(structs.replace(parts[0], said=said), parts[1])
         elif tracked.state is not None:
             tracked.keep(structs.replace(tracked.state, said=said))
-        self.assignments[event.data.group_id] = AssignmentOutput(event, tracked.state, after=said.last)
+        latest = once.beginning(AssignmentOutput(event, tracked.state), said, head.cause)
+        self.assignments[event.data.group_id] = latest
 
     def _alarm(self, event: Event, before: GroupState | None) -> None:
         """Look at the incidents of a group that is gone, or of whose topics one is or was."""

@@ -11,8 +11,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from streaming.monitor.rounds import Changes, Round
 from streaming.monitor.state import GroupState, ownership
 from streaming.wire.codec import encode
-from streaming.wire.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
-from streaming.wire.events import Event, GroupObserved
+from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff, MemberNames
+from streaming.wire.events import Event, GroupObserved, Holding
 
 _diffs = msgspec.json.Decoder(Diff)
 
@@ -27,6 +27,9 @@ class DiffOutput(Struct, frozen=True, gc=False):
         members: those that it names; None: everybody, as in ``changes``.
         unchanged: how many others there are; UNSET: none.
         renamed: static members that came back since the diff before, where members are left out.
+        cause: what it says of its cause; None: all.
+        unassigned: those of the partitions that nobody has that had an owner before; None: all that nobody has.
+        still_unassigned: how many others there are, where it names no more than these.
     """
 
     id: str
@@ -36,6 +39,9 @@ class DiffOutput(Struct, frozen=True, gc=False):
     members: dict[str, MemberDiff] | None = None
     unchanged: int | UnsetType = UNSET
     renamed: dict[str, str] | UnsetType = UNSET
+    cause: Cause | None = None
+    unassigned: Holding | None = None
+    still_unassigned: int | UnsetType = UNSET
 
     @property
     def named(self) -> Collection[str]:
@@ -55,11 +61,11 @@ class DiffOutput(Struct, frozen=True, gc=False):
             generation=None if epochs else decided.generation,
             group_epoch=decided.generation if epochs else None,
             round=decided.number,
-            cause=decided.cause,
+            cause=decided.cause if self.cause is None else self.cause,
             timestamp=event.data.timestamp,
             # JSON already, where native code has counted
             members=changes.members if self.members is None else self.members,  # type: ignore[arg-type]
-            unassigned=changes.unassigned,
+            unassigned=changes.unassigned if self.unassigned is None else self.unassigned,
             moved=sum(map(len, changes.moves.values())),
             violations=changes.violations,
             kind=UNSET if decided.kind == "consumer" else decided.kind,
@@ -67,6 +73,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
             expected=decided.expected,
             unchanged=self.unchanged,
             renamed=self.renamed,
+            still_unassigned=self.still_unassigned,
         )
         return encode(diff)
 
@@ -83,11 +90,14 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
         event: the one behind it.
         state: the group after it; None: the group is gone, which a tombstone says.
         after: the ``ce_id`` of the last diff that is part of it, where diffs leave members out.
+        cause, unassigned: what that diff says and the one after it need not repeat; UNSET: nothing.
     """
 
     event: Event
     state: GroupState | None
     after: str | UnsetType = UNSET
+    cause: Cause | UnsetType = UNSET
+    unassigned: Holding | UnsetType = UNSET
 
     @property
     def id(self) -> str:
@@ -123,6 +133,8 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
             },
             racks={one.member_id: one.rack_id for one in state.members if one.rack_id} or UNSET,
             after=self.after,
+            cause=self.cause,
+            unassigned=self.unassigned,
         )
 
     @property

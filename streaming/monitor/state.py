@@ -115,12 +115,15 @@ class Said(Struct, frozen=True, array_like=True, gc=False):
             is first.
         called: ids of members that are called otherwise since.
         unsaid: how many members diffs have named since the last latest assignment.
+        unassigned: the partitions that nobody has by the last diff, as far as the next one need not name them again
+            (:mod:`streaming.monitor.once`).
     """
 
     last: str
     renamed: dict[str, str] = field(default_factory=dict)
     called: tuple[str, ...] = ()
     unsaid: int = 0
+    unassigned: Holding = field(default_factory=dict)
 
 
 class GroupState(Struct, frozen=True, array_like=True, gc=False):

@@ -143,7 +143,7 @@ def _held(diff: Diff) -> int:
 def summarise(ce_id: str, diff: Diff) -> RoundSummary:
     """The summary of a round."""
     members = _present(diff)
-    unassigned = count(diff.unassigned)
+    unassigned = diff.unowned
     held = _held(diff)
     return RoundSummary(
         id=ce_id,

@@ -1,7 +1,8 @@
 """Who owns what in one group, kept up with diffs that need not name everybody.
 
-A diff with ``unchanged`` leaves out who kept everything. :class:`Owners` has what was owned before it, from a diff
-that names everybody or from a latest assignment, and puts the two together::
+A diff with ``unchanged`` leaves out who kept everything. It may also leave out what the diff before has told: who
+caused the rebalance, and which partitions nobody has. :class:`Owners` knows it, from a diff that names everybody or
+from a latest assignment, and puts the two together::
 
     owners = Owners.of(assignment)  # as of the diff `assignment.after`
     for diff in diffs_after_it:
@@ -18,10 +19,11 @@ from typing import Self
 
 from msgspec import UNSET, UnsetType, structs
 
-from assignors.diff import as_lists
+from assignors.diff import as_lists, size
 from assignors.errors import BadInput
-from assignors.shares import union
-from streaming.wire.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
+from assignors.model import Share
+from assignors.shares import held, minus, tidy, union
+from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff, MemberNames, told_once
 from streaming.wire.events import Holding, Partitions
 
 _NOTHING: Holding = {}
@@ -36,12 +38,16 @@ class Owners:
 
     Attributes:
         members: in the order in which they came.
+        unassigned: what nobody has, as far as the next diff may leave it out.
+        cause: that of the last diff, the same; None: it is not known.
     """
 
-    __slots__ = ("members",)
+    __slots__ = ("cause", "members", "unassigned")
 
     def __init__(self, members: Iterable[tuple[str, MemberDiff]] = ()) -> None:
         self.members = dict(members)
+        self.unassigned = _NOTHING
+        self.cause: Cause | None = None
 
     @classmethod
     def of(cls, assignment: LatestAssignment) -> Self:
@@ -49,7 +55,7 @@ class Owners:
         standby = {} if assignment.standby is UNSET else assignment.standby
         warmup = {} if assignment.warmup is UNSET else assignment.warmup
         nobody = MemberNames()
-        return cls(
+        owners = cls(
             (
                 member_id,
                 MemberDiff(
@@ -65,11 +71,16 @@ class Owners:
             )
             for member_id, owned in assignment.members.items()
         )
+        owners.unassigned = _NOTHING if assignment.unassigned is UNSET else assignment.unassigned
+        owners.cause = None if assignment.cause is UNSET else assignment.cause
+        return owners
 
     def fits(self, diff: Diff) -> bool:
-        """Whether the diff follows from these: it names everybody, or leaves out as many as are left."""
+        """Whether the diff follows from these: it names everything, or leaves out as much as is left."""
         if diff.unchanged is UNSET:
             return True
+        if diff.still_unassigned is not UNSET and size(self._unowned(diff)) != diff.still_unassigned:
+            return False
         renamed = _renamed(diff)
         back = {renamed[old] for old in renamed if old in self.members}
         known = sum(one in self.members or one in back for one in diff.members)
@@ -87,7 +98,15 @@ class Owners:
             raise _unknown(diff, self.members)
         members = self._called(diff) | diff.members
         gone = {name: members.pop(name) for name, one in diff.members.items() if one.present is False}
-        return structs.replace(diff, members=members | gone, unchanged=UNSET, renamed=UNSET)
+        return structs.replace(
+            diff,
+            cause=self._cause(diff),
+            members=members | gone,
+            unassigned=self._unassigned(diff),
+            unchanged=UNSET,
+            renamed=UNSET,
+            still_unassigned=UNSET,
+        )
 
     def take(self, diff: Diff) -> None:
         """Be the owners after the diff; its cost is that of the members that it names.
@@ -101,6 +120,7 @@ class Owners:
             raise _unknown(diff, self.members)
         elif diff.renamed:
             self.members = self._called(diff)
+        self.unassigned, self.cause = self._unassigned(diff), self._cause(diff)
         for member_id, one in diff.members.items():
             after = _keeping(one, as_lists(union(one.kept, one.assigned)))
             if one.present or (one.present is None and after.owned):
@@ -130,6 +150,25 @@ class Owners:
                 self.members.pop(instances[one.group_instance_id], None)  # it came back since
             if one.owned:
                 self.members[before.get(member_id, member_id)] = _keeping(one, one.owned)
+        left = diff.unassigned if diff.still_unassigned is UNSET else minus(self.unassigned, diff.unassigned)
+        assigned, revoked = _changed(diff)
+        self.unassigned = tidy(union(minus(left, revoked), minus(assigned, revoked)))
+        if diff.cause.omitted is UNSET:
+            self.cause = None
+
+    def _unowned(self, diff: Diff) -> Share:
+        """What nobody had before the diff, and nobody has after it."""
+        return minus(self.unassigned, _changed(diff)[0])
+
+    def _unassigned(self, diff: Diff) -> Holding:
+        """All that nobody has after the diff."""
+        if diff.still_unassigned is UNSET:
+            return diff.unassigned
+        return tidy(union(self._unowned(diff), diff.unassigned))
+
+    def _cause(self, diff: Diff) -> Cause:
+        """The cause of the diff; as it says it, where that before it is not known."""
+        return diff.cause if diff.cause.omitted is UNSET or self.cause is None else self.cause
 
     def _called(self, diff: Diff) -> dict[str, MemberDiff]:
         """The members by the ids that they have in the diff."""
@@ -176,6 +215,8 @@ def current(latest: LatestAssignment, later: Iterable[tuple[str, Diff]]) -> Late
         },
         racks={name: rack for name, rack in racks.items() if name in members} or UNSET,
         after=after,
+        cause=owners.cause if owners.cause is not None and owners.cause.is_told_once else UNSET,
+        unassigned=told_once(owners.unassigned) or UNSET,
     )
 
 
@@ -206,6 +247,12 @@ class Together:
         return found
 
 
+def _changed(diff: Diff) -> tuple[Holding, Holding]:
+    """What members of the diff get, and what they give up."""
+    members = diff.members.values()
+    return held(one.assigned for one in members), held(one.revoked for one in members)
+
+
 def _renamed(diff: Diff) -> dict[str, str]:
     return {} if diff.renamed is UNSET else diff.renamed
 
@@ -218,8 +265,14 @@ def _keeping(member: MemberDiff, owned: Holding) -> MemberDiff:
 def _unknown(diff: Diff, members: Sized) -> DoesNotFollow:
     return DoesNotFollow(
         f"group {diff.group_id!r}, round {diff.round} of {_number(diff)}: the diff leaves out {diff.unchanged} "
-        f"members, and of the {len(members)} that are known others are left; read on from a diff that names "
-        "everybody, or from `rebalance.assignments`"
+        f"members{_more(diff)}, and of the {len(members)} that are known others are left; read on from a diff that "
+        "names everybody, or from `rebalance.assignments`"
+    )
+
+
+def _more(diff: Diff) -> str:
+    return (
+        "" if diff.still_unassigned is UNSET else f" and {diff.still_unassigned} partitions that nobody has"
     )
 
 

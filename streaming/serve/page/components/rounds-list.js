@@ -35,6 +35,9 @@ function partitionsCell(partitions, kind, label) {
   return h("td", { class: kind, "data-label": label, "data-none": !lines.length }, lines.length ? lines : h("span", { class: "muted" }, "–"));
 }
 
+// A round's diff, its cause as the round's line has it: the diff may leave out what the one before has told.
+export const told = ({ diff, summary }) => ({ ...diff, cause: summary.cause });
+
 export function diffTable(diff, owners) {
   const weight = (one) => countOf(one.revoked) + countOf(one.assigned);
   const members = Object.entries(diff.members).map(([id, one]) => ({ id, one, changed: weight(one) })).sort((a, b) => b.changed - a.changed);
@@ -54,6 +57,7 @@ export function diffTable(diff, owners) {
     const text = Object.entries(diff.unassigned).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; ");
     notes.push(h("p", { class: "note" }, h("span", { class: "flag" }, "Without owner after this round: "), h("span", { class: "mono" }, text)));
   }
+  if (diff.stillUnassigned) notes.push(h("p", { class: "note muted" }, `${counting(diff.stillUnassigned, "partition")} had no owner before and have none now`));
   for (const violation of diff.violations) notes.push(h("p", { class: "note flag", title: violation }, owners.words(violation)));
   if (diff.expected?.verdict === "different") notes.push(...unexpected(diff.expected, owners));
   const others = diff.unchanged ? h("p", { class: "note muted" }, members.length ? `… and ${counting(diff.unchanged, "other")} kept what they had` : `All ${counting(diff.unchanged, "member")} kept what they had`) : null;
@@ -212,7 +216,7 @@ export class RoundsList {
     if (!diff) {
       const found = await get(`${groupPath(this.group)}/rounds/${seq}`);
       this.owners.call(found.names, { later: false });
-      diff = found.diff;
+      diff = told(found);
       this.diffs.set(seq, diff);
     }
     if (this.open.has(seq) && !item.querySelector(".diff")) item.append(diffTable(diff, this.owners));

@@ -4,7 +4,7 @@ import { Episodes } from "../components/episodes.js";
 import { Incidents } from "../components/incidents.js";
 import { Members } from "../components/members.js";
 import { Outlook } from "../components/outlook.js";
-import { RoundsList } from "../components/rounds-list.js";
+import { RoundsList, told } from "../components/rounds-list.js";
 import { Timeline } from "../components/timeline/timeline.js";
 import { NOBODY, Ownership, RESTING } from "../components/timeline/model.js";
 import { Waits } from "../components/waits.js";
@@ -255,7 +255,7 @@ class GroupView {
       return;
     }
     this.model.append(round);
-    this.list.diffs.set(round.seq, round.diff);
+    this.list.diffs.set(round.seq, told(round));
     this.members.round(round.diff);
     this.who();
     this.list.render();

@@ -55,6 +55,11 @@ def test_a_round_that_revokes_without_giving_on_is_not_the_last() -> None:
     assert rounds.summarise("id-1", diff(generation=None, group_epoch=7)).state == "Reconciling"
 
 
+def test_partitions_that_had_no_owner_before_count_with_those_that_a_diff_names() -> None:
+    summary = rounds.summarise("id-1", diff(still_unassigned=3))
+    assert (summary.state, summary.partitions, summary.unassigned) == ("PreparingRebalance", 9, 5)
+
+
 def test_a_summary_names_those_whom_the_round_concerns_and_a_group_those_of_its_cause() -> None:
     members = {
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="idle"),

@@ -6,10 +6,10 @@ import pytest
 from msgspec import UNSET, structs
 
 from streaming.monitor.rendering import AssignmentOutput, DiffOutput
-from streaming.wire.diffs import Diff, LatestAssignment
+from streaming.wire.diffs import FEW, Cause, Diff, LatestAssignment
 from streaming.wire.events import Holding
 from streaming.wire.owners import DoesNotFollow, Owners, Together, current
-from tests.support.histories import assignments, change, diffs, handed_on, play
+from tests.support.histories import assignments, change, diffs, handed_on, play, sample
 
 EVENTS = handed_on()
 
@@ -99,6 +99,72 @@ def test_what_does_not_follow_is_refused_and_left_as_it_is() -> None:
         members={"x": {"t": [1]}},
     )
     assert current(latest, [("1", first)]) is latest
+
+
+def known(unassigned: Holding, cause: Cause | None = None) -> Owners:
+    """Owners ``a`` and ``b``, the diff before of which said this."""
+    owners = Owners()
+    members = {"a": change(assigned={"t": [0]}), "b": change(assigned={"t": [1]})}
+    first = sample(members=members, unassigned=unassigned)
+    owners.take(first if cause is None else structs.replace(first, cause=cause))
+    return owners
+
+
+def test_what_nobody_has_is_what_nobody_had_but_for_what_the_diff_says() -> None:
+    owners = known({"t": [2, 5], "u": [3]})
+    members = {"a": change({"t": [0]}, {"t": [0]}, {"t": [5]})}
+    step = sample(members=members, unassigned={"t": [0]}, unchanged=1, still_unassigned=2)
+
+    assert owners.whole(step).unassigned == {"t": [0, 2], "u": [3]}
+    assert owners.whole(step).still_unassigned is UNSET
+    owners.take(step)
+    assert owners.unassigned == {"t": [0, 2], "u": [3]}
+    owners.undo(step)
+    assert owners.unassigned == {"t": [2, 5], "u": [3]}
+
+
+def test_a_diff_that_leaves_out_other_partitions_does_not_follow() -> None:
+    step = sample(members={}, unassigned={}, unchanged=2, still_unassigned=3)
+    assert known({"t": [2, 5, 6]}).fits(step)
+    with pytest.raises(DoesNotFollow, match="and 3 partitions"):
+        known({"t": [2, 5]}).whole(step)
+
+
+def test_a_cause_that_is_left_out_is_that_of_the_diff_before() -> None:
+    cause = Cause(kind="member.left", member_ids=["x", "y"])
+    same = Cause(kind="member.left", omitted=2)
+    step = sample(members={}, unassigned={}, unchanged=2, cause=same)
+    owners = known({}, cause)
+
+    assert owners.whole(step).cause == cause
+    owners.take(step)
+    owners.undo(step)
+    assert owners.whole(step).cause == cause
+    owners.undo(structs.replace(step, cause=cause))
+    assert owners.whole(step).cause == same
+
+
+def test_a_latest_assignment_says_what_the_next_diff_may_leave_out() -> None:
+    cause = Cause(kind="member.left", member_ids=[f"m{number}" for number in range(FEW + 1)])
+    free = {"t": [*range(2, FEW + 3)]}
+    latest = LatestAssignment(
+        group_id="g",
+        protocol="consumer",
+        assignor=None,
+        generation=None,
+        group_epoch=3,
+        timestamp=1,
+        members={"a": {"t": [0]}, "b": {"t": [1]}},
+    )
+    first = sample(members={"a": change({"t": [0]}, kept={"t": [0]})}, unassigned=free, unchanged=1)
+
+    found = current(latest, [("1", structs.replace(first, cause=cause))])
+
+    assert (found.cause, found.unassigned) == (cause, free)
+    assert Owners.of(found).unassigned == free
+    assert Owners.of(found).cause == cause
+    settled = current(found, [("2", first)])
+    assert (settled.cause, settled.unassigned) == (UNSET, free)
 
 
 def test_what_an_old_diff_does_not_say_of_presence_is_seen_by_what_is_held() -> None:
