@@ -30,12 +30,22 @@ class Step(NamedTuple):
     event: float
 
 
+class Written(NamedTuple):
+    """The bytes of what the stream writes of events: diffs, latest assignments, episodes."""
+
+    diffs: int
+    assignments: int
+    episodes: int
+
+
 class Restart(NamedTuple):
-    """The bytes of a rolling restart: the coordinator's own records, the events told of it, the diffs of those."""
+    """The bytes of a rolling restart: the coordinator's own records, the events told of it, what comes of them."""
 
     own: int
     told: int
     diffs: int
+    assignments: int
+    episodes: int
 
 
 class Stream:
@@ -50,10 +60,10 @@ class Stream:
         self._bucket = Bucket(None)
         self._read = 0
         counts = {topic: TopicMetadata(partitions=count) for topic, count in topics.items()}
-        self.diffs([Event("topics", "0", PartitionsChanged(group_id=group_id, timestamp=0, topics=counts))])
+        self.written([Event("topics", "0", PartitionsChanged(group_id=group_id, timestamp=0, topics=counts))])
 
-    def diffs(self, events: Iterable[Event]) -> int:
-        """The bytes of the diffs of these events, keys and headers with them."""
+    def written(self, events: Iterable[Event]) -> Written:
+        """The bytes of what is written of these events in one batch, keys and headers with them."""
         records = []
         for event in events:
             records.append(Record.of(0, self._read, *codec.encode_event(event)))
@@ -61,9 +71,10 @@ class Stream:
         found = process(self._bucket, records, 0, _SINKS)
         if refused := [one.value for one in found if one.topic == _SINKS.dead_letters]:
             raise RuntimeError(f"the stream refused {refused[0]!r}")
-        return sum(
-            codec.record_bytes(one.key, one.value, one.headers) for one in found if one.topic == _SINKS.diffs
-        )
+        sizes = dict.fromkeys((_SINKS.diffs, _SINKS.assignments, "e"), 0)
+        for one in found:
+            sizes[one.topic] += codec.record_bytes(one.key, one.value, one.headers)
+        return Written(*sizes.values())
 
 
 def group(members: int) -> tuple[EpochLog, list[str]]:
@@ -109,14 +120,15 @@ def restarted(members: int, waves: int) -> Restart:
     for topic, _ in log.places:
         topics[topic] = topics.get(topic, 0) + 1
     stream = Stream(topics, log.group_id)
-    stream.diffs(events(fold, [*log.join(*ids), *log.settle()]))
-    own = told = diffs = 0
+    stream.written(events(fold, [*log.join(*ids), *log.settle()]))
+    own = told = 0
+    sums = [0, 0, 0]
     for rows in _waves(log, ids, waves):
         own += sum(len(row.key or b"") + len(row.value or b"") for row in rows)
         found = events(fold, rows)
         told += size(found)
-        diffs += stream.diffs(found)
-    return Restart(own, told, diffs)
+        sums = [one + more for one, more in zip(sums, stream.written(found), strict=True)]
+    return Restart(own, told, *sums)
 
 
 def _waves(log: EpochLog, ids: list[str], waves: int) -> Iterator[list[Row]]:
@@ -150,8 +162,11 @@ def table() -> str:
     )
     of = "of the row above"
     restarts = _document.table(
-        ["members", "waves", "coordinator's own bytes", of, "bytes told", of, "bytes of diffs", of],
-        [*_restarts((250, 500, 1000), 10), *_restarts((125, 250, 500), None)],
+        [
+            *("members", "waves", "coordinator's own bytes", of, "bytes told", of, "bytes of diffs", of),
+            *("of latest assignments", of, "of episodes", of),
+        ],
+        [*_restarts((250, 500, 1000, 2000), 10), *_restarts((125, 250, 500), None)],
     )
     return (
         "One member of a KIP-848 group of 10 partitions a member hears of an epoch: processor time of its record "
@@ -159,8 +174,9 @@ def table() -> str:
         "A rolling restart of such a group, in ten waves or member by member, every member heard in each of its "
         "epochs. Each tells the coordinator that it has reached each epoch: member by member that is a record of "
         "every member for every other in the coordinator's own log; what is told names those that are late, if "
-        f"few. A diff names whom the wave took and what nobody has: where waves grow with the group, so does "
-        f"each of its diffs.\n\n{restarts}"
+        "few. A diff leaves out what the one before has told, whom the wave took and what nobody has. Each write "
+        "of the coordinator is a batch of the stream here: what is written once a batch, assignments and episodes, "
+        f"is less where a batch has more.\n\n{restarts}"
     )
 
 

@@ -40,11 +40,13 @@ class EpisodeOutput(NamedTuple):
         event: the one behind it.
         state: the episode.
         closed: whether it is over.
+        brief: whether it lists but a few of those who came and went (:mod:`streaming.episodes.underway`).
     """
 
     event: Event
     state: EpisodeState
     closed: bool
+    brief: bool = False
 
     @property
     def id(self) -> str:
@@ -54,15 +56,21 @@ class EpisodeOutput(NamedTuple):
     def value(self, limit: int, storm_turns: int) -> bytes:
         """Its JSON, of no more bytes than ``limit``."""
         group_id = self.event.data.group_id
-        return fitting(group_id, self.state, limit, closed=self.closed, storm_turns=storm_turns)
+        return fitting(
+            group_id, self.state, limit, closed=self.closed, storm_turns=storm_turns, brief=self.brief
+        )
 
 
 class Happened(NamedTuple):
-    """An event, and what it is for the fold: notes, and what it tells of partitions that stood still."""
+    """An event, and what it is for the fold: notes, and what it tells of partitions that stood still.
+
+    ``stepwise``: the group is a large one that is told step by step, by diffs that leave members out.
+    """
 
     event: Event
     notes: Sequence[RoundSeen | Bounced | Awaited]
     told: Told | None = None
+    stepwise: bool = False
 
 
 def tell(
@@ -76,25 +84,25 @@ def tell(
 
     All of a batch at once is cheaper than one after the other between what the groups' rounds cost.
     """
-    state, told, last, noted = tracked.episode, list[EpisodeOutput](), None, False
-    for event, found, beside in happened:
+    state, told, last, noted, brief = tracked.episode, list[EpisodeOutput](), None, False, False
+    for event, found, beside, stepwise in happened:
         for note in found:
             if isinstance(note, Awaited):
                 if state is not None and waiting.news(state, note):
                     waiting.wait(state, note)
-                    last, noted = event, True
+                    last, noted, brief = event, True, stepwise
                 continue
             state, closed = take(state, note, quiet_ms)
             if alarms is not None:
                 alarms.note(event, note, state, anew=closed is not None)
             if closed is not None:
                 told.append(EpisodeOutput(event, closed, closed=True))
-            last, noted = event, True
+            last, noted, brief = event, True, stepwise
         if beside is not None and state is not None and learn(state, beside):
-            last = event
+            last, brief = event, stepwise
     if state is not None:
         if last is not None:
-            told.append(EpisodeOutput(last, state, closed=False))
+            told.append(EpisodeOutput(last, state, closed=False, brief=brief))
         tracked.tell(state, resting(state, now_ms, quiet_ms) if noted else tracked.quiet_at)
     return told
 
@@ -152,7 +160,10 @@ def happened(
     # Of what was before its first episode nothing is asked.
     played = any(isinstance(output, DiffOutput) for output in outputs)
     told = None if first else witnesses.told(event, after, played=played, others=others)
-    return Happened(event, found, told) if found or told is not None else None
+    if not found and told is None:
+        return None
+    stepwise = after is not None and after.view is not None and after.said is not None
+    return Happened(event, found, told, stepwise)
 
 
 def notes(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from assignors.errors import BadInput
 from streaming.wire.codec import UNREADABLE, decode
@@ -135,7 +135,8 @@ class Waiting(_Wire, frozen=True):
     ``since``: when it began; ``reason`` is for people. ``memberId``: for whom, null where it is for nobody in
     particular; ``partitions``: which are to be given up or given out; ``until``: when it ends by itself, null where
     nothing ends it. ``usualMs``: how long this group has usually waited, the median of its last ``usualOf``
-    rebalances that waited; null where none has, and of what ends by itself.
+    rebalances that waited; null where none has, and of what ends by itself. ``omitted``: how many partitions are
+    not listed, as there are too many; left out where all are.
     """
 
     since: Timestamp
@@ -145,6 +146,7 @@ class Waiting(_Wire, frozen=True):
     until: Timestamp | None = None
     usual_ms: Count | None = None
     usual_of: Count = 0
+    omitted: Count | UnsetType = UNSET
 
 
 class Repeated(_Wire, frozen=True):

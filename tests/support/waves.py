@@ -13,13 +13,13 @@ _TOPICS = {"t0": 90, "t1": 60}
 _MEMBERS = 50
 
 
-def waves(seed: int, count: int = 3) -> list[Event]:
-    """Events of group ``g``: so many waves by chance, and now and then a topic that grew in the middle of one."""
+def waves(seed: int, count: int = 3, *, grow: float = 0.01) -> list[Event]:
+    """Events of group ``g``: so many waves by chance; ``grow``: how likely a topic grows before a step."""
     chance, log = Random(seed), EpochLog(_TOPICS)
     fold = Fold("kafka://c/__consumer_offsets", 0, log.names.__getitem__, changes_from=1)
     events = [_topics(0, _TOPICS)]
     for number, rows in enumerate(_waves(chance, log, count)):
-        if chance.random() < 0.01:
+        if chance.random() < grow:
             events.append(_topics(number + 1, _TOPICS | {"t1": 60 + number}))
         told = [item for row in rows for item in fold.add(row)] + fold.settle()
         events += [item.event for item in told if isinstance(item, Found)]

@@ -6,13 +6,15 @@ function places(partitions) {
   return Object.entries(partitions).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join(", ");
 }
 
+const more = ({ omitted }) => (omitted ? h("span", { class: "muted" }, ` and ${counting(omitted, "more partition")}`) : null);
+
 function wait(one, owners) {
   const late = one.usualMs !== null && Date.now() - one.since > one.usualMs;
   const who = one.memberId === null ? null : h("span", { class: "chip", title: one.memberId }, h("i", { style: { background: owners.colorOf(one.memberId) } }), owners.nameOf(one.memberId));
   const when = [`since ${clock(one.since)}`, `${ago(one.since)}`];
   if (one.until !== null) when.push(`until ${clock(one.until)}`);
   if (one.usualMs !== null) when.push(`usually ${duration(one.usualMs)}, by ${counting(one.usualOf, "rebalance")}`);
-  return h("li", {}, who, ` ${visible(one.reason)} `, h("span", { class: "mono" }, places(one.partitions)),
+  return h("li", {}, who, ` ${visible(one.reason)} `, h("span", { class: "mono" }, places(one.partitions)), more(one),
     h("span", { class: "muted" }, ` ${when.join(" · ")}`), late ? h("span", { class: "flag" }, " longer than usual") : null);
 }
 
