@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from assignors.model import Assignment, Member
+from assignors.classic.alike import give
+from assignors.model import Assignment
 
 #: A topic's name, its partition count, its subscribers' places in the circle, and who of those gets partition 0.
 Turn = tuple[str, int, Sequence[int], int]
 
 
-def deal(turns: Iterable[Turn], circle: Sequence[Member]) -> Assignment:
-    """The shares by member id; members stand in the order of the circle."""
-    answer: Assignment = {member.member_id: {} for member in circle}
-    shares = list(answer.values())
+def deal(turns: Iterable[Turn], circle: Sequence[str]) -> Assignment:
+    """The shares by member id; these stand in the order of the circle."""
+    shares: list[dict[str, Sequence[int]]] = [{} for _ in circle]
     alike: dict[tuple[int, int, int], tuple[Sequence[int], list[str]]] = {}
     for name, count, places, start in turns:
         alike.setdefault((count, id(places), start), (places, []))[1].append(name)
@@ -26,11 +26,5 @@ def deal(turns: Iterable[Turn], circle: Sequence[Member]) -> Assignment:
         turn = places[start : start + count]
         if len(turn) < len(stride):
             turn = [*turn, *places[: len(stride) - len(turn)]]
-        if len(names) == 1:
-            (name,) = names
-            for place, share in zip(turn, stride, strict=True):
-                shares[place][name] = share
-        else:
-            for place, share in zip(turn, stride, strict=True):
-                shares[place].update(dict.fromkeys(names, share))
-    return answer
+        give(shares, turn, stride, names)
+    return dict(zip(circle, shares, strict=True))

@@ -99,7 +99,7 @@ class State:
 
 def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> State:
     """What everyone keeps: owned partitions of topics still subscribed to, in matching racks."""
-    keys = id_keys(members)
+    keys = id_keys([member.member_id for member in members])
     places = sorted(range(len(members)), key=keys.__getitem__)
     ranked = [members[place] for place in places]
     subscribers = Subscribers(ranked)

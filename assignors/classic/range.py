@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from assignors.classic import native
+from assignors.classic.alike import give
 from assignors.classic.group import checked
 from assignors.classic.order import sorted_members
 from assignors.classic.range_racks import assign_with_racks, needs_racks
@@ -27,10 +29,15 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     Raises:
         InvalidGroup: see ``assignors.classic.group.checked``.
     """
+    answer = native.client_shares(NAME, topics, members)
+    return plainly(topics, members) if answer is None else answer
+
+
+def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
+    """As :func:`assign`, without native code."""
     group = checked(topics, members)
-    answer: Assignment = {member.member_id: {} for member in members}
     ordered = sorted_members(members)
-    shares = [answer[member.member_id] for member in ordered]
+    shares: list[dict[str, Sequence[int]]] = [{} for _ in ordered]
     subscribers = Subscribers(ordered)
     # Topics with the same subscribers and as many partitions are co-partitioned: they are divided alike.
     alike: dict[tuple[int, int], list[str]] = {}
@@ -38,17 +45,12 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
         alike.setdefault((id(subscribers.of(name)), count), []).append(name)
     if group.rack_aware and needs_racks(group, ordered, subscribers):
         assign_with_racks(group, ordered, subscribers, alike.values(), shares)
-        return answer
-    for names in alike.values():
-        places = subscribers.of(names[0])
-        ranges = divided(group.counts[names[0]], len(places))
-        if len(names) == 1:
-            for place, share in zip(places, ranges, strict=False):
-                shares[place][names[0]] = share
-        else:
-            for place, share in zip(places, ranges, strict=False):
-                shares[place].update(dict.fromkeys(names, share))
-    return answer
+    else:
+        for names in alike.values():
+            places = subscribers.of(names[0])
+            give(shares, places, divided(group.counts[names[0]], len(places)), names)
+    by_id = dict(zip((member.member_id for member in ordered), shares, strict=True))
+    return {member_id: by_id[member_id] for member_id in group.ids}
 
 
 def divided(count: int, members: int) -> list[range]:

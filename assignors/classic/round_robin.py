@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
+from assignors.classic import native
 from assignors.classic.circle import Turn, deal
 from assignors.classic.group import checked
 from assignors.classic.order import sorted_members
@@ -27,8 +28,15 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     Raises:
         InvalidGroup: see ``assignors.classic.group.checked``.
     """
+    answer = native.client_shares(NAME, topics, members)
+    return plainly(topics, members) if answer is None else answer
+
+
+def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
+    """As :func:`assign`, without native code."""
     circle = sorted_members(members)
-    return deal(_turns(checked(topics, members).counts, circle), circle)
+    turns = _turns(checked(topics, members).counts, circle)
+    return deal(turns, [member.member_id for member in circle])
 
 
 def _turns(counts: Mapping[str, int], circle: Sequence[Member]) -> Iterator[Turn]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from assignors.classic import native
 from assignors.classic.group import checked, in_map_order
 from assignors.classic.owned import read_owned
 from assignors.classic.racks import Racks, racks_matter
@@ -33,6 +34,12 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
         InvalidGroup: see ``assignors.classic.group.checked``; or a negative partition is owned, or so many that do
             not exist that others find no place.
     """
+    answer = native.client_shares(NAME, topics, members)
+    return plainly(topics, members) if answer is None else answer
+
+
+def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
+    """As :func:`assign`, without native code."""
     return balanced(topics, members, withhold=False)
 
 

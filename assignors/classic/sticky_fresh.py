@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assignors.classic.circle import Turn, deal
-from assignors.classic.group import ClientGroup, distinct_subscriptions, id_keys
+from assignors.classic.group import ClientGroup, id_keys
 from assignors.java import in_string_order
 from assignors.model import Assignment
 
@@ -19,15 +19,15 @@ def is_fresh(group: ClientGroup) -> bool:
     """Whether this builder answers for the group, when racks don't matter: one subscription, nothing owned."""
     if any([member.owned for member in group.members]):  # noqa: C419 - three times as fast
         return False
-    first, *others = distinct_subscriptions(group.members)
+    first, *others = group.subscriptions
     return not others and len(set(first)) == len(first)  # with a topic listed twice, Java sees them differ
 
 
 def build_fresh(group: ClientGroup) -> Assignment:
     """Every member's share."""
-    keys = id_keys(group.members)
+    keys = id_keys(group.ids)
     places = sorted(range(len(keys)), key=keys.__getitem__)
-    return deal(_turns(group, places), group.members)
+    return deal(_turns(group, places), group.ids)
 
 
 def _turns(group: ClientGroup, places: list[int]) -> Iterator[Turn]:

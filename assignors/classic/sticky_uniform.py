@@ -42,9 +42,10 @@ def build(
         _disown_mismatches(owned, racks, lost)
     names = in_string_order(group.counts)
     quotas = Quotas.of(sum(group.counts.values()), len(members))
-    _keep(members, owned, quotas, {name: rank for rank, name in enumerate(names)}, lost)
+    ids = [member.member_id for member in members]
+    _keep(ids, owned, quotas, {name: rank for rank, name in enumerate(names)}, lost)
     free = _free_partitions(group, names, owned, lost)
-    quotas.sort(id_keys(members))
+    quotas.sort(id_keys(ids))
     dealer = Dealer(owned.shares, lost, owned.doubly, withhold=withhold)
     if racks is not None:
         free = give_near(free, racks, quotas, owned.sizes, dealer)
@@ -76,9 +77,9 @@ def _disown_mismatches(owned: Owned, racks: Racks, lost: Lost) -> None:
                 lost.setdefault(name, {}).update(dict.fromkeys(wrong, place))
 
 
-def _keep(members: Sequence[Member], owned: Owned, quotas: Quotas, ranks: dict[str, int], lost: Lost) -> None:
+def _keep(ids: Sequence[str], owned: Owned, quotas: Quotas, ranks: dict[str, int], lost: Lost) -> None:
     """Cut every share to what its member may keep, and sort out who may still receive."""
-    for place in map_order(members):  # a second map, filled from the first: only trees make a difference
+    for place in map_order(ids):  # a second map, filled from the first: only trees make a difference
         size = owned.sizes[place]
         keep = quotas.keep(place, size)
         if keep < size:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 
 from assignors.model import Member
 
@@ -11,15 +13,14 @@ class Subscribers:
     """Places, ascending, of a topic's subscribers; topics with the same subscribers share one list."""
 
     def __init__(self, members: Sequence[Member]) -> None:
+        # Hashing a long tuple for each member would cost more than the rest.
+        lists = [member.topics for member in members]
+        by_identity = defaultdict[int, list[int]](list)
+        for place, address in enumerate(map(id, lists)):
+            by_identity[address].append(place)
         places: dict[tuple[str, ...], list[int]] = {}
-        by_identity: dict[
-            int, list[int]
-        ] = {}  # hashing a long tuple for each member would cost more than the rest
-        for place, member in enumerate(members):
-            alike = by_identity.get(id(member.topics))
-            if alike is None:
-                alike = by_identity[id(member.topics)] = places.setdefault(member.topics, [])
-            alike.append(place)
+        for alike in by_identity.values():
+            places.setdefault(lists[alike[0]], []).extend(alike)
         self._subscriptions = list(places)
         self._places = list(places.values())
         self._of_topic: dict[str, list[int]] = {}
@@ -33,6 +34,6 @@ class Subscribers:
         numbers = tuple(dict.fromkeys(self._of_topic.get(name, ())))  # a topic may be listed twice
         merged = self._merged.get(numbers)
         if merged is None:
-            merged = sorted([place for number in numbers for place in self._places[number]])
+            merged = sorted(chain.from_iterable(self._places[number] for number in numbers))
             self._merged[numbers] = merged
         return merged

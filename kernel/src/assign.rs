@@ -1,8 +1,10 @@
-//! `range`, `roundrobin`, `sticky` and `cooperative-sticky` where all members subscribe alike, without racks.
+//! `range`, `roundrobin`, `sticky` and `cooperative-sticky` where all members subscribe alike.
 //!
 //! An answer is who owns each partition: `owners[topic][partition]`, topics in Java's order, members by place.
 
 use crate::java::map_order;
+use crate::racks::Racks;
+use crate::server::Run;
 
 pub const NO_ONE: usize = usize::MAX;
 /// Owners by topic and partition.
@@ -36,8 +38,8 @@ impl Assignor {
             _ if before.iter().flatten().all(|&owner| owner == NO_ONE) => {
                 Some(circle(&sizes, &sorted_ids(ids)))
             }
-            Assignor::Sticky => keep(ids, before, false),
-            Assignor::CooperativeSticky => keep(ids, before, true),
+            Assignor::Sticky => Some(Hands::of(before, false).keep(ids, None)?.owners),
+            Assignor::CooperativeSticky => Some(Hands::of(before, true).keep(ids, None)?.owners),
         }
     }
 }
@@ -49,76 +51,158 @@ fn sorted_members(ids: &[&str], instances: &[Option<&str>]) -> Vec<usize> {
     places
 }
 
-fn sorted_ids(ids: &[&str]) -> Vec<usize> {
+pub fn sorted_ids(ids: &[&str]) -> Vec<usize> {
     let mut places: Vec<usize> = (0..ids.len()).collect();
     places.sort_by_key(|&place| ids[place]);
     places
 }
 
-/// `assignors.classic.range.divided`.
+/// The owners where each topic's partitions go in runs to members by their place in `order`.
+fn owners(
+    counts: &[usize],
+    order: &[usize],
+    mut runs: impl FnMut(usize, &mut dyn FnMut(usize, Run)),
+) -> Owners {
+    let mut owners: Owners = counts.iter().map(|&count| vec![NO_ONE; count]).collect();
+    for parts in &mut owners {
+        runs(parts.len(), &mut |at, run| {
+            run.partitions().for_each(|partition| parts[partition as usize] = order[at]);
+        });
+    }
+    owners
+}
+
 fn range(counts: &[usize], order: &[usize]) -> Owners {
-    let divided = |&count: &usize| {
-        let (base, extra) = (count / order.len(), count % order.len());
-        let sizes = (0..order.len()).map(|number| base + usize::from(number < extra));
-        order.iter().zip(sizes).flat_map(|(&place, size)| std::iter::repeat_n(place, size)).collect()
-    };
-    counts.iter().map(divided).collect()
+    owners(counts, order, |count, give| divide(count, order.len(), give))
 }
 
-/// `assignors.classic.circle`: partitions round the members, topic after topic.
 fn circle(counts: &[usize], order: &[usize]) -> Owners {
-    let mut turn = order.iter().copied().cycle();
-    counts.iter().map(|&count| turn.by_ref().take(count).collect()).collect()
+    let mut start = 0;
+    owners(counts, order, |count, give| {
+        deal(count, order.len(), start, give);
+        start = (start + count) % order.len();
+    })
 }
 
-/// `assignors.classic.sticky_uniform`.
-fn keep(ids: &[&str], mut owners: Owners, withhold: bool) -> Option<Owners> {
-    let mut shares: Vec<Vec<(usize, usize)>> = vec![Vec::new(); ids.len()];
-    for (topic, parts) in owners.iter().enumerate() {
-        for (partition, &owner) in parts.iter().enumerate() {
-            if owner != NO_ONE {
-                shares[owner].push((partition, topic));
-            }
-        }
+/// `assignors.classic.range.divided`: contiguous runs of a topic's partitions, as long as there are any.
+pub fn divide(count: usize, members: usize, mut give: impl FnMut(usize, Run)) {
+    let (base, extra) = (count / members, count % members);
+    let mut first = 0;
+    for at in 0..members.min(count) {
+        let size = base + usize::from(at < extra);
+        give(at, Run { first: first as u32, step: 1, count: size as u32 });
+        first += size;
     }
-    let mut sizes: Vec<usize> = shares.iter().map(Vec::len).collect();
-    let mut quotas = Quotas::of(owners.iter().map(Vec::len).sum(), ids.len());
-    let mut lost: Owners = owners.iter().map(|parts| vec![NO_ONE; parts.len()]).collect();
-    // Filled from the map of subscriptions, a second map has the same order: only trees would make a difference.
-    for place in map_order(ids)? {
-        let left = quotas.keep(place, sizes[place]);
-        if left < sizes[place] {
-            shares[place].sort_unstable();
-            for &(partition, topic) in &shares[place][left..] {
-                owners[topic][partition] = NO_ONE;
-                lost[topic][partition] = place;
-            }
-            sizes[place] = left;
-        }
+}
+
+/// `assignors.classic.circle`: partitions round the members from `start` on.
+pub fn deal(count: usize, members: usize, start: usize, mut give: impl FnMut(usize, Run)) {
+    for first in 0..members.min(count) {
+        let size = (count - first).div_ceil(members);
+        let step = if size > 1 { members } else { 1 };
+        give((start + first) % members, Run { first: first as u32, step: step as u32, count: size as u32 });
     }
-    let free = owners.iter().flatten().filter(|&&owner| owner == NO_ONE).count();
-    let mut receivers = quotas.receivers(ids, &sizes, free).into_iter();
-    for (parts, lost) in owners.iter_mut().zip(&lost) {
-        for (owner, &loser) in parts.iter_mut().zip(lost) {
-            if *owner == NO_ONE {
-                let receiver = receivers.next()?;
-                if !withhold || loser == NO_ONE || loser == receiver {
-                    *owner = receiver;
+}
+
+/// A topic's partition, both by number.
+pub type Part = (usize, usize);
+
+/// `assignors.classic.sticky_uniform`: who has what while it changes hands. Places of members beside their parts, in
+/// the order in which Python takes and gives them: shares keep the order of their topics.
+pub struct Hands {
+    pub owners: Owners,
+    losers: Owners,
+    withhold: bool,
+    /// What members have that is not in their racks.
+    pub unfit: Vec<(Part, usize)>,
+    /// What they have above their quotas.
+    pub surplus: Vec<(Part, usize)>,
+    pub given: Vec<(Part, usize)>,
+}
+
+impl Hands {
+    pub fn of(owners: Owners, withhold: bool) -> Hands {
+        let losers = owners.iter().map(|parts| vec![NO_ONE; parts.len()]).collect();
+        Hands { owners, losers, withhold, unfit: vec![], surplus: vec![], given: vec![] }
+    }
+
+    /// What becomes of it; None where only Python has the answer.
+    pub fn keep(mut self, ids: &[&str], racks: Option<&Racks>) -> Option<Hands> {
+        if let Some(racks) = racks {
+            self.unfit = self.held().filter(|&(part, place)| racks.mismatch(part, place)).collect();
+            self.unfit.clone().into_iter().for_each(|(part, _)| self.take(part));
+        }
+        let mut shares: Vec<Vec<(usize, usize)>> = vec![Vec::new(); ids.len()];
+        for ((topic, partition), owner) in self.held() {
+            shares[owner].push((partition, topic));
+        }
+        let mut sizes: Vec<usize> = shares.iter().map(Vec::len).collect();
+        let mut quotas = Quotas::of(self.owners.iter().map(Vec::len).sum(), ids.len());
+        // Python fills a second map from the first: only trees would make a difference, and are Python's.
+        let order = map_order(ids)?;
+        map_order(&order.iter().map(|&place| ids[place]).collect::<Vec<_>>())?;
+        for place in order {
+            let left = quotas.keep(place, sizes[place]);
+            if left < sizes[place] {
+                shares[place].sort_unstable();
+                for &(partition, topic) in &shares[place][left..] {
+                    self.surplus.push(((topic, partition), place));
+                    self.take((topic, partition));
                 }
+                sizes[place] = left;
             }
         }
+        let mut free = self.free();
+        quotas.sort(ids);
+        if let Some(racks) = racks {
+            let (near, rest) = racks.give_near(free, &mut quotas, &mut sizes);
+            near.into_iter().for_each(|(part, place)| self.give(part, place));
+            free = rest;
+        }
+        let mut receivers = quotas.receivers(&sizes, free.len()).into_iter();
+        for part in free {
+            self.give(part, receivers.next()?);
+        }
+        Some(self)
     }
-    Some(owners)
+
+    fn held(&self) -> impl Iterator<Item = (Part, usize)> + '_ {
+        let parts = self.owners.iter().enumerate();
+        parts
+            .flat_map(|(topic, parts)| parts.iter().enumerate().map(move |(at, &owner)| ((topic, at), owner)))
+            .filter(|held| held.1 != NO_ONE)
+    }
+
+    fn free(&self) -> Vec<Part> {
+        let parts = self.owners.iter().enumerate().flat_map(|(topic, parts)| {
+            let free = parts.iter().enumerate().filter(|part| *part.1 == NO_ONE);
+            free.map(move |(partition, _)| (topic, partition))
+        });
+        parts.collect()
+    }
+
+    fn take(&mut self, (topic, partition): Part) {
+        self.losers[topic][partition] = std::mem::replace(&mut self.owners[topic][partition], NO_ONE);
+    }
+
+    /// To its new owner, unless an old one must give it up first.
+    fn give(&mut self, (topic, partition): Part, place: usize) {
+        let loser = self.losers[topic][partition];
+        if !self.withhold || loser == NO_ONE || loser == place {
+            self.owners[topic][partition] = place;
+            self.given.push(((topic, partition), place));
+        }
+    }
 }
 
 /// `assignors.classic.quotas.Quotas`.
-struct Quotas {
-    floor: usize,
-    ceiling: usize,
-    extra: usize,
-    large: usize,
-    under: Vec<usize>,
-    exact: Vec<usize>,
+pub struct Quotas {
+    pub floor: usize,
+    pub ceiling: usize,
+    pub extra: usize,
+    pub large: usize,
+    pub under: Vec<usize>,
+    pub exact: Vec<usize>,
 }
 
 impl Quotas {
@@ -134,10 +218,7 @@ impl Quotas {
             return size;
         }
         if size >= self.ceiling && self.large < self.extra {
-            self.large += 1;
-            if self.large == self.extra {
-                self.exact.clear();
-            }
+            self.add_large();
             return self.ceiling;
         }
         if self.large < self.extra {
@@ -146,9 +227,19 @@ impl Quotas {
         self.floor
     }
 
-    fn receivers(mut self, ids: &[&str], sizes: &[usize], count: usize) -> Vec<usize> {
+    pub fn add_large(&mut self) {
+        self.large += 1;
+        if self.large == self.extra {
+            self.exact.clear();
+        }
+    }
+
+    fn sort(&mut self, ids: &[&str]) {
         self.under.sort_by_key(|&place| ids[place]);
         self.exact.sort_by_key(|&place| ids[place]);
+    }
+
+    fn receivers(self, sizes: &[usize], count: usize) -> Vec<usize> {
         let (mut order, mut filled) = (Vec::with_capacity(count), 0);
         let missing = |place: usize| self.floor - sizes[place];
         let (mut circle, mut queue) = (self.under, self.exact);

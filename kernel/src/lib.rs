@@ -1,5 +1,5 @@
-//! The arithmetic of a round of a classic group: who gets what, and what that changes for whom; and the assignors of
-//! the consumer protocol (`server`).
+//! The arithmetic of a round of a classic group: who gets what, and what that changes for whom; and the assignors
+//! themselves, of that protocol (`client`) and the consumer protocol (`server`).
 //!
 //! No state, no cause, no rule of when there is a round: those are Python's (`streaming.monitor`). Members must all
 //! subscribe alike, without racks and with ASCII ids, as nearly all do: every other group is declined (None), and
@@ -8,6 +8,7 @@
 
 mod assign;
 mod changes;
+mod client;
 mod commits;
 mod heartbeats;
 mod java;
@@ -15,6 +16,7 @@ mod json;
 mod known;
 mod members;
 mod python;
+mod racks;
 mod server;
 mod views;
 
@@ -119,6 +121,7 @@ fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pass_over, module)?)?;
     module.add_function(wrap_pyfunction!(round_played, module)?)?;
     module.add_function(wrap_pyfunction!(views::repeated_members, module)?)?;
+    module.add_function(wrap_pyfunction!(client::client_shares, module)?)?;
     module.add_function(wrap_pyfunction!(server::range_target, module)?)?;
     module.add_function(wrap_pyfunction!(server::uniform_target, module)?)
 }

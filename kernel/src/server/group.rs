@@ -10,6 +10,7 @@ use crate::members::text;
 use crate::python::Attribute;
 
 pub struct Topic<'py> {
+    pub object: Bound<'py, PyAny>,
     pub name: Bound<'py, PyString>,
     /// 0: without metadata.
     pub partitions: u32,
@@ -18,7 +19,7 @@ pub struct Topic<'py> {
 
 /// A member's subscription; equal ones are one.
 pub struct Bucket<'py> {
-    names: Bound<'py, PyTuple>,
+    pub names: Bound<'py, PyTuple>,
     /// Those with metadata, in the order of their names.
     pub topics: Vec<u32>,
     /// The same, a bit a topic.
@@ -43,6 +44,7 @@ pub struct Group<'py> {
     pub buckets: Vec<Bucket<'py>>,
 }
 
+#[derive(Clone)]
 pub struct Member<'py> {
     pub object: Bound<'py, PyAny>,
     pub id: Bound<'py, PyString>,
@@ -77,8 +79,12 @@ impl Names {
 }
 
 impl<'py> Group<'py> {
-    /// The group; None where Python must look closer.
-    pub fn read(topics: &Bound<'py, PyAny>, members: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+    /// The group; None where Python must look closer. `ids`: topics with metadata must have Uuids.
+    pub fn read(
+        topics: &Bound<'py, PyAny>,
+        members: &Bound<'py, PyAny>,
+        ids: bool,
+    ) -> PyResult<Option<Self>> {
         let listed = members.downcast::<PyTuple>().map(PyTupleMethods::to_list);
         let members = listed.as_ref().or_else(|_| members.downcast::<PyList>());
         let (Ok(topics), Ok(members)) = (topics.downcast::<PyDict>(), members) else { return Ok(None) };
@@ -90,11 +96,11 @@ impl<'py> Group<'py> {
             order: (0..members.len() as u32).collect(),
             buckets: Vec::new(),
         };
-        Ok((!members.is_empty() && group.read_topics(topics)? && group.read_members(members)?)
+        Ok((!members.is_empty() && group.read_topics(topics, ids)? && group.read_members(members)?)
             .then_some(group))
     }
 
-    fn read_topics(&mut self, topics: &Bound<'py, PyDict>) -> PyResult<bool> {
+    fn read_topics(&mut self, topics: &Bound<'py, PyDict>, with_ids: bool) -> PyResult<bool> {
         let py = topics.py();
         let mut ids = FxHashSet::with_capacity_and_hasher(topics.len(), FxBuildHasher);
         let Some(like) = topics.values().iter().next().map(|topic| topic.get_type()) else { return Ok(true) };
@@ -103,14 +109,14 @@ impl<'py> Group<'py> {
         for (name, topic) in topics {
             let Ok(name) = name.downcast_into_exact::<PyString>() else { return Ok(false) };
             let Ok(partitions) = partitions.get(&topic)?.extract::<u32>() else { return Ok(false) };
-            let id = topic_id.get(&topic)?;
-            let id = match id.downcast::<PyString>() {
-                Ok(printed) => match uuid_bits(printed.to_str()?) {
+            let id = if with_ids { topic_id.get(&topic)?.downcast_into::<PyString>().ok() } else { None };
+            let id = match id {
+                Some(printed) => match uuid_bits(printed.to_str()?) {
                     Some(bits) if ids.insert(bits) => Some(bits),
                     _ => return Ok(false),
                 },
-                Err(_) if partitions == 0 => None,
-                Err(_) => return Ok(false),
+                None if with_ids && partitions > 0 => return Ok(false),
+                None => None,
             };
             let Ok(text) = name.to_str() else { return Ok(false) };
             if !text.is_ascii() {
@@ -119,7 +125,7 @@ impl<'py> Group<'py> {
             let number = self.topics.len() as u32;
             self.by_object.insert(name.as_ptr() as usize, number);
             self.by_object.insert(topic.as_ptr() as usize, number);
-            self.topics.push(Topic { name, partitions, id });
+            self.topics.push(Topic { object: topic, name, partitions, id });
         }
         Ok(true)
     }

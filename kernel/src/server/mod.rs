@@ -4,13 +4,14 @@
 //! `homogeneous`, `heterogeneous`), and its answer becomes Python's again (`answer`). What Python refuses, or what
 //! only its own hash table knows, is declined (None).
 
-mod answer;
+pub mod answer;
 mod balancer;
-mod claims;
-mod group;
+pub mod claims;
+pub mod group;
 mod heterogeneous;
 mod homogeneous;
-mod range;
+pub mod kinds;
+pub mod range;
 mod runs;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -28,10 +29,10 @@ pub fn range_target<'py>(
     topics: &Bound<'py, PyAny>,
     members: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let Some(mut group) = Group::read(topics, members)? else { return Ok(None) };
+    let Some(mut group) = Group::read(topics, members, true)? else { return Ok(None) };
     let Some(order) = range::order(&group)? else { return Ok(None) };
     group.order = order;
-    range::shares(&group)
+    range::shares(&group, None)
 }
 
 /// The shares of `uniform` by member; a member that keeps what it has gets the very object that it owned.
@@ -40,7 +41,7 @@ pub fn uniform_target<'py>(
     topics: &Bound<'py, PyAny>,
     members: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let Some(mut group) = Group::read(topics, members)? else { return Ok(None) };
+    let Some(mut group) = Group::read(topics, members, true)? else { return Ok(None) };
     if !group.in_map_order() {
         return Ok(None);
     }

@@ -4,12 +4,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use super::answer::{by_member, Grouped};
-use super::group::{Group, Names};
-use super::runs::Runs;
-use super::Run;
+use super::group::Group;
+use super::kinds::Kinds;
+use crate::assign::divide;
 use crate::members::text;
-use crate::python::{put, Attribute, Entries};
+use crate::python::Attribute;
 
 /// The places of members as `RangeAssignor` sorts them: static ones by instance id, then dynamic ones by member id;
 /// None where names don't sort alike in Java and here, or two are the same.
@@ -45,93 +44,30 @@ fn key(name: &str, dynamic: bool) -> u128 {
     u128::from_be_bytes(bytes) | u128::from(dynamic) << 127
 }
 
-/// Topics of one audience and size: each of its members has the same partitions of all of them.
-struct Kind<'py> {
-    names: Vec<Bound<'py, PyString>>,
-    /// A copy has room for all of them at once.
-    like: Bound<'py, PyDict>,
-}
-
-/// Every member's share, of members numbered in that order.
-pub fn shares<'py>(group: &Group<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let py = group.members[0].object.py();
-    let mut kinds = Vec::new();
-    let mut kind_of = vec![None; group.topics.len()];
-    let mut given = Vec::new();
-    for audience in group.audiences() {
-        let mut by_size: Vec<(u32, Vec<u32>)> = Vec::new();
+/// Every member's share, of members numbered in that order; one that owns just that gets the very share.
+///
+/// The client's assignor gives `ranks`, by which shares have their topics there, and knows nothing that is owned.
+pub fn shares<'py>(group: &Group<'py>, ranks: Option<&[usize]>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let audiences = group.audiences();
+    let mut alike: Vec<(u32, Vec<u32>, &[u32])> = Vec::new();
+    for audience in &audiences {
+        let first = alike.len();
         for &topic in &audience.topics {
             let size = group.topics[topic as usize].partitions;
-            match by_size.iter_mut().find(|known| known.0 == size) {
-                Some((_, topics)) => topics.push(topic),
-                None => by_size.push((size, vec![topic])),
+            match alike[first..].iter_mut().find(|known| known.0 == size) {
+                Some((_, topics, _)) => topics.push(topic),
+                None => alike.push((size, vec![topic], &audience.members)),
             }
         }
-        for (size, topics) in by_size {
-            divide(size, &audience.members, |member, run| given.push((member, kinds.len(), run)));
-            topics.iter().for_each(|&topic| kind_of[topic as usize] = Some(kinds.len()));
-            let names: Vec<_> =
-                topics.iter().map(|&topic| group.topics[topic as usize].name.clone()).collect();
-            let like = PyDict::new(py);
-            names.iter().try_for_each(|name| like.set_item(name, py.None()))?;
-            kinds.push(Kind { names, like });
-        }
     }
-    let given = Grouped::of(group.members.len(), &given, |given| given.0);
-    let owned = Attribute::of(&group.members[0].object.get_type(), intern!(py, "owned"));
-    let mut kept = Kept { group, kinds: &kinds, kind_of, seen: Names::default(), runs: Runs::new(py) };
-    by_member(group, |member, place| {
-        let given = given.of_member(member);
-        if let Ok(owned) = owned.get(&group.members[place].object)?.downcast_into_exact::<PyDict>() {
-            if kept.is_all(&owned, given)? {
-                return Ok(owned);
-            }
-        }
-        let Some(&(_, first, _)) = given.first() else { return Ok(PyDict::new(py)) };
-        let share = kinds[first].like.copy()?;
-        for &(_, kind, run) in given {
-            let partitions = kept.runs.object(run)?;
-            kinds[kind].names.iter().try_for_each(|name| put(&share, name, &partitions))?;
-        }
-        Ok(share)
-    })
-}
-
-/// Contiguous runs of a topic's partitions over its members, as long as there are any.
-fn divide(size: u32, members: &[u32], mut give: impl FnMut(u32, Run)) {
-    let (base, extra) = (size / members.len() as u32, size % members.len() as u32);
-    let mut first = 0;
-    for (place, &member) in (0..size).zip(members) {
-        let count = base + u32::from(place < extra);
-        give(member, Run { first, step: 1, count });
-        first += count;
+    if let Some(ranks) = ranks {
+        alike.iter_mut().for_each(|(_, topics, _)| topics.sort_by_key(|&topic| ranks[topic as usize]));
+        alike.sort_by_key(|(_, topics, _)| ranks[topics[0] as usize]);
     }
-}
-
-/// Members that have what they are given.
-struct Kept<'a, 'py> {
-    group: &'a Group<'py>,
-    kinds: &'a [Kind<'py>],
-    kind_of: Vec<Option<usize>>,
-    seen: Names,
-    runs: Runs<'py>,
-}
-
-impl<'py> Kept<'_, 'py> {
-    /// Whether that is just what a member owns.
-    fn is_all(&mut self, owned: &Bound<'py, PyDict>, given: &[(u32, usize, Run)]) -> PyResult<bool> {
-        if owned.len() != given.iter().map(|given| self.kinds[given.1].names.len()).sum::<usize>() {
-            return Ok(false);
-        }
-        // SAFETY: nothing that is asked of names and ranges runs Python's code.
-        for (at, (name, partitions)) in unsafe { Entries::of(owned) }.enumerate() {
-            let Ok(name) = name.downcast_exact() else { return Ok(false) };
-            let kind = self.seen.topic(self.group, at, name).and_then(|topic| self.kind_of[topic as usize]);
-            let run = given.iter().find(|given| kind == Some(given.1)).map(|given| given.2);
-            if run.is_none() || self.runs.read(&partitions)? != run {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    let mut kinds = Kinds::default();
+    for (size, topics, members) in alike {
+        divide(size as usize, members.len(), |at, run| kinds.give(members[at], run));
+        kinds.end(topics);
     }
+    kinds.shares(group, ranks.is_none())
 }

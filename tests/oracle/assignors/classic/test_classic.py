@@ -39,14 +39,15 @@ def answered(java: Oracle, name: str, batch: list[Case]) -> Iterator[tuple[Case,
 @pytest.mark.timeout(3600)
 def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, name: str, seed: int) -> None:
     java = oracle("current")
-    assign = find("classic", name).assign
+    assignor = find("classic", name)
     compared = 0
 
     def answers(batch: list[Case]) -> list[Assignment | None]:
         nonlocal compared
         given: list[Assignment | None] = []
         for case, answer in answered(java, name, batch):
-            ours = readable(assign(*group_of(case)))
+            ours = readable(assignor.assign(*group_of(case)))
+            assert readable(assignor.plainly(*group_of(case))) == ours, f"seed {seed}: {json.dumps(case)}"
             if "error" in answer:
                 assert name in {"sticky", "cooperative-sticky"}
                 assert answer["error"]["type"] in NO_ANSWER, answer

@@ -1,0 +1,127 @@
+//! Shares of members that get the same partitions of several topics.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use rustc_hash::FxHashMap;
+
+use super::answer::{by_member, Grouped};
+use super::group::{Group, Names};
+use super::runs::Runs;
+use super::Run;
+use crate::python::{put, Attribute, Entries};
+
+/// A member by number, the kind of topics, and its partitions of each of these.
+type Given = (u32, u32, Run);
+
+/// Topics that are given out alike, and who gets which partitions of them.
+#[derive(Default)]
+pub struct Kinds {
+    topics: Vec<Vec<u32>>,
+    given: Vec<Given>,
+}
+
+impl Kinds {
+    /// The member's partitions of the kind that [`Kinds::end`] ends.
+    pub fn give(&mut self, member: u32, run: Run) {
+        self.given.push((member, self.topics.len() as u32, run));
+    }
+
+    pub fn end(&mut self, topics: Vec<u32>) {
+        self.topics.push(topics);
+    }
+
+    /// Every member's share. `keeping`: one that owns just that gets the very share.
+    pub fn shares<'py>(self, group: &Group<'py>, keeping: bool) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let py = group.members[0].object.py();
+        let given = Grouped::of(group.members.len(), &self.given, |given| given.0);
+        let names: Vec<Vec<_>> = (self.topics.iter())
+            .map(|topics| topics.iter().map(|&topic| group.topics[topic as usize].name.clone()).collect())
+            .collect();
+        let owned = Attribute::of(&group.members[0].object.get_type(), intern!(py, "owned"));
+        let mut likes = Likes { names: &names, known: FxHashMap::default(), last: None };
+        let mut kept = Kept::of(group, &self.topics, Runs::new(py));
+        by_member(group, |member, place| {
+            let given = given.of_member(member);
+            if keeping {
+                let owned = owned.get(&group.members[place].object)?.downcast_into_exact::<PyDict>();
+                if let Ok(owned) = owned {
+                    if kept.is_all(&owned, given)? {
+                        return Ok(owned);
+                    }
+                }
+            }
+            let share = likes.of(py, given)?.copy()?;
+            for &(_, kind, run) in given {
+                let partitions = kept.runs.object(run)?;
+                names[kind as usize].iter().try_for_each(|name| put(&share, name, &partitions))?;
+            }
+            Ok(share)
+        })
+    }
+}
+
+/// A share for each set of kinds that a member gets: its copy has room for all of them at once.
+struct Likes<'a, 'py> {
+    names: &'a [Vec<Bound<'py, PyString>>],
+    known: FxHashMap<Vec<u32>, Bound<'py, PyDict>>,
+    last: Option<(Vec<u32>, Bound<'py, PyDict>)>,
+}
+
+impl<'py> Likes<'_, 'py> {
+    fn of(&mut self, py: Python<'py>, given: &[Given]) -> PyResult<&Bound<'py, PyDict>> {
+        let is_last = |last: &[u32]| last.iter().eq(given.iter().map(|given| &given.1));
+        if !self.last.as_ref().is_some_and(|last| is_last(&last.0)) {
+            let kinds: Vec<u32> = given.iter().map(|given| given.1).collect();
+            let like = match self.known.get(&kinds) {
+                Some(like) => like.clone(),
+                None => {
+                    let like = PyDict::new(py);
+                    let names = kinds.iter().flat_map(|&kind| &self.names[kind as usize]);
+                    names.into_iter().try_for_each(|name| like.set_item(name, py.None()))?;
+                    self.known.insert(kinds.clone(), like.clone());
+                    like
+                }
+            };
+            self.last = Some((kinds, like));
+        }
+        Ok(&self.last.as_ref().expect("just set").1)
+    }
+}
+
+/// Members that have what they are given.
+struct Kept<'a, 'py> {
+    group: &'a Group<'py>,
+    kind_of: Vec<Option<u32>>,
+    sizes: Vec<usize>,
+    seen: Names,
+    runs: Runs<'py>,
+}
+
+impl<'a, 'py> Kept<'a, 'py> {
+    fn of(group: &'a Group<'py>, kinds: &[Vec<u32>], runs: Runs<'py>) -> Self {
+        let mut kind_of = vec![None; group.topics.len()];
+        for (kind, topics) in (0u32..).zip(kinds) {
+            topics.iter().for_each(|&topic| kind_of[topic as usize] = Some(kind));
+        }
+        let sizes = kinds.iter().map(Vec::len).collect();
+        Kept { group, kind_of, sizes, seen: Names::default(), runs }
+    }
+
+    /// Whether that is just what a member owns.
+    fn is_all(&mut self, owned: &Bound<'py, PyDict>, given: &[Given]) -> PyResult<bool> {
+        if owned.len() != given.iter().map(|given| self.sizes[given.1 as usize]).sum::<usize>() {
+            return Ok(false);
+        }
+        // SAFETY: nothing that is asked of names and ranges runs Python's code.
+        for (at, (name, partitions)) in unsafe { Entries::of(owned) }.enumerate() {
+            let Ok(name) = name.downcast_exact() else { return Ok(false) };
+            let kind = self.seen.topic(self.group, at, name).and_then(|topic| self.kind_of[topic as usize]);
+            let run = given.iter().find(|given| kind == Some(given.1)).map(|given| given.2);
+            if run.is_none() || self.runs.read(&partitions)? != run {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,188 @@
+"""Native code and Python give every group of the classic protocol the same answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.errors import MonitorError
+from assignors.model import Assignment, Member, Topic
+from assignors.registry import find, names
+from tests.oracle.generator import Groups
+from tests.support.groups import group_of, groups, readable
+
+kernel = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
+
+ASSIGNORS = names("classic")
+STICKY = ["sticky", "cooperative-sticky"]
+
+
+def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
+    """Native code's answer, which is Python's; None where it declines, as it does with whatever Python refuses."""
+    owned = [readable({"": member.owned}) for member in members]
+    answer: Assignment | None = kernel.client_shares(assignor, topics, members)
+    try:
+        expected = find("classic", assignor).plainly(topics, members)
+    except MonitorError:
+        assert answer is None
+        return None
+    if answer is not None:
+        assert _ordered(answer) == _ordered(expected)
+    assert [readable({"": member.owned}) for member in members] == owned
+    return answer
+
+
+def _ordered(answer: Assignment) -> list[tuple[str, list[tuple[str, list[int]]]]]:
+    """With the order of members and topics."""
+    return [(member, [(t, list(p)) for t, p in share.items()]) for member, share in answer.items()]
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@given(seed=st.integers(0, 2**32), shrinking=st.booleans())
+def test_sequences(assignor: str, seed: int, *, shrinking: bool) -> None:
+    asked = Groups(seed, shrinking=shrinking)
+    case = asked.fresh()
+    for _ in range(4):
+        topics, members = group_of(case)
+        answer = same(assignor, topics, members)
+        if answer is None:
+            try:
+                answer = find("classic", assignor).plainly(topics, members)
+            except MonitorError:
+                return
+        case = asked.after(case, readable(answer))
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@given(group=groups())
+def test_small_groups(assignor: str, group: tuple[dict[str, Topic], list[Member]]) -> None:
+    same(assignor, *group)
+
+
+def crowd(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
+    """Tens of members of one subscription over topics of up to hundreds of partitions, most of them in racks."""
+    names = [f"t{number}" for number in range(rng.randint(1, 12))]
+    sizes = [rng.choice([1, 7, 64, 300]) for _ in range(rng.randint(1, 3))]
+    racks = [f"r{number}" for number in range(rng.choice([0, 2, 3, 5]))]
+    topics = {name: _topic(rng, name, rng.choice(sizes), racks) for name in names}
+    topic_names = tuple(rng.sample(names, rng.randint(1, len(names))))
+    count = rng.randint(1, 60)
+    members = [
+        Member(
+            f"member-{number}",
+            topic_names,
+            instance_id=f"i{rng.getrandbits(20)}-{number}" if rng.random() < 0.3 else None,
+            rack_id=rng.choice([*racks, *racks, None, "elsewhere"]) if racks else None,
+        )
+        for number in rng.sample(range(count), count)
+    ]
+    return topics, members
+
+
+def _topic(rng: random.Random, name: str, size: int, racks: Sequence[str]) -> Topic:
+    if not racks or rng.random() < 0.1:
+        return Topic(name, size)
+    kinds = [tuple(rng.sample(racks, rng.randint(0, len(racks)))) for _ in range(4)]
+    return Topic(name, size, tuple(rng.choice(kinds) for _ in range(size)))
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@given(st.integers(0, 2**32))
+def test_crowds_that_come_and_go(assignor: str, seed: int) -> None:
+    rng = random.Random(seed)
+    topics, members = crowd(rng)
+    for generation in range(4):
+        answer = same(assignor, topics, members)
+        if answer is None:  # range with racks; or more than eight ids in a bin: Java makes it a tree
+            answer = find("classic", assignor).plainly(topics, members)
+        members = [
+            replace(member, owned=answer[member.member_id], generation=generation) for member in members
+        ]
+        for change in rng.sample(["leave", "leave", "join", "join", "lists", "rack", "unknown"], 3):
+            at = rng.randrange(len(members))
+            if change == "leave" and len(members) > 1:
+                members.pop(at)
+            elif change == "join":
+                members.insert(
+                    at, Member(f"new-{rng.getrandbits(30)}", members[at].topics, rack_id=members[at].rack_id)
+                )
+            elif change == "lists":  # in any order, as claims are, and of topics too
+                members = [
+                    replace(
+                        member,
+                        owned={
+                            name: rng.sample(member.owned[name], len(member.owned[name]))
+                            for name in rng.sample(list(member.owned), len(member.owned))
+                        },
+                    )
+                    for member in members
+                ]
+            elif change == "rack":
+                members[at] = replace(members[at], rack_id=rng.choice(members).rack_id)
+            elif change == "unknown":
+                members[at] = replace(members[at], owned={"nowhere": [1], **members[at].owned})
+
+
+@pytest.mark.parametrize("assignor", STICKY)
+def test_a_member_that_keeps_what_it_has_gets_the_very_share(assignor: str) -> None:
+    topics = {name: Topic(name, 60) for name in "tuv"}
+    members = [Member(f"m{number}", ("t", "u")) for number in range(6)]
+    first = kernel.client_shares(assignor, topics, members)
+    members = [replace(member, owned=first[member.member_id]) for member in members]
+    again = kernel.client_shares(assignor, topics, members)
+    assert all(again[name] is share for name, share in first.items())
+
+
+T = {"t": Topic("t", 3)}
+IN_RACKS = {"t": Topic("t", 3, (("r",), ("r",), ("s",)))}
+
+
+@pytest.mark.parametrize(
+    ("assignor", "topics", "members"),
+    [
+        ("range", T, []),
+        ("range", T, [Member("a", ("t",)), Member("a", ("t",))]),
+        ("range", {"t": Topic("t", -1)}, [Member("a", ("t",))]),
+        ("range", {"t": Topic("t", 3, (("r",),))}, [Member("a", ("t",))]),
+        ("range", T, [Member("ä", ("t",))]),
+        ("range", T, [Member(name, ("t",), instance_id="i") for name in "ab"]),
+        ("range", IN_RACKS, [Member("a", ("t",), rack_id="r")]),
+        ("roundrobin", T, [Member("a", ("t",)), Member("b")]),
+        ("roundrobin", T, [Member(name, ("t",), instance_id="i") for name in "ab"]),
+        ("sticky", T, [Member("a", ("t",)), Member("b")]),
+        ("sticky", T, [Member("a", ("t", "t"))]),
+        ("sticky", T, [Member("ä", ("t",))]),
+        ("sticky", T, [Member("a", ("t",), owned={"t": [3]})]),
+        ("sticky", T, [Member("a", ("t",), owned={"t": [-1]})]),
+        ("sticky", T, [Member(name, ("t",), owned={"t": [0]}) for name in "ab"]),
+        ("roundrobin", T, [Member("a", ("t",)), Member("a", ("t",))]),
+        ("sticky", T, [Member("a", ("t",)), Member("a", ("t",))]),
+        ("another", T, [Member("a", ("t",))]),
+    ],
+)
+def test_declined(assignor: str, topics: dict[str, Topic], members: list[Member]) -> None:
+    assert kernel.client_shares(assignor, topics, members) is None
+
+
+def test_racks_that_do_not_matter_are_answered_for() -> None:
+    members = [Member(name, ("t",), rack_id="elsewhere") for name in "ab"]
+    assert readable(same("sticky", IN_RACKS, members) or {}) == {"a": {"t": [0, 2]}, "b": {"t": [1]}}
+
+
+def test_racks_that_matter_are_matched() -> None:
+    members = [Member("a", ("t",), rack_id="s"), Member("b", ("t",), rack_id="r")]
+    assert readable(same("sticky", IN_RACKS, members) or {}) == {"a": {"t": [2]}, "b": {"t": [0, 1]}}
+
+
+def test_range_is_answered_for_whoever_subscribes_to_what() -> None:
+    topics = {"t": Topic("t", 3), "u": Topic("u", 2)}
+    members = [Member("a", ("t", "u")), Member("b", ("t",))]
+    assert readable(same("range", topics, members) or {}) == {
+        "a": {"t": [0, 1], "u": [0, 1]},
+        "b": {"t": [2]},
+    }
