@@ -142,15 +142,14 @@ def hash_order(
         ordered = _array_order(hashes, capacity, final)
         if ordered is not None:
             return ordered
-    spread = [(code & _MASK) ^ (code >> 16 & 0xFFFF) for code in hashes]
-    if count > TREEIFY_ABOVE and _overflows(spread, capacity, final):
+    mask = final - 1
+    bins = [(code ^ (code >> 16 & 0xFFFF)) & mask for code in hashes]
+    if count > TREEIFY_ABOVE and _overflows(bins, capacity, final):
         compared = [string_key(key) for key in keys] if keys is not None else None
         table = HashTable(capacity, compared)
         for position, code in enumerate(hashes):
             table.add(position, code)
         return list(table)
-    mask = final - 1
-    bins = [code & mask for code in spread]
     return sorted(range(count), key=bins.__getitem__)
 
 
@@ -193,11 +192,14 @@ def _array_order(hashes: Sequence[int], capacity: int, final: int) -> list[int] 
     return order
 
 
-def _overflows(spread: Sequence[int], capacity: int, final: int) -> bool:
-    """Whether a bin held more than eight keys at any time: the table then grew early, or made it a tree."""
+def _overflows(bins: Sequence[int], capacity: int, final: int) -> bool:
+    """Whether a bin held more than eight keys at any time: the table then grew early, or made it a tree.
+
+    ``bins`` are those of the table as it ends: a smaller one's are their last bits.
+    """
     while capacity <= final:
         mask = capacity - 1
-        held = [code & mask for code in spread[: threshold(capacity) + 1]]
+        held = [key_bin & mask for key_bin in bins[: threshold(capacity) + 1]]
         # If every bin that is used has one key, what is left over can't fill one: no need to look closer.
         if len(held) - len(set(held)) >= TREEIFY_ABOVE:
             held.sort()

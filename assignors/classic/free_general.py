@@ -6,6 +6,7 @@ the top. One heap for each distinct set of subscribers, O(log members) for each 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heapreplace
 from typing import TypeVar
@@ -14,16 +15,23 @@ from assignors.classic.general_state import State
 from assignors.classic.racks import Racks
 
 Made = TypeVar("Made")
+#: A heap without members: its top is behind any other.
+_NOBODY = [sys.maxsize]
 
 
 def assign_free(state: State, free: Mapping[str, Sequence[int]]) -> None:
     """Give every free partition away: first to members in its racks, then what is left to anyone."""
     if state.racks is not None:
         free = _assign_near(state, state.racks, free)
-    size = len(state.loads)
-    for name, heap in _topics(state, free, lambda members: _heap(state.loads, members)):
+    loads = state.loads
+    size = len(loads)
+    for name, heap in _topics(state, free, lambda members: _heap(loads, members)):
+        owners = state.owners[name]
         for partition in free[name]:
-            _give(state, name, partition, _mended(heap, state.loads) % size)
+            top = _mended(heap, loads)
+            rank = owners[partition] = top % size
+            loads[rank] += 1
+            heapreplace(heap, top + size)
 
 
 def _topics(
@@ -37,11 +45,6 @@ def _topics(
             if id(subscribers) not in made:
                 made[id(subscribers)] = heaps_of(subscribers)
             yield name, made[id(subscribers)]
-
-
-def _give(state: State, name: str, partition: int, rank: int) -> None:
-    state.owners[name][partition] = rank
-    state.loads[rank] += 1
 
 
 def _heap(loads: Sequence[int], members: Iterable[int]) -> list[int]:
@@ -77,14 +80,27 @@ def _assign_near(state: State, racks: Racks, free: Mapping[str, Sequence[int]]) 
             members.setdefault(racks.of_member[state.places[rank]], []).append(rank)
         return {rack: _heap(state.loads, near) for rack, near in members.items()}
 
+    loads = state.loads
     for name, heaps in _topics(state, free, by_rack):
         in_racks = racks.of_topic(name)
+        owners = state.owners[name]
+        known: dict[tuple[str, ...], list[list[int]]] = {}
         for partition in free[name]:
-            tops = [
-                _mended(heaps[rack], state.loads) for rack in (None, *in_racks[partition]) if rack in heaps
-            ]
-            if tops:
-                _give(state, name, partition, min(tops) % size)
-            else:
+            at = in_racks[partition]
+            near = known.get(at)
+            if near is None:
+                near = known[at] = [heaps[rack] for rack in dict.fromkeys((None, *at)) if rack in heaps]
+            best: list[int] = _NOBODY
+            for heap in near:
+                top = heap[0]
+                if top // size != loads[top % size]:
+                    top = _mended(heap, loads)
+                if top < best[0]:
+                    best = heap
+            if best is _NOBODY:
                 rest.setdefault(name, []).append(partition)
+                continue
+            rank = owners[partition] = best[0] % size
+            loads[rank] += 1
+            heapreplace(best, best[0] + size)
     return rest

@@ -65,9 +65,9 @@ def checked(topics: Mapping[str, Topic], members: Sequence[Member]) -> ClientGro
 def _distinct_subscriptions(members: Iterable[Member]) -> Collection[tuple[str, ...]]:
     """Every subscription once; members of large groups mostly share a few."""
     lists = [member.topics for member in members]
-    if not lists or lists.count(lists[0]) == len(lists):
+    if not lists or (lists[0] == lists[-1] and lists.count(lists[0]) == len(lists)):
         return lists[:1]
-    return dict.fromkeys(dict(zip(map(id, lists), lists, strict=True)).values())
+    return dict.fromkeys({id(subscription): subscription for subscription in lists}.values())
 
 
 def map_order(ids: Sequence[str]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from assignors.classic.group import in_map_order
 from assignors.java import string_key
@@ -14,13 +15,9 @@ def sorted_members(members: Sequence[Member]) -> list[Member]:
     instances = [member.instance_id for member in members if member.instance_id is not None]
     if len(set(instances)) != len(instances):  # no broker lets this happen, but the classes have an answer
         members = in_map_order(members)
-    if not instances and all(map(str.isascii, map(_member_id, members))):
-        return sorted(members, key=_member_id)
+    if not instances and "".join([member.member_id for member in members]).isascii():
+        return sorted(members, key=attrgetter("member_id"))
     return sorted(members, key=_key)
-
-
-def _member_id(member: Member) -> str:
-    return member.member_id
 
 
 def _key(member: Member) -> tuple[bool, bytes]:

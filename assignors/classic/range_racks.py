@@ -6,13 +6,14 @@ racks. As soon as one topic of the group does, all go this way. All replicas cou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from assignors.classic.alike import give
 from assignors.classic.group import ClientGroup
 from assignors.classic.subscribers import Subscribers
 from assignors.model import Member
 
-Shares = Sequence[dict[str, Sequence[int]]]
+Shares = list[dict[str, Sequence[int]]]
 
 
 def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[str, ...]]) -> bool:
@@ -53,26 +54,11 @@ def assign_with_racks(
         division = _Division(count, racks)
         if any(racks):  # else Java sees no partition racks at all, and nothing to match
             if len(names) > 1:
-                division.match_together(_in_all(in_racks))
+                division.match_together(in_racks)
             elif _needs_racks(group, names[0], ordered, subscribers):
                 division.match_alone(in_racks[0])
         division.range_over_the_rest()
-        for place, given in zip(places, division.given, strict=True):
-            if given:
-                given.sort()
-                shares[place].update(dict.fromkeys(names, given))
-
-
-def _in_all(in_racks: Sequence[Sequence[tuple[str, ...]]]) -> Iterator[Collection[str]]:
-    """The racks that hold a partition in every topic, partition by partition; equal ones are one object."""
-    known: dict[tuple[tuple[str, ...], ...], Collection[str]] = {}
-    same: dict[Collection[str], Collection[str]] = {}
-    for at in zip(*in_racks, strict=True):
-        common = known.get(at)
-        if common is None:
-            common = frozenset(at[0]).intersection(*at[1:])
-            common = known[at] = same.setdefault(common, common)
-        yield common
+        give(shares, *division.by_place(places), names)
 
 
 class _Division:
@@ -99,36 +85,44 @@ class _Division:
         if len(given) > self._base:
             self._extra -= 1
 
-    def match_together(self, common: Iterable[Collection[str]]) -> None:
+    def by_place(self, places: Sequence[int]) -> tuple[list[int], list[list[int]]]:
+        """The places that have something, and what, ascending."""
+        having = [(place, sorted(given)) for place, given in zip(places, self.given, strict=True) if given]
+        return [place for place, _ in having], [given for _, given in having]
+
+    def match_together(self, in_racks: Sequence[Sequence[tuple[str, ...]]]) -> None:
         """Each partition to the first member whose rack holds it in every topic, while that member has room."""
         given = self.given
         nobody = len(given)
-        sizes = [0] * nobody + [-1]  # nobody has room for ever
         # Room never comes back, so each rack's queue only ever loses its first member: the last of its list.
         queues = {rack: [nobody, *reversed(members)] for rack, members in self._by_rack.items()}
-        queues_of: dict[int, list[list[int]]] = {}
-        base, extra = self._base, self._extra
-        room = base + (extra > 0)
+        queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
+        base = self._base
         rest: list[int] = []
-        for partition, racks in enumerate(common):
-            near = queues_of.get(id(racks))  # all of them live as long as the generator
+        different = {id(racks): racks for racks in in_racks}.values()
+        for partition, at in enumerate(zip(*different, strict=True)):
+            near = queues_of.get(at)
             if near is None:
-                near = queues_of[id(racks)] = [queues[rack] for rack in (None, *racks) if rack in queues]
+                in_all = frozenset(at[0]).intersection(*at[1:])
+                near = queues_of[at] = [queues[rack] for rack in (None, *in_all) if rack in queues]
             best = nobody
             for queue in near:
-                while sizes[queue[-1]] >= room:
-                    queue.pop()
                 if queue[-1] < best:  # noqa: PLR1730 - a call would double the loop
                     best = queue[-1]
             if best == nobody:
                 rest.append(partition)
                 continue
-            given[best].append(partition)
-            sizes[best] += 1
-            if sizes[best] > base:
-                extra -= 1
-                room = base + (extra > 0)
-        self._extra = extra
+            held = given[best]
+            held.append(partition)
+            if len(held) > base:
+                self._extra -= 1
+                queues[self._racks[best]].pop()
+                if not self._extra:  # who has that much has no room any more, and only who stands first has any
+                    for queue in queues.values():
+                        while queue[-1] < nobody and not self._room(queue[-1]):
+                            queue.pop()
+            elif len(held) == base and not self._extra:
+                queues[self._racks[best]].pop()
         self._free = dict.fromkeys(rest)
 
     def match_alone(self, racks: Sequence[Collection[str]]) -> None:

@@ -20,7 +20,9 @@ class Subscribers:
             by_identity[address].append(place)
         places: dict[tuple[str, ...], list[int]] = {}
         for alike in by_identity.values():
-            places.setdefault(lists[alike[0]], []).extend(alike)
+            known = places.setdefault(lists[alike[0]], alike)
+            if known is not alike:
+                known += alike
         self._subscriptions = list(places)
         self._places = list(places.values())
         self._of_topic: dict[str, list[int]] = {}
