@@ -117,7 +117,7 @@ class _Division:
             if len(held) > base:
                 self._extra -= 1
                 queues[self._racks[best]].pop()
-                if not self._extra:  # who has that much has no room any more, and only who stands first has any
+                if not self._extra:  # the base is the most now: those who stand first may have it
                     for queue in queues.values():
                         while queue[-1] < nobody and not self._room(queue[-1]):
                             queue.pop()

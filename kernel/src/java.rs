@@ -78,8 +78,8 @@ pub fn uuid_bits(text: &str) -> Option<u128> {
     // 22 digits of six bits: the last four are none of the Uuid's, and Python's reader ignores them.
     let digits: &[u8; 22] = text.strip_suffix("==").unwrap_or(text).as_bytes().try_into().ok()?;
     let values = digits.map(|digit| DIGITS[digit as usize]);
-    if values.contains(&NO_DIGIT) {
-        return None;
+    if values.iter().fold(0, |bits, value| bits | value) == NO_DIGIT {
+        return None; // digits have six bits; all at once is sooner done than a search
     }
     let joined = |values: &[u8]| values.iter().fold(0u64, |bits, &value| bits << 6 | u64::from(value));
     let last = joined(&values[20..]) >> 4;

@@ -236,7 +236,16 @@ impl<'py> Group<'py> {
 
     /// `new HashSet<>(member.subscribedTopicIds())` as it iterates, of the first member; None: Python knows.
     pub fn in_topic_id_order(&self) -> Option<Vec<u32>> {
-        let subscribed = &self.bucket_of(0).names;
+        let bucket = self.bucket_of(0);
+        let subscribed = &bucket.names;
+        if bucket.topics.len() == subscribed.len() {
+            let name = |&topic: &u32| string_hash(text(&self.topics[topic as usize].name));
+            let hashes: Vec<u32> = bucket.topics.iter().map(name).collect();
+            let capacity = set_capacity(hashes.len());
+            let by_name = hash_order(&hashes, capacity)?;
+            let known: Vec<u32> = by_name.iter().map(|&at| bucket.topics[at as usize]).collect();
+            return self.in_uuid_order(&known, capacity);
+        }
         let objects: Result<Vec<Bound<'py, PyString>>, _> =
             subscribed.iter().map(|name| name.downcast_into::<PyString>()).collect();
         let objects = objects.ok()?;

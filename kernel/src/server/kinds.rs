@@ -39,7 +39,7 @@ impl Kinds {
             .map(|topics| topics.iter().map(|&topic| group.topics[topic as usize].name.clone()).collect())
             .collect();
         let owned = Attribute::of(&group.members[0].object.get_type(), intern!(py, "owned"));
-        let mut likes = Likes { names: &names, known: FxHashMap::default(), last: None };
+        let mut likes = Likes { names: &names, known: FxHashMap::default(), kinds: Vec::new() };
         let mut kept = Kept::of(group, &self.topics, Runs::new(py));
         by_member(group, |member, place| {
             let given = given.of_member(member);
@@ -51,7 +51,7 @@ impl Kinds {
                     }
                 }
             }
-            let share = likes.of(py, given)?.copy()?;
+            let share = likes.copy(py, given)?;
             for &(_, kind, run) in given {
                 let partitions = kept.runs.object(run)?;
                 names[kind as usize].iter().try_for_each(|name| put(&share, name, &partitions))?;
@@ -65,27 +65,25 @@ impl Kinds {
 struct Likes<'a, 'py> {
     names: &'a [Vec<Bound<'py, PyString>>],
     known: FxHashMap<Vec<u32>, Bound<'py, PyDict>>,
-    last: Option<(Vec<u32>, Bound<'py, PyDict>)>,
+    kinds: Vec<u32>,
 }
 
 impl<'py> Likes<'_, 'py> {
-    fn of(&mut self, py: Python<'py>, given: &[Given]) -> PyResult<&Bound<'py, PyDict>> {
-        let is_last = |last: &[u32]| last.iter().eq(given.iter().map(|given| &given.1));
-        if !self.last.as_ref().is_some_and(|last| is_last(&last.0)) {
-            let kinds: Vec<u32> = given.iter().map(|given| given.1).collect();
-            let like = match self.known.get(&kinds) {
-                Some(like) => like.clone(),
-                None => {
-                    let like = PyDict::new(py);
-                    let names = kinds.iter().flat_map(|&kind| &self.names[kind as usize]);
-                    names.into_iter().try_for_each(|name| like.set_item(name, py.None()))?;
-                    self.known.insert(kinds.clone(), like.clone());
-                    like
-                }
-            };
-            self.last = Some((kinds, like));
+    /// One more for a member that is given this.
+    fn copy(&mut self, py: Python<'py>, given: &[Given]) -> PyResult<Bound<'py, PyDict>> {
+        if given.is_empty() {
+            return Ok(PyDict::new(py));
         }
-        Ok(&self.last.as_ref().expect("just set").1)
+        self.kinds.clear();
+        self.kinds.extend(given.iter().map(|given| given.1));
+        if let Some(like) = self.known.get(&self.kinds) {
+            return like.copy();
+        }
+        let like = PyDict::new(py);
+        let mut names = self.kinds.iter().flat_map(|&kind| &self.names[kind as usize]);
+        names.try_for_each(|name| like.set_item(name, py.None()))?;
+        self.known.insert(self.kinds.clone(), like.clone());
+        like.copy()
     }
 }
 
@@ -113,10 +111,14 @@ impl<'a, 'py> Kept<'a, 'py> {
         if owned.len() != given.iter().map(|given| self.sizes[given.1 as usize]).sum::<usize>() {
             return Ok(false);
         }
+        let mut last = None;
         // SAFETY: nothing that is asked of names and ranges runs Python's code.
         for (at, (name, partitions)) in unsafe { Entries::of(owned) }.enumerate() {
             let Ok(name) = name.downcast_exact() else { return Ok(false) };
             let kind = self.seen.topic(self.group, at, name).and_then(|topic| self.kind_of[topic as usize]);
+            if last.replace((kind, partitions.as_ptr())) == Some((kind, partitions.as_ptr())) {
+                continue; // the same range for another topic of the kind
+            }
             let run = given.iter().find(|given| kind == Some(given.1)).map(|given| given.2);
             if run.is_none() || self.runs.read(&partitions)? != run {
                 return Ok(false);

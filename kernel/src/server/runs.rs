@@ -6,7 +6,7 @@ use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::Run;
 use crate::python::Attribute;
@@ -14,8 +14,15 @@ use crate::python::Attribute;
 /// What calls before this one made, as Python keeps its small numbers: a group is assigned again and again, and its
 /// shares are kept. None while a call has it.
 static MADE: Mutex<Option<Made>> = Mutex::new(None);
-type Made = FxHashMap<Run, Py<PyAny>>;
-/// Of so many ranges, about 2 MB, none is kept.
+
+#[derive(Default)]
+struct Made {
+    ranges: FxHashMap<Run, Py<PyAny>>,
+    /// By address: these live as long as they are kept.
+    runs: FxHashMap<usize, Run>,
+}
+
+/// Of so many ranges, about 3 MB, none is kept.
 const TOO_MANY: usize = 1 << 14;
 
 pub struct Runs<'py> {
@@ -35,12 +42,13 @@ impl<'py> Runs<'py> {
         let (start, step) =
             (Attribute::of(&range, intern!(py, "start")), Attribute::of(&range, intern!(py, "step")));
         let made = MADE.lock().ok().and_then(|mut made| made.take()).unwrap_or_default();
-        Runs { range, start, step, made, read: FxHashMap::default(), last: None }
+        let read = FxHashMap::with_capacity_and_hasher(128, FxBuildHasher);
+        Runs { range, start, step, made, read, last: None }
     }
 
     /// The range of these partitions.
     pub fn object(&mut self, run: Run) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(made) = self.made.get(&run) {
+        if let Some(made) = self.made.ranges.get(&run) {
             return Ok(made.bind(self.range.py()).clone());
         }
         let (first, step) = (u64::from(run.first), u64::from(run.step));
@@ -50,7 +58,8 @@ impl<'py> Runs<'py> {
         } else {
             self.range.call1((first, after, step))?
         };
-        self.made.insert(run, made.clone().unbind());
+        self.made.runs.insert(made.as_ptr() as usize, run);
+        self.made.ranges.insert(run, made.clone().unbind());
         Ok(made)
     }
 
@@ -71,12 +80,12 @@ impl<'py> Runs<'py> {
             Some((last, run)) if last == address => return Ok(Some(run)),
             _ => {}
         }
-        if !partitions.get_type().is(&self.range) {
-            return Ok(None);
-        }
-        let run = match self.read.get(&address) {
+        let run = match self.made.runs.get(&address).or_else(|| self.read.get(&address)) {
             Some(&known) => known,
             None => {
+                if !partitions.get_type().is(&self.range) {
+                    return Ok(None);
+                }
                 let (first, step) = (self.start.get(partitions)?, self.step.get(partitions)?);
                 let (Ok(first), Ok(step), Ok(count)) =
                     (first.extract(), step.extract(), u32::try_from(partitions.len()?))
@@ -96,7 +105,7 @@ impl<'py> Runs<'py> {
 impl Drop for Runs<'_> {
     fn drop(&mut self) {
         let made = std::mem::take(&mut self.made);
-        if let (true, Ok(mut kept)) = (made.len() < TOO_MANY, MADE.lock()) {
+        if let (true, Ok(mut kept)) = (made.ranges.len() < TOO_MANY, MADE.lock()) {
             *kept = Some(made);
         }
     }
