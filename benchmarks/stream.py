@@ -40,7 +40,9 @@ from streaming.monitor.asking import native
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks
-from streaming.settings.config import KafkaSettings, Settings, TopicSettings
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.settings.topics import TopicSettings
 from streaming.spark import plan
 from streaming.spark.pieces import MOST_ROWS
 from streaming.spark.query import PIECE, PRODUCE

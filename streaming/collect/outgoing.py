@@ -13,7 +13,7 @@ from streaming.wire.dead_letters import dead_letter_headers, fit
 from streaming.wire.events import Event
 
 if TYPE_CHECKING:
-    from streaming.settings.config import TopicSettings
+    from streaming.settings.topics import TopicSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
 
     from streaming.collect.source import ResumePoint
-    from streaming.settings.config import Settings, TopicSettings
+    from streaming.settings.config import Settings
+    from streaming.settings.topics import TopicSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0

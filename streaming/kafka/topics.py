@@ -11,8 +11,9 @@ from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import REACH_SECONDS, answer_of, check_reachable, confluent_config
 from streaming.kafka.identity import identify
-from streaming.settings.config import Settings, TopicSettings
+from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
+from streaming.settings.topics import TopicSettings
 from streaming.wire.codec import LONGEST_RECORD_BYTES, MAX_RECORD_BYTES
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 
 #: What stands for bytes that are no UTF-8, and a null, where clients' strings end (and half of UTF-16).
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+#: A day: what is asked for more seldom is as good as not asked for.
+LONGEST_INTERVAL_MS: Final = 86_400_000
 
 
 def is_text(text: str) -> bool:

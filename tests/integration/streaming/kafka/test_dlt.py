@@ -11,7 +11,9 @@ import pytest
 from confluent_kafka import Producer
 
 from streaming.kafka.topics import ensure_topics
-from streaming.settings.config import KafkaSettings, Settings, TopicSettings
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.settings.topics import TopicSettings
 from streaming.wire.dead_letters import dead_letter_headers
 from tests.support.kafka import Kafka, unique
 from tests.support.stream_job import Job

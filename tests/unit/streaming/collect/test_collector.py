@@ -17,7 +17,8 @@ from streaming.collect.fold import OFFSETS_TOPIC
 from streaming.collect.metrics import CollectMetrics
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.settings.config import CollectSettings, Settings
+from streaming.settings.collect import CollectSettings
+from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
 from tests.support.offsets_topic import GOLDEN, captured

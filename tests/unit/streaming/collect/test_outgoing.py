@@ -7,7 +7,7 @@ import pytest
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Found, Row, Unusable
 from streaming.collect.outgoing import outgoing
-from streaming.settings.config import TopicSettings
+from streaming.settings.topics import TopicSettings
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
 

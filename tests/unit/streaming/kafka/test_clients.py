@@ -27,7 +27,8 @@ from streaming.kafka.clients import (
 from streaming.kafka.identity import identify
 from streaming.kafka.offsets import bounds
 from streaming.kafka.topics import ensure_topics
-from streaming.settings.config import KafkaSettings, Settings
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = KafkaSettings(bootstrap_servers="a:1,b:2")

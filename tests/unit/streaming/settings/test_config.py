@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import InvalidSettings, Settings, as_toml, load
+from streaming.settings.checked import InvalidSettings
+from streaming.settings.config import Settings, as_toml, load
 from tests.support.pem import certificate
 
 
@@ -53,15 +54,6 @@ def test_the_file_is_told_what_is_wrong(tmp_path: Path, text: str, says: str) ->
     path = tmp_path / "monitor.toml"
     path.write_text(text)
     assert says in refusal(path)
-
-
-def test_everything_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "monitor.toml"
-    path.write_text('[kafka]\nsasl_pasword = "s3cret"\n[topics]\nprefx = "x"\n')
-    assert refusal(path) == (
-        "setting kafka.sasl_pasword: unknown; did you mean kafka.sasl_password?; "
-        "setting topics.prefx: unknown; did you mean topics.prefix?"
-    )
 
 
 @pytest.mark.parametrize(
@@ -196,44 +188,11 @@ def test_what_is_shown_is_toml() -> None:
     assert tomllib.loads("\n".join(lines)) == settings.model_dump(mode="json", exclude_none=True)
 
 
-def test_groups_are_narrowed_by_the_same_rules() -> None:
-    collect = load().collect
-    assert collect.narrowed() == collect
-    with pytest.raises(
-        InvalidSettings, match=r"setting collect\.include_groups: '\(' is no regular expression"
-    ):
-        collect.narrowed(include_groups=["("])
-
-
-def test_logs_and_polling_do_not_go_together() -> None:
-    collect = load().collect
-    assert collect.narrowed(coordinator_logs=[Path("a")]).narrowed(
-        coordinator_logs=[Path("b")]
-    ).coordinator_logs == [
-        Path("a"),
-        Path("b"),
-    ]
-    assert collect.narrowed(by="polling").by == "polling"
-    with pytest.raises(
-        InvalidSettings, match=r"setting collect: coordinator_logs: polling sees no generation"
-    ):
-        collect.narrowed(by="polling", coordinator_logs=[Path("a")])
-
-
 def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert str(load().default_history("abc")) == "/state/kafka-rebalance-monitor/history-abc.sqlite"
     named = load(topic_prefix="x.").default_history("abc")
     assert str(named) == "/state/kafka-rebalance-monitor/history-abc-x..sqlite"
-
-
-def test_a_prefix_is_as_long_as_kafka_takes_names() -> None:
-    """249 characters, the longest of our names included."""
-    topics = load(topic_prefix="p" * (249 - len("rebalance.membership-dlt"))).topics
-    names = (*topics.made, topics.ticks)
-    assert max(map(len, names)) == 249
-    with pytest.raises(InvalidSettings, match=r"topics\.prefix"):
-        load(topic_prefix="p" * (250 - len("rebalance.membership-dlt")))
 
 
 def test_what_the_command_line_says_of_episodes_wins() -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import InvalidSettings, as_toml, load
+from streaming.settings.checked import InvalidSettings
+from streaming.settings.config import as_toml, load
 from streaming.settings.connection import KafkaSettings
 
 SECURE = {

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import pytest
+
+from streaming.settings.checked import InvalidSettings, validated
+from streaming.settings.config import Settings
+
+
+def test_everything_that_is_wrong_is_named_at_once() -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        validated(Settings, {"kafka": {"sasl_pasword": "s3cret"}, "topics": {"prefx": "x"}})
+    assert str(refused.value) == (
+        "setting kafka.sasl_pasword: unknown; did you mean kafka.sasl_password?; "
+        "setting topics.prefx: unknown; did you mean topics.prefix?"
+    )

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streaming.settings.checked import InvalidSettings
+from streaming.settings.collect import CollectSettings
+
+
+def test_groups_are_narrowed_by_the_same_rules() -> None:
+    collect = CollectSettings()
+    assert collect.narrowed() == collect
+    with pytest.raises(
+        InvalidSettings, match=r"setting collect\.include_groups: '\(' is no regular expression"
+    ):
+        collect.narrowed(include_groups=["("])
+
+
+def test_logs_and_polling_do_not_go_together() -> None:
+    collect = CollectSettings()
+    assert collect.narrowed(coordinator_logs=[Path("a")]).narrowed(
+        coordinator_logs=[Path("b")]
+    ).coordinator_logs == [
+        Path("a"),
+        Path("b"),
+    ]
+    assert collect.narrowed(by="polling").by == "polling"
+    with pytest.raises(
+        InvalidSettings, match=r"setting collect: coordinator_logs: polling sees no generation"
+    ):
+        collect.narrowed(by="polling", coordinator_logs=[Path("a")])

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import pytest
+
+from streaming.settings.checked import InvalidSettings
+from streaming.settings.config import load
+
+
+def test_a_prefix_is_as_long_as_kafka_takes_names() -> None:
+    """249 characters, the longest of our names included."""
+    topics = load(topic_prefix="p" * (249 - len("rebalance.membership-dlt"))).topics
+    names = (*topics.made, topics.ticks)
+    assert max(map(len, names)) == 249
+    with pytest.raises(InvalidSettings, match=r"topics\.prefix"):
+        load(topic_prefix="p" * (250 - len("rebalance.membership-dlt")))
