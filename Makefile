@@ -60,7 +60,7 @@ soak: packages java classes ## a monitor under load and faults, MINUTES of it; i
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30) --document $(ARGS)
 
 # In an environment of its own: what it needs is no part of what the tests run with.
-NATIVE = $$([ -e .venv/without-kernel ] || ! cargo --version >/dev/null 2>&1 || echo --group kernel)
+NATIVE = $$($(BIN)/python -c "import rebalance_kernel" 2>/dev/null && echo --group kernel)
 MUTANTS := $(if $(SEED),--seed $(SEED)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ROOM),--room $(ROOM)) $(ARGS)
 
 mutants: packages ## do the fast tests fail when the code is wrong? (SEED=1 SAMPLE=40 ROOM=collect; ARGS=--write)

@@ -31,24 +31,50 @@ else
     "$uv" --version >/dev/null 2>&1 || private_uv
 fi
 
+# The native code in kernel/ is an extra for machines with Rust: the same answers without it, more slowly.
 without=.venv/without-kernel
+
+# What a build that failed would have to differ in.
+kernel_as_it_is() {
+    {
+        cargo --version
+        find kernel -path kernel/target -prune -o -type f -print | sort | xargs cat
+    } 2>&1 | cksum
+}
+
+# A build that failed is tried again when something of it has changed, and after an hour, as a network may have been away.
+wants_kernel() {
+    cargo --version >/dev/null 2>&1 || return 1
+    [ -e "$without" ] && [ -z "$(find "$without" -mmin +60)" ] && [ "$(cat "$without")" = "$(kernel_as_it_is)" ] || return 0
+    echo "kernel/ could not be built: Python decides, more slowly (it is tried again within the hour; now: rm $without)" >&2
+    return 1
+}
+
+has_kernel() { [ -n "$(find .venv/lib -maxdepth 3 -name 'rebalance_kernel-*' 2>/dev/null)" ]; }
+
+native=
 if [ "${1-}" = --no-dev ]; then
     set -- --no-dev --inexact
+    # It stays beside the packages asked for; then it is to be this release's.
+    ! has_kernel || native=--group=kernel
 else
-    # The native rounds are an extra for machines with Rust: the same answers without it, more slowly.
     set --
-    [ -e "$without" ] || ! cargo --version >/dev/null 2>&1 || set -- --group kernel
+    ! wants_kernel || native=--group=kernel
 fi
 
 # Silent when there is nothing to do; uv's own progress when there is.
-"$uv" sync --locked "$@" --check --quiet 2>/dev/null && exit 0
-[ -d .venv ] || echo "Installing the locked packages into .venv (about 600 MB, once)" >&2
-# Compiled now, by all cores: else each of the demo's ten processes compiles what it imports.
-"$uv" sync --locked "$@" --compile-bytecode && exit 0
-if [ "${1-}" = --group ]; then
-    echo "Going on without the package in kernel/: Python answers the same (remove $without to try again)" >&2
-    [ -d .venv ] || "$uv" venv --quiet
-    : >"$without"
-    "$uv" sync --locked --compile-bytecode && exit 0
+if ! "$uv" sync --locked "$@" ${native:+"$native"} --check --quiet 2>/dev/null; then
+    [ -d .venv ] || echo "Installing the locked packages into .venv (about 600 MB, once)" >&2
+    # Compiled now, by all cores: else each of the demo's ten processes compiles what it imports.
+    if ! "$uv" sync --locked "$@" ${native:+"$native"} --compile-bytecode; then
+        [ -n "$native" ] || fail "the packages of uv.lock could not be installed: see uv's message above"
+        echo "Going on without the package in kernel/: Python gives the same answers, more slowly (tried again after an hour)" >&2
+        native=
+        [ -d .venv ] || "$uv" venv --quiet
+        "$uv" sync --locked "$@" --compile-bytecode || fail "the packages of uv.lock could not be installed: see uv's message above"
+        # One of another release would be kept beside the packages asked for.
+        ! has_kernel || "$uv" pip uninstall --quiet rebalance-kernel
+        kernel_as_it_is >"$without"
+    fi
 fi
-fail "the packages of uv.lock could not be installed: see uv's message above"
+[ -z "$native" ] || rm -f "$without"

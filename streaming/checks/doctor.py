@@ -9,13 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from assignors.errors import MonitorError
+from streaming.checks.kernel import decider
 from streaming.kafka import access
 from streaming.kafka.access import written
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
 from streaming.kafka.topics import describe_topics
-from streaming.monitor.asking import native
 from streaming.settings.config import Settings
 from streaming.spark.checkpoint import settle
 from streaming.spark.damage import look
@@ -39,7 +39,7 @@ def examine(settings: Settings, checkpoint: Path | None) -> Iterator[Finding]:
     yield from _tried(
         "jars", lambda: [f"{len(fetch([spark_connector(version('pyspark'))]))} jars of Spark's connector"]
     )
-    yield _rounds()
+    yield Finding("rounds", True, decider().text)  # the answers are the same, whoever gives them
     reached = list(_tried("broker", lambda: [f"cluster {check_reachable(settings.kafka)}"]))
     yield from reached
     if not all(finding.ok for finding in reached):
@@ -58,12 +58,6 @@ def _tried(check: str, work: Callable[[], list[str]]) -> Iterator[Finding]:
             yield Finding(check, True, text)
     except MonitorError as error:
         yield Finding(check, False, str(error))
-
-
-def _rounds() -> Finding:
-    """Native or not, the answers are the same."""
-    python = "in Python; `make packages` makes those of plain groups native where cargo is"
-    return Finding("rounds", True, "native" if native() else python)
 
 
 def _permissions(settings: Settings) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,8 @@ from streaming.cli.options import (
     long_running,
     offline,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class OnDataLoss(StrEnum):
@@ -49,6 +52,7 @@ class NoCheckpoint(BadInput):
     """`stream` was not told where its checkpoint is."""
 
 
+_Checkpoint = Annotated[str | None, checkpoint_option("Offsets and state: keep it across restarts.")]
 _AvailableNow = Annotated[bool, typer.Option("--available-now", help="Process what is there, then exit 0.")]
 _MaxOffsets = Annotated[
     int,
@@ -125,6 +129,10 @@ _Diffs = Annotated[
         show_default="the settings', or auto",
     ),
 ]
+_Master = Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")]
+_OnDataLoss = Annotated[
+    OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
+]
 _PublicApi = Annotated[
     bool,
     typer.Option("--public-api", help="No shortcuts past PySpark's public interface: slower, same output."),
@@ -146,10 +154,7 @@ def stream(
     session: Session,
     context: typer.Context,
     *,
-    checkpoint: Annotated[
-        str | None,
-        checkpoint_option("Offsets and state: keep it across restarts."),
-    ] = None,
+    checkpoint: _Checkpoint = None,
     available_now: _AvailableNow = False,
     max_offsets_per_trigger: _MaxOffsets = 50_000,
     batch_seconds: _BatchSeconds = 20.0,
@@ -161,12 +166,10 @@ def stream(
     episodes: _Episodes = None,
     episode_quiet: _EpisodeQuiet = None,
     diffs: _Diffs = None,
-    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")] = "local[2,4]",
+    master: _Master = "local[2,4]",
     archive: _Archive = None,
     public_api: _PublicApi = False,
-    on_data_loss: Annotated[
-        OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
-    ] = OnDataLoss.stop,
+    on_data_loss: _OnDataLoss = OnDataLoss.stop,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
 ) -> None:
@@ -175,19 +178,26 @@ def stream(
         return
     if checkpoint is None:
         raise NoCheckpoint("--checkpoint DIR is needed: the folder for the job's offsets and state")
-    stop = session.stop
     from streaming.cli.durations import duration_ms
     from streaming.cli.live import report_batches
     from streaming.spark.job import run
     from streaming.spark.options import StreamOptions
     from streaming.spark.session import SessionOptions
 
+    _log_who_decides()
     settings = session.settings.telling(
         episodes,
         None if episode_quiet is None else episode_quiet * 1000,
         None if diffs is None else diffs.value,
     )
-    log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
+    jvm = SessionOptions(
+        master=master,
+        log_file=Path(checkpoint) / "spark.log" if "://" not in checkpoint else None,
+        shuffle_partitions=shuffle_partitions,
+        verbose=session.verbose,
+        public=public_api,
+        archive=archive,
+    )
     options = StreamOptions(
         checkpoint=checkpoint,
         available_now=available_now,
@@ -197,20 +207,21 @@ def stream(
         buckets=buckets,
         state_store=settings.stream.state_store if state_store is None else state_store.value,
         forget_after_ms=duration_ms(forget_after, "--forget-after"),
-        session=SessionOptions(
-            master=master,
-            log_file=log_file,
-            shuffle_partitions=shuffle_partitions,
-            verbose=session.verbose,
-            public=public_api,
-            archive=archive,
-        ),
+        session=jvm,
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         on_data_loss=on_data_loss.value,
     )
     with report_batches(every_batch=session.verbose or session.log_format == "json") as report:
-        run(settings, options, stop, report)
+        run(settings, options, session.stop, report)
+
+
+def _log_who_decides() -> None:
+    """First of all, as the job is three times slower where it is not the native code that was installed."""
+    from streaming.checks.kernel import decider
+
+    found = decider()
+    _log.log(logging.INFO if found.meant else logging.WARNING, "rounds: %s", found.text)
 
 
 @stream.command(

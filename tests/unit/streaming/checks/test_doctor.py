@@ -6,6 +6,7 @@ import pytest
 
 from streaming.checks import doctor
 from streaming.checks.doctor import Finding
+from streaming.checks.kernel import Decider
 from streaming.kafka.java import NoJava
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
@@ -70,11 +71,12 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
     assert "install one" in found["java"].text
 
 
-@pytest.mark.parametrize(("native", "text"), [(True, "native"), (False, "in Python")])
-def test_who_decides_rounds(monkeypatch: pytest.MonkeyPatch, *, native: bool, text: str) -> None:
-    monkeypatch.setattr(doctor, "native", lambda: native)
-    found = doctor._rounds()
-    assert (found.ok, found.text.startswith(text)) == (True, True)
+def test_who_decides_rounds_is_said_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "decider", lambda: Decider("in Python, as it is of another release", False))
+    monkeypatch.setattr(doctor, "_tried", lambda check, _: [Finding(check, False, "")])
+    assert Finding("rounds", True, "in Python, as it is of another release") in list(
+        doctor.examine(load(), None)
+    )
 
 
 def test_topics_that_are_there_with_one_wrong_policy_are_not_called_right(

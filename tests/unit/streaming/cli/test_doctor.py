@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streaming.checks import doctor
+from streaming.checks.kernel import Decider
 from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]
@@ -19,7 +20,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One with Java and everything that is downloaded."""
     monkeypatch.setattr(doctor, "java", lambda: (Path("/java"), 21))
     monkeypatch.setattr(doctor, "fetch", lambda _: [tmp_path] * 7)
-    monkeypatch.setattr(doctor, "native", lambda: False)
+    monkeypatch.setattr(doctor, "decider", lambda: Decider("native", meant=True))
 
 
 @pytest.mark.usefixtures("machine")
@@ -36,7 +37,7 @@ def test_where_nothing_is_missing_every_line_is_ok(
         "ok  java         Java 21 at /java",
         f"ok  spark        {survey()}",
         "ok  jars         7 jars of Spark's connector",
-        "ok  rounds       in Python; `make packages` makes those of plain groups native where cargo is",
+        "ok  rounds       native",
         "ok  broker       cluster memory",
         "ok  permissions  collect, stream, serve may do what they must",
         "ok  topics       6 topics with the right cleanup policies",

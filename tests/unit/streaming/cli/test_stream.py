@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from streaming.checks import kernel
+from streaming.checks.kernel import Decider
 from streaming.monitor.blob import Bucket
 from streaming.spark import archive, inspection, job, progress, resize
 from streaming.spark.inspection import Inspected
@@ -91,6 +93,17 @@ def test_the_option_wins_over_the_setting_of_the_state_store(
     assert command("stream", "--checkpoint", "c")[0] == 0
     assert command("stream", "--checkpoint", "c", "--state-store", "memory")[0] == 0
     assert [options.state_store for _, options, *_ in jobs] == ["rocksdb", "memory"]
+
+
+@pytest.mark.parametrize(("meant", "level"), [(True, "INFO"), (False, "WARNING")])
+def test_its_first_line_says_who_decides_rounds(
+    command: Command, jobs: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, *, meant: bool, level: str
+) -> None:
+    monkeypatch.setattr(kernel, "decider", lambda: Decider("by lot", meant))
+    status, _, errors = command("stream", "--checkpoint", "c")
+    assert (status, len(jobs)) == (0, 1)
+    first = errors.splitlines()[0]
+    assert (level in first, first.endswith("streaming.cli.stream: rounds: by lot")) == (True, True)
 
 
 def test_without_a_checkpoint_it_does_not_start(command: Command, jobs: list[tuple[Any, ...]]) -> None:

@@ -1,0 +1,143 @@
+"""``scripts/packages.sh``: native code is built where it can be, and a build that failed is tried again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "packages.sh"
+
+#: Installs the native code where it is asked for, unless a file says that it can't be built.
+UV = r"""#!/bin/sh
+echo "$*" >>said
+case "$*" in
+--version) ;;
+*--check*) exit 1 ;;
+*--group=kernel*) [ ! -e broken ] && mkdir -p .venv/lib/python3/site-packages/rebalance_kernel-0.1.0.dist-info ;;
+venv*) mkdir .venv ;;
+"pip uninstall"*) rmdir .venv/lib/python3/site-packages/rebalance_kernel-0.1.0.dist-info ;;
+esac
+"""
+
+
+class House(NamedTuple):
+    """A folder with the script, beside a uv and a cargo of the test's own."""
+
+    folder: Path
+
+    def packages(self, *arguments: str) -> tuple[list[str], str]:
+        """What uv was asked for beside checks, and what a person was told."""
+        said = self.folder / "said"
+        said.write_text("")
+        done = subprocess.run(
+            ["sh", str(self.folder / "scripts" / "packages.sh"), *arguments],
+            env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "")
+        calls = [line for line in said.read_text().splitlines() if "--check" not in line]
+        return [call for call in calls if call != "--version"], done.stderr
+
+    @property
+    def native(self) -> bool:
+        return (self.folder / ".venv/lib/python3/site-packages/rebalance_kernel-0.1.0.dist-info").exists()
+
+    @property
+    def failed(self) -> Path:
+        return self.folder / ".venv" / "without-kernel"
+
+    def program(self, name: str, text: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    for folder in ("bin", "scripts", "kernel/src"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(SCRIPT, tmp_path / "scripts")
+    (tmp_path / "kernel/src/lib.rs").write_text("// one\n")
+    made = House(tmp_path)
+    made.program("uv", UV)
+    made.program("cargo", "#!/bin/sh\necho cargo 1.90\n")
+    return made
+
+
+@pytest.fixture
+def failed(house: House) -> House:
+    """The build has failed, for a reason that is gone now."""
+    (house.folder / "broken").touch()
+    house.packages()
+    (house.folder / "broken").unlink()
+    return house
+
+
+def test_where_there_is_cargo_the_native_code_is_built(house: House) -> None:
+    assert house.packages() == (
+        ["sync --locked --group=kernel --compile-bytecode"],
+        "Installing the locked packages into .venv (about 600 MB, once)\n",
+    )
+    assert (house.native, house.failed.exists()) == (True, False)
+
+
+def test_where_there_is_none_nothing_is_said(house: House) -> None:
+    house.program("cargo", "#!/bin/sh\nexit 1\n")
+    calls, _ = house.packages()
+    assert (calls, house.native, house.failed.exists()) == (
+        ["sync --locked --compile-bytecode"],
+        False,
+        False,
+    )
+
+
+def test_a_build_that_fails_is_said_then_and_each_time_after(house: House) -> None:
+    (house.folder / "broken").touch()
+    assert "Going on without the package in kernel/" in house.packages()[1]
+    calls, told = house.packages()
+    assert calls == ["sync --locked --compile-bytecode"]
+    assert told.startswith("kernel/ could not be built: Python decides")
+
+
+def test_it_is_tried_again_after_an_hour(failed: House) -> None:
+    assert failed.packages()[0] == ["sync --locked --compile-bytecode"]
+    hour_ago = time.time() - 3700
+    os.utime(failed.failed, (hour_ago, hour_ago))
+    failed.packages()
+    assert (failed.native, failed.failed.exists()) == (True, False)
+
+
+def test_it_is_tried_again_when_the_source_changed(failed: House) -> None:
+    (failed.folder / "kernel/src/lib.rs").write_text("// two\n")
+    failed.packages()
+    assert (failed.native, failed.failed.exists()) == (True, False)
+
+
+def test_it_is_tried_again_with_another_cargo(failed: House) -> None:
+    failed.program("cargo", "#!/bin/sh\necho cargo 1.91\n")
+    failed.packages()
+    assert (failed.native, failed.failed.exists()) == (True, False)
+
+
+def test_what_only_runs_leaves_the_native_code_out_unless_it_is_there(house: House) -> None:
+    assert house.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --compile-bytecode"]
+    house.packages()
+    assert house.packages("--no-dev")[0] == [
+        "sync --locked --no-dev --inexact --group=kernel --compile-bytecode"
+    ]
+
+
+def test_native_code_of_another_release_does_not_stay(house: House) -> None:
+    house.packages()
+    (house.folder / "broken").touch()
+    calls, _ = house.packages("--no-dev")
+    assert calls[-1] == "pip uninstall --quiet rebalance-kernel"
+    assert (house.native, house.failed.exists()) == (False, True)

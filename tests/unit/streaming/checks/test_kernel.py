@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from streaming.checks import kernel
+from streaming.checks.kernel import FUNCTIONS, Decider, decider
+
+ROOT = Path(__file__).parents[4]
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
+    monkeypatch.setitem(sys.modules, "rebalance_kernel", SimpleNamespace(**dict.fromkeys(functions)))
+
+
+def absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No native code; where a build that failed is noted."""
+    monkeypatch.delitem(sys.modules, "rebalance_kernel", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setattr(kernel, "_FAILED", tmp_path / "without-kernel")
+    return tmp_path / "without-kernel"
+
+
+def test_every_function_that_a_module_asks_for_is_looked_at() -> None:
+    asked = [
+        name.name
+        for package in ("assignors", "streaming")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "rebalance_kernel"
+        for name in node.names
+    ]
+    assert sorted(asked) == sorted(FUNCTIONS)
+
+
+def test_all_that_is_asked_for_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, *FUNCTIONS, "something_newer")
+    assert decider() == Decider("native", meant=True)
+
+
+@pytest.mark.parametrize(
+    ("there", "says"),
+    [
+        (
+            FUNCTIONS[:-1],
+            f"partly in Python, as the native code is of another release and lacks {FUNCTIONS[-1]};",
+        ),
+        ((), "in Python, as the native code is of another release and lacks pass_over, read_heartbeats,"),
+    ],
+)
+def test_native_code_of_another_release(
+    monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], says: str
+) -> None:
+    installed(monkeypatch, *there)
+    found = decider()
+    assert (found.text.startswith(says), found.meant) == (True, False)
+
+
+def test_native_code_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    absent(monkeypatch, tmp_path)
+    (tmp_path / "rebalance_kernel.py").write_text('raise ImportError("libc is too old")\n')
+    assert decider() == Decider(
+        "in Python, as the native code does not load (libc is too old); `make packages` mends it", meant=False
+    )
+
+
+def test_without_native_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    failed = absent(monkeypatch, tmp_path)
+    assert decider() == Decider(
+        "in Python; `make packages` makes those of plain groups native where cargo is", meant=True
+    )
+    failed.touch()
+    assert decider() == Decider(
+        "in Python, as kernel/ could not be built; `make packages` says more", meant=False
+    )
