@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 
 from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import ServeOptions
 from streaming.wire.codec import encode
 from streaming.wire.diffs import LatestAssignment, MemberNames
-from tests.support.browser import TOO_WIDE, chromium, open_page
+from tests.support.browser import TOO_WIDE, open_page
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.feed_server import running
 from tests.support.histories import Group, change, sample
@@ -56,11 +56,11 @@ def count(rows: Locator) -> int:
     return rows.count()
 
 
-def test_a_group_of_thousands_shows_the_first_and_finds_the_others(tmp_path: Path) -> None:
+def test_a_group_of_thousands_shows_the_first_and_finds_the_others(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     group(source, 3)
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
-    with chromium() as browser, running(options, source) as feed:
+    with running(options, source) as feed:
         watched = open_page(browser, f"{feed.server.address}/groups/large")
         page = watched.page
         members = page.locator(".members li")
@@ -90,7 +90,7 @@ def test_a_group_of_thousands_shows_the_first_and_finds_the_others(tmp_path: Pat
         page.context.close()
 
 
-def test_who_is_there_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
+def test_who_is_there_is_asked_one_question_at_a_time(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     rounds = Group("g", {"t": 6}, 1).diffs(3)
     source.put(*records(rounds[:1]))
@@ -100,7 +100,7 @@ def test_who_is_there_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
     def kept(route: Route) -> None:
         asked.append(route)
 
-    with chromium() as browser, running(options, source) as feed:
+    with running(options, source) as feed:
         watched = open_page(browser, "about:blank")
         page = watched.page
         page.route(f"{feed.server.address}/api/groups/g", kept)
@@ -116,11 +116,11 @@ def test_who_is_there_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
         page.context.close()
 
 
-def test_a_few_members_are_found_by_looking(tmp_path: Path) -> None:
+def test_a_few_members_are_found_by_looking(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     source.put(*records([sample()]))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
-    with chromium() as browser, running(options, source) as feed:
+    with running(options, source) as feed:
         watched = open_page(browser, f"{feed.server.address}/groups/g")
         watched.page.locator(".round > button").first.click()
         expect(watched.page.locator(".round .diff tbody tr")).to_have_count(1)

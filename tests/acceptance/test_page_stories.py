@@ -18,7 +18,7 @@ from streaming.serve.server import ServeOptions
 from streaming.wire.codec import encode
 from streaming.wire.episodes import Downtime, Episode, Incident, PartitionDowntime, Waiting
 from tests.support.axe import violations
-from tests.support.browser import TOO_WIDE, chromium, open_page
+from tests.support.browser import TOO_WIDE, open_page
 from tests.support.compacted import checkout, latest, updated
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
 from tests.support.feed_server import Running, running
@@ -68,12 +68,6 @@ def record(topic: str, offset: int, group_id: str, value: bytes, ce_id: str | No
     from streaming.serve.records import TopicRecord
 
     return TopicRecord(topic, 0, offset, group_id.encode(), value, ce_id)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

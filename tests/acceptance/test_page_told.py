@@ -1,0 +1,137 @@
+"""What the page says when the feed tells something else: of old data, of parts, of odd names, of who kept what."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from streaming.freshness.verdict import Freshness, Late, Part
+from streaming.serve.history import Retention
+from streaming.serve.server import ServeOptions
+from streaming.serve.standing import Stale
+from tests.support.browser import open_page
+from tests.support.feed import DIFFS, MemorySource, records
+from tests.support.feed_server import running
+from tests.support.histories import Group, diffs, handed_on, play
+
+pytestmark = pytest.mark.browser
+
+
+def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) -> None:
+    source = MemorySource()
+    source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, feed.server.address)
+        page = watched.page
+        live, warning = page.locator("#live"), page.locator("#stale")
+        expect(live).to_have_text("Live")
+        expect(warning).to_be_hidden()
+        source.stale = Stale("kafka-unreachable", "No contact with Kafka", int(time.time() * 1000) - 60_000)
+        expect(live).to_have_text("Not up to date")
+        expect(warning).to_have_text(
+            re.compile(
+                r"^No contact with Kafka since (\d+ \w+ )?\d\d:\d\d:\d\d; what is shown was true then\. 1 min ago$"
+            )
+        )
+        state = page.locator(".grid-row:not([hidden]) .state").first
+        was = "element => getComputedStyle(element, '::before').content"
+        assert state.evaluate(was) == '"was"'
+        page.reload()  # it also stands in the snapshot
+        expect(warning).to_be_visible()
+        source.stale = None
+        expect(live).to_have_text("Live")
+        expect(warning).to_be_hidden()
+        assert state.evaluate(was) == "none"
+        assert watched.errors == []
+    expect(warning).to_contain_text("No contact with the server since", timeout=15_000)
+    page.context.close()
+
+
+def test_a_part_that_is_gone_is_told_and_every_part_stands_in_the_tip(
+    browser: Browser, tmp_path: Path
+) -> None:
+    now = int(time.time() * 1000)
+    stream = Part(part="stream", id="s", by=None, state="alive", last_heard=now, up_to=now)
+    gone = Part(
+        part="collector", id="<b>\u202ec", by="offsets", state="silent", last_heard=now - 780_000, up_to=now
+    )
+    said = [Freshness()]
+    source = MemorySource()
+    source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source, lambda: said[0]) as feed:
+        watched = open_page(browser, feed.server.address)
+        page = watched.page
+        live, warning = page.locator("#live"), page.locator("#stale")
+        expect(live).to_have_text("Live")
+        expect(live).to_have_attribute("title", re.compile("^No collector or stream leaves signs of life"))
+        late = Late("collector-silent", f"No sign of life from collector {gone.id}", gone.last_heard)
+        said[0] = Freshness(parts=(gone, stream), late=late)
+        expect(live).to_have_text("Not up to date")
+        expect(warning).to_have_text(
+            re.compile(r"^No sign of life from collector <b>\\u202ec since .*was true then\. 13 min ago$")
+        )
+        expect(live).to_have_attribute(
+            "title", re.compile(r"^collector <b>\\u202ec: silent, last heard 13 min ago\nstream s: heard ")
+        )
+        said[0] = Freshness(parts=(stream,))
+        expect(live).to_have_text("Live")
+        expect(warning).to_be_hidden()
+        assert watched.errors == []
+    page.context.close()
+
+
+def test_a_group_may_be_called_anything(browser: Browser, tmp_path: Path) -> None:
+    names = ["a\nb", "50%/x", "<b>bold</b>", "\x1b]0;title\x07", "\u202egnp"]
+    source = MemorySource()
+    for number, name in enumerate(names):
+        source.put(*records(Group(name, {"t": 6}, 1).diffs(3), start=3 * number))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, feed.server.address)
+        page = watched.page
+        shown = ["a␊b", "50%/x", "<b>bold</b>", "␛]0;title␇", "\\u202egnp"]
+        for name in shown:
+            page.locator(".grid-row:not([hidden]) a").get_by_text(name, exact=True).click()
+            expect(page.locator("h1")).to_have_text(name)
+            expect(page.locator(".round")).to_have_count(3)
+            page.reload()
+            expect(page.locator(".round")).to_have_count(3)
+            page.go_back()
+            expect(page.locator(".count")).to_have_text("5 groups")
+        assert watched.errors == []
+        page.context.close()
+
+
+def test_who_kept_everything_is_counted_below_a_round_and_stays_a_member(
+    browser: Browser, tmp_path: Path
+) -> None:
+    found = diffs(play(handed_on(), naming="changed")[1])
+    *before, last = records(found)
+    others = found[-1].unchanged
+    assert others
+    source = MemorySource()
+    source.put(*before)
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, feed.server.address)
+        page = watched.page
+        page.locator(".grid-row:not([hidden]) a").get_by_text("g", exact=True).click()
+        expect(page.locator(".round")).to_have_count(len(before))
+        expect(page.locator(".members li")).to_have_count(0)
+        source.put(last)
+        expect(page.locator(".round")).to_have_count(len(found))
+        page.locator(".round > button").first.click()
+        expect(page.locator(".round[data-selected] .diff")).to_contain_text(
+            f"… and {others} others kept what they had"
+        )
+        expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(found[-1].members))
+        page.reload()
+        expect(page.locator(".round")).to_have_count(len(found))
+        assert watched.errors == []
+        page.context.close()
