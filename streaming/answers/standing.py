@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assignors.errors import BadInput, MonitorError
+from assignors.errors import MonitorError
 from streaming.answers.output import one_line
 from streaming.wire.codec import rfc3339
 from streaming.wire.diffs import LatestAssignment
@@ -20,16 +20,13 @@ from streaming.wire.downtime import midnight, together
 from streaming.wire.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, IncidentRecord
 from streaming.wire.events import Holding, Partitions
 from streaming.wire.names import called
+from streaming.wire.owners import UnknownGroup
 
 #: How a group stands: as its newest episode does, or it has no members.
 State = EpisodeStatus | Literal["empty"]
 
 #: So many episodes ``group`` tells.
 LAST_EPISODES: Final = 10
-
-
-class UnknownGroup(BadInput):
-    """Nothing is known of this group."""
 
 
 class NoEpisodeThen(MonitorError):  # noqa: N818 - a bad answer to a question, no failure

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.collect.coordinator.standing import Change, Standing
+from streaming.collect.coordinator.standing import Change, StandingGroup
 from streaming.wire import codec
 from streaming.wire.events import Evidence, GroupChanged, GroupObserved, ObservedMember
 
@@ -24,7 +24,7 @@ from streaming.wire.events import Evidence, GroupChanged, GroupObserved, Observe
 FEW: Final = 8
 
 
-class Changes:
+class ToldGroup:
     """What one group was told of by this process, and with it what its next event has to say.
 
     Args:
@@ -54,7 +54,7 @@ class Changes:
         self._since, self._full = None, False
 
     def next(
-        self, event_id: str, standing: Standing, changes: Iterable[Change], evidence: list[Evidence]
+        self, event_id: str, standing: StandingGroup, changes: Iterable[Change], evidence: list[Evidence]
     ) -> GroupObserved | GroupChanged | None:
         """What is told of a step, by an event with this id; None: nothing.
 
@@ -81,7 +81,7 @@ class Changes:
                 return change
         return self.whole(event_id, standing, evidence)
 
-    def whole(self, event_id: str, standing: Standing, evidence: list[Evidence]) -> GroupObserved | None:
+    def whole(self, event_id: str, standing: StandingGroup, evidence: list[Evidence]) -> GroupObserved | None:
         """The full view, told by an event with this id; None: there is nothing to see of the group yet."""
         view = standing.view
         if view is None:
@@ -95,7 +95,7 @@ class Changes:
         self._whole, self._changed = len(codec.encode(view)), 0
         return view
 
-    def is_large(self, standing: Standing) -> bool:
+    def is_large(self, standing: StandingGroup) -> bool:
         """Whether a group has as many members."""
         return 0 < self._least <= len(standing.members)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from assignors.errors import MonitorError
-from streaming.collect.changes import Changes
+from streaming.collect.changes import ToldGroup
 from streaming.collect.commits import SOURCE, ended, infer
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
@@ -28,7 +28,7 @@ from streaming.collect.coordinator.records import (
     offset_and_time,
     place,
 )
-from streaming.collect.coordinator.standing import Standing
+from streaming.collect.coordinator.standing import StandingGroup
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.holdings import Holdings
@@ -94,10 +94,10 @@ class _Known:
         last: offset and timestamp of the last record that a view followed from.
     """
 
-    changes: Changes
+    changes: ToldGroup
     group: CoordinatedGroup = GONE
     seen: GroupObserved | None = None
-    standing: Standing | None = None
+    standing: StandingGroup | None = None
     holdings: Holdings = field(default_factory=Holdings)
     last: tuple[int, int] = (-1, -1)
 
@@ -276,7 +276,7 @@ class Fold:
         if not 0 <= row.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
         if known is None:
-            known = _Known(Changes(self._changes_from))
+            known = _Known(ToldGroup(self._changes_from))
             self._known[group_id] = self.followed[group_id.encode()] = known
         after = apply(known.group, record)
         if isinstance(record, ClassicGroup) and group_id in self._touched and known.group.classic is not None:
@@ -314,7 +314,7 @@ class Fold:
             self._out.append(Found(row, Event(self._source, event_id, data), after))
 
     def _step(
-        self, known: _Known, standing: Standing, row: Row, event_id: str
+        self, known: _Known, standing: StandingGroup, row: Row, event_id: str
     ) -> GroupObserved | GroupChanged | None:
         """What is told of a group with epochs whose view before is known: what it costs follows what changed."""
         changes = standing.look(row.timestamp)
@@ -338,7 +338,7 @@ class Fold:
     ) -> GroupObserved | GroupDeleted | None:
         """What is told of any group: its full view."""
         parted, before = known.group.parted, known.view
-        standing = None if parted is None else Standing(group_id, parted, self._names)
+        standing = None if parted is None else StandingGroup(group_id, parted, self._names)
         if standing is None:
             now = view(group_id, known.group, row.timestamp, self._names)
         else:

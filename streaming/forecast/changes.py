@@ -7,7 +7,7 @@ from itertools import count, islice
 from typing import Any, NamedTuple
 
 from assignors.errors import BadInput
-from streaming.forecast.start import Start
+from streaming.forecast.start import Beginning
 from streaming.simulate.scenario import InvalidScenario
 
 #: An event as a scenario's file could hold it.
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
         measured: what was seen of it where it has happened, a sentence; else empty.
     """
 
-    start: Start
+    start: Beginning
     what: str
     document: dict[str, Any]
     measured: str = ""
@@ -94,7 +94,7 @@ def one_of(*asked: Change | Replay | None) -> Change | Replay:
     return found[0]
 
 
-def changed(start: Start, times: Mapping[str, int], change: Change) -> Asked:
+def changed(start: Beginning, times: Mapping[str, int], change: Change) -> Asked:
     """A change from where a group stands; ``times`` stand in place of what a scenario takes.
 
     Raises:

@@ -14,7 +14,7 @@ from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Setup
 from streaming.simulate import results
 from streaming.simulate.run import Forecast, forecast, timing
-from streaming.simulate.scenario import Happening, Scenario, Standing
+from streaming.simulate.scenario import Happening, Scenario, StandingMember
 
 #: A member id of a classic group: the instance id or the client id, and a UUID.
 _UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -104,7 +104,7 @@ def _as(scenario: Scenario, way: Way) -> Scenario:
     )
 
 
-def _member(one: Standing, way: Way) -> Standing:
+def _member(one: StandingMember, way: Way) -> StandingMember:
     instance = one.instance_id or (one.member if way.static else None)
     return replace(one, instance_id=instance, assignors=(), group_protocol=None)
 

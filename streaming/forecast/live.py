@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from msgspec import UNSET, Struct, structs
 
-from assignors.errors import BadInput
 from assignors.model import Topic
 from streaming.wire.diffs import LatestAssignment, MemberNames
 from streaming.wire.events import (
@@ -30,16 +29,13 @@ from streaming.wire.events import (
     TopicMetadata,
 )
 from streaming.wire.names import called
+from streaming.wire.owners import UnknownGroup
 
 #: The event types that :class:`Log` takes note of.
 TYPES = (
     *("member.joined", "member.left", "member.fenced", "member.subscription_changed"),
     *("topic.partitions_changed", "group.observed", "group.changed", "group.deleted"),
 )
-
-
-class UnknownGroup(BadInput):
-    """Nothing is known of this group."""
 
 
 class LiveMember(Struct, frozen=True, kw_only=True, gc=False):

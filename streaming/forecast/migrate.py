@@ -15,7 +15,7 @@ from assignors.model import Share
 from streaming.forecast.changes import RollingRestart
 from streaming.forecast.compare import Cost, Way, as_told, figures, ways
 from streaming.forecast.live import LiveGroup, LiveMember
-from streaming.forecast.start import NoForecast, Start, start
+from streaming.forecast.start import Beginning, NoForecast, start
 from streaming.protocols.families import FAMILIES
 from streaming.simulate.parse import scenario
 from streaming.wire.episodes import Episode
@@ -36,7 +36,7 @@ class Hindrance(NamedTuple):
     step: int | None
 
 
-class Step(NamedTuple):
+class ToDo(NamedTuple):
     """What is to be done; ``cost``: of the rolling restart that it is; None: it is none."""
 
     says: str
@@ -49,14 +49,14 @@ class Path(NamedTuple):
     to: str
     state: str
     hindrances: Sequence[Hindrance] = ()
-    steps: Sequence[Step] = ()
+    steps: Sequence[ToDo] = ()
     unsure: Sequence[str] = ()
 
 
 class Plan(NamedTuple):
     """Where a group stands, and the way to each target."""
 
-    start: Start
+    start: Beginning
     paths: Sequence[Path]
 
 
@@ -74,7 +74,7 @@ class Playing:
     def __init__(
         self,
         group: LiveGroup,
-        begun: Start,
+        begun: Beginning,
         restart: RollingRestart,
         times: Mapping[str, int],
         each: Callable[[int], None],
@@ -207,14 +207,14 @@ def _cooperative(group: LiveGroup, playing: Playing) -> Path:
         kept = {name: list(_listed(playing.member(name), group)) for name in names}
         cost = playing.restarted(way, without, assignors=lambda name: [COOPERATIVE, *kept[name]])
         steps.append(
-            Step(
+            ToDo(
                 f"Rolling restart with {COOPERATIVE} added to partition.assignment.strategy, before what is there "
                 "(clients of 2.4 or newer)",
                 cost,
             )
         )
     steps.append(
-        Step(
+        ToDo(
             f"Rolling restart with {COOPERATIVE} alone in partition.assignment.strategy, once every member has the "
             "list of both",
             playing.restarted(way, names, assignors=[COOPERATIVE]),
@@ -247,8 +247,8 @@ def _static(_: LiveGroup, playing: Playing) -> Path:
     first = playing.restarted(own, without, instance_id=lambda name: name)
     after = playing.restarted(own, names)
     steps = [
-        Step("Rolling restart with a group.instance.id for every member, its own, which it keeps", first),
-        Step("Every rolling restart after that", after),
+        ToDo("Rolling restart with a group.instance.id for every member, its own, which it keeps", first),
+        ToDo("Every rolling restart after that", after),
     ]
     unsure = []
     if after.forecast.ledger.rebalances:
@@ -269,11 +269,11 @@ def _consumer(group: LiveGroup, playing: Playing) -> Path:
     hindrances = [found for name in classic if (found := _without_848(group, name, playing.member(name)))]
     way = next(one for one in ways("consumer", None) if one.name == "consumer")
     steps = [
-        Step(
+        ToDo(
             "Brokers of 4.0 or newer, with the feature group.version=1 and "
             "group.consumer.migration.policy=bidirectional, as they have it by default"
         ),
-        Step(
+        ToDo(
             "Rolling restart with group.protocol=consumer; partition.assignment.strategy, session.timeout.ms and "
             "heartbeat.interval.ms go, the brokers decide them (Java clients of 4.0, librdkafka of 2.12, or newer)",
             playing.restarted(way, classic, group_protocol="consumer"),

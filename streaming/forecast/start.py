@@ -28,7 +28,7 @@ class NoForecast(BadInput):
     """What is asked can't be forecast for this group; the message says why."""
 
 
-class Start(NamedTuple):
+class Beginning(NamedTuple):
     """Where a change begins.
 
     Attributes:
@@ -51,7 +51,7 @@ class Start(NamedTuple):
         return list(self.document["members"])
 
 
-def start(group: LiveGroup) -> Start:
+def start(group: LiveGroup) -> Beginning:
     """Where a change of this group begins.
 
     Raises:
@@ -74,7 +74,7 @@ def start(group: LiveGroup) -> Start:
     static = sum(1 for one in group.members if one.names.group_instance_id is not None)
     all_static = static == len(group.members) and protocol != "consumer"
     times, untold = _times(group)
-    return Start(
+    return Beginning(
         document={
             "topics": topics,
             "members": members,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import structs
 
 from streaming.episodes.tracks import Person
-from streaming.incidents.seen import Found
+from streaming.incidents.seen import Trouble
 from streaming.incidents.state import Condition, IncidentState
 from streaming.wire.events import Holding
 
@@ -19,7 +19,7 @@ from streaming.wire.events import Holding
 MOST_LISTED = 500
 
 
-def found(state: IncidentState, what: Found, at: int, *, episode: int = 0, reopen_ms: int) -> IncidentState:
+def found(state: IncidentState, what: Trouble, at: int, *, episode: int = 0, reopen_ms: int) -> IncidentState:
     """The group's incidents once something is wrong; ``state`` itself where that is known already.
 
     Args:

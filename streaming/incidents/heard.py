@@ -15,7 +15,7 @@ from streaming.episodes.state import EpisodeState, tracks
 from streaming.episodes.tracks import Person, Track, overran, person
 from streaming.episodes.words import count, lasting, people
 from streaming.incidents import fold
-from streaming.incidents.seen import Found, Thresholds
+from streaming.incidents.seen import Thresholds, Trouble
 from streaming.incidents.state import IncidentState
 from streaming.wire.diffs import Expected
 from streaming.wire.episodes import IncidentKind
@@ -83,7 +83,7 @@ def _healed(state: IncidentState, note: RoundSeen, episode: EpisodeState) -> Ite
         yield "unexpected-assignment"
 
 
-def _unexpected(group_id: str, note: RoundSeen, found: Expected, episode: EpisodeState) -> Found:
+def _unexpected(group_id: str, note: RoundSeen, found: Expected, episode: EpisodeState) -> Trouble:
     """What the leader, or the coordinator, gave out otherwise than the assignor that it names."""
     extra = {} if found.extra is UNSET else found.extra
     partitions = {topic: sorted(numbers) for topic, numbers in held(extra.values()).items()}
@@ -92,7 +92,7 @@ def _unexpected(group_id: str, note: RoundSeen, found: Expected, episode: Episod
     who = "coordinator" if note.protocol == "consumer" else "leader"
     said = f"{group_id}'s {who} gave {count(number, 'partition')} to other members than {note.assignor} does"
     evidence = Evidence(source="comparison", reason=f"round {note.id}: `expected` has the difference")
-    return Found("unexpected-assignment", said, sorted(extra), names, partitions, evidence=[evidence])
+    return Trouble("unexpected-assignment", said, sorted(extra), names, partitions, evidence=[evidence])
 
 
 def _may_storm(note: RoundSeen | Bounced, episode: EpisodeState, turns: int) -> bool:
@@ -110,7 +110,7 @@ def _may_storm(note: RoundSeen | Bounced, episode: EpisodeState, turns: int) -> 
     return bool(note.gone) and any(track.turns >= turns for track in episode.missing)
 
 
-def _storm(group_id: str, episode: EpisodeState, storm: Track) -> Found:
+def _storm(group_id: str, episode: EpisodeState, storm: Track) -> Trouble:
     names = called({track.now: track.person for track in tracks(episode).all})
     who, often = people([storm.now], names), repeated(storm)
     every = f", about every {lasting(often.period_ms)}" if often.period_ms else ""
@@ -118,7 +118,7 @@ def _storm(group_id: str, episode: EpisodeState, storm: Track) -> Found:
     why = [one for one in episode.evidence if storm.now in one.member_ids or one.kind in _ENDS][:3]
     if any(overran(one.reason) for one in why):
         said += ", as it does not poll in time"
-    return Found("storm", said, [storm.now], {storm.now: storm.person}, evidence=why)
+    return Trouble("storm", said, [storm.now], {storm.now: storm.person}, evidence=why)
 
 
 def _overruns(note: RoundSeen) -> Iterator[tuple[str, Evidence]]:
@@ -140,7 +140,7 @@ def _overrun(
     note: RoundSeen,
     ended: tuple[str, Evidence],
     limits: Thresholds,
-) -> tuple[IncidentState, Found | None]:
+) -> tuple[IncidentState, Trouble | None]:
     """The incidents with one more overrun of a member, and what is wrong if it has had too many."""
     member_id, item = ended
     who, at = person(note.names.get(member_id)), note.timestamp
@@ -157,7 +157,7 @@ def _overrun(
         return state, None
     names = called({member_id: who})
     said = f"{people([member_id], names)} of {group_id} overruns its poll interval again and again"
-    return state, Found("poll-timeout", said, [member_id], {member_id: who}, evidence=[item])
+    return state, Trouble("poll-timeout", said, [member_id], {member_id: who}, evidence=[item])
 
 
 def _key(member_id: str, who: Person) -> str:
@@ -198,5 +198,5 @@ def topics_gone(
     what = f"{group_id} subscribes to {', '.join(lost[:3])}, which is gone"
     if len(lost) > 1:
         what = f"{group_id} subscribes to {count(len(lost), 'topic')} that are gone: {', '.join(lost[:3])}"
-    found = Found("topic-gone", what, partitions={topic: [] for topic in lost})
+    found = Trouble("topic-gone", what, partitions={topic: [] for topic in lost})
     return fold.found(state, found, at, reopen_ms=reopen_ms)

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Final
 
 from streaming.episodes.words import count, partitions, people
-from streaming.incidents.seen import AtRest, Found, MemberAtRest
+from streaming.incidents.seen import AtRest, MemberAtRest, Trouble
 from streaming.wire.episodes import IncidentKind, Waiting
 from streaming.wire.events import Evidence
 from streaming.wire.names import called
@@ -25,7 +25,7 @@ KINDS: Final[tuple[IncidentKind, ...]] = (
 SOURCE: Final = "comparison"
 
 
-def at_rest(group: AtRest, waiting: Sequence[Waiting], skew: float) -> Iterator[Found]:
+def at_rest(group: AtRest, waiting: Sequence[Waiting], skew: float) -> Iterator[Trouble]:
     """What is wrong; nothing is with a group without members, which rests.
 
     Args:
@@ -58,15 +58,15 @@ def _topics(group: AtRest) -> set[str]:
     return {topic for one in group.members for topic in one.topics}
 
 
-def _some(kind: IncidentKind, group: AtRest, members: Sequence[MemberAtRest], what: str) -> Found:
+def _some(kind: IncidentKind, group: AtRest, members: Sequence[MemberAtRest], what: str) -> Trouble:
     """Members of the group of which something is wrong: ``{who}`` in ``what`` stands for what they are called."""
     names = called({one.member_id: one.person for one in group.members})
     ids = [one.member_id for one in members]
     said = what.replace("{who}", people(ids, names))
-    return Found(kind, said, ids, {one.member_id: one.person for one in members})
+    return Trouble(kind, said, ids, {one.member_id: one.person for one in members})
 
 
-def _stuck(group: AtRest, waiting: Sequence[Waiting]) -> Found:
+def _stuck(group: AtRest, waiting: Sequence[Waiting]) -> Trouble:
     persons = {one.member_id: one.person for one in group.members}
     names = called(persons)
     held: dict[str, set[int]] = {}
@@ -76,7 +76,7 @@ def _stuck(group: AtRest, waiting: Sequence[Waiting]) -> Found:
     ids = list(dict.fromkeys(one.member_id for one in waiting if one.member_id is not None))
     said = "; ".join(dict.fromkeys(one.reason for one in waiting[:3]))
     about = f"{people(ids, names)}: " if ids else ""
-    return Found(
+    return Trouble(
         "stuck",
         f"{group.group_id} does not get on with its rebalance: {about}{said}",
         ids,
@@ -86,25 +86,25 @@ def _stuck(group: AtRest, waiting: Sequence[Waiting]) -> Found:
     )
 
 
-def _unowned(group: AtRest) -> Found:
+def _unowned(group: AtRest) -> Trouble:
     has = f"though it has {count(len(group.members), 'member')}"
     what = f"{partitions(group.unassigned)} of {group.group_id}: nobody owns them, {has}"
-    return Found("partition-without-owner", what, partitions=group.unassigned)
+    return Trouble("partition-without-owner", what, partitions=group.unassigned)
 
 
-def _idle(group: AtRest, idle: Sequence[MemberAtRest], total: int) -> Found:
+def _idle(group: AtRest, idle: Sequence[MemberAtRest], total: int) -> Trouble:
     there = f"{count(len(group.members), 'member')} for {count(total, 'partition')}"
     what = f"{group.group_id} has {there}: nothing is left for {{who}}"
     return _some("idle-members", group, idle, what)
 
 
-def _half(group: AtRest, classic: Sequence[MemberAtRest]) -> Found:
+def _half(group: AtRest, classic: Sequence[MemberAtRest]) -> Trouble:
     of = f"{len(classic)} of {count(len(group.members), 'member')}"
     what = f"{group.group_id} is half migrated: {of} still use the classic protocol: {{who}}"
     return _some("half-migration", group, classic, what)
 
 
-def _heavy(group: AtRest, skew: float) -> Found | None:
+def _heavy(group: AtRest, skew: float) -> Trouble | None:
     """Who owns much more than subscriptions ask for; None: nobody.
 
     The fair share of a member: its part of each of its topics, were they shared out evenly among their subscribers.

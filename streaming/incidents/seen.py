@@ -31,7 +31,7 @@ class Thresholds(NamedTuple):
 DEFAULTS = Thresholds()
 
 
-class Found(NamedTuple):
+class Trouble(NamedTuple):
     """Something that is wrong; the fields are those of :class:`~streaming.incidents.state.Condition`."""
 
     kind: IncidentKind

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
 from streaming.forecast.changes import Asked, Change, Replay, changed
-from streaming.forecast.live import TYPES, LiveGroup, Log, UnknownGroup
+from streaming.forecast.live import TYPES, LiveGroup, Log
 from streaming.forecast.past import chosen, past
 from streaming.forecast.start import start
 from streaming.kafka.newest import read_assignments, read_episodes
@@ -16,6 +16,7 @@ from streaming.kafka.reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
+from streaming.wire.owners import UnknownGroup
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

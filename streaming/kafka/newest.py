@@ -52,7 +52,7 @@ class _Value(NamedTuple):
     written: int
 
 
-class Told(NamedTuple):
+class AllTold(NamedTuple):
     """What the topics tell of all groups, or of one: who owns what now, and every episode and incident."""
 
     assignments: list[LatestAssignment]
@@ -133,7 +133,7 @@ def read_groups(
     group: str | None = None,
     on_malformed: Callable[[BadInput], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
-) -> Told:
+) -> AllTold:
     """Who owns what now in all groups, or in one, as :func:`read_assignments`; their episodes and incidents.
 
     Arguments and errors are those of :func:`read_episodes`.
@@ -145,7 +145,7 @@ def read_groups(
     )
     found = _newest(settings, [latest, episodes, incidents], group, each)
     assignments = _told(latest, found[latest], _assignment, MalformedLatest, on_malformed)
-    return Told(
+    return AllTold(
         _current(settings, assignments, found[latest], each),
         _told(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
         _told(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),

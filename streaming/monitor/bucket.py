@@ -43,7 +43,7 @@ from streaming.wire.events import (
     SubscriptionChanged,
 )
 from streaming.wire.heartbeats import Heartbeats
-from streaming.wire.repeated import Repeated
+from streaming.wire.repeated import RepeatedView
 
 #: A tuple, here as elsewhere where each event is asked: `X | Y` would be made anew each time, for a microsecond.
 _SIGNS_OF_LIFE: Final = (MemberHeartbeat, AssignmentAcknowledged)
@@ -185,7 +185,7 @@ class _Batch:
         writes = self._repeated(standing, view)
         return self.apply(view.event, record) if writes is None else writes
 
-    def _repeated(self, standing: Repeatable, view: Repeated) -> list[Write] | None:
+    def _repeated(self, standing: Repeatable, view: RepeatedView) -> list[Write] | None:
         """Apply a view to the part of its group that it does not repeat; None: it is to be applied to the whole."""
         sinks, group_id = self._sinks, view.data.group_id
         tracked = self._bucket.get(group_id)

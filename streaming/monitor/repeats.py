@@ -43,7 +43,7 @@ from streaming.wire import repeated
 from streaming.wire.codec import encode
 from streaming.wire.diffs import MemberDiff
 from streaming.wire.events import Event, GroupObserved, Holding
-from streaming.wire.repeated import Repeated, ToldView
+from streaming.wire.repeated import RepeatedView, ToldView
 
 
 class Repeatable(NamedTuple):
@@ -109,7 +109,7 @@ def _plain(state: GroupState) -> bool:
     return seen and kind and not eager and state.view is None and said
 
 
-def step(before: Repeatable, view: Repeated, most: int, naming: Naming) -> RepeatedRound | None:
+def step(before: Repeatable, view: RepeatedView, most: int, naming: Naming) -> RepeatedRound | None:
     """A view, played on the members that it does not repeat; None: it is to be played on the whole group.
 
     ``most``, ``naming``: see :func:`streaming.monitor.group.apply`.
@@ -133,7 +133,7 @@ def step(before: Repeatable, view: Repeated, most: int, naming: Naming) -> Repea
     return RepeatedRound(part, after, found, tuple(whole), standing)
 
 
-def _kept(before: Repeatable, view: Repeated) -> list[bytes | None]:
+def _kept(before: Repeatable, view: RepeatedView) -> list[bytes | None]:
     """Of each member of the view what a diff says in which it keeps everything; None: it is not repeated."""
     members = before.state.members
     known = before.kept or [None] * len(members)
@@ -155,7 +155,7 @@ def _counted(before: Repeatable) -> Repeatable:
     return before._replace(subscriptions=Counter(tuple(one.topics) for one in before.state.members))
 
 
-def _part(before: Repeatable, view: Repeated, most: int) -> Part | None:
+def _part(before: Repeatable, view: RepeatedView, most: int) -> Part | None:
     """The part of a group that a view does not repeat."""
     state, data = before.state, view.data
     if not _follows(state, data) or not _may_come(before, view):
@@ -186,7 +186,7 @@ def _part(before: Repeatable, view: Repeated, most: int) -> Part | None:
     return Part(past, event, told, seen, Untouched(size, free, data), {})
 
 
-def _same(before: Repeatable, view: Repeated) -> bool:
+def _same(before: Repeatable, view: RepeatedView) -> bool:
     """Whether a view has the members that rounds know, in their order: epochs and the like may be others."""
     known, seen = before.state.members, view.data.members
     return len(known) == len(seen) and all(
@@ -204,7 +204,7 @@ def _follows(state: GroupState, data: GroupObserved) -> bool:
     return number is not None and number >= state.generation
 
 
-def _may_come(before: Repeatable, view: Repeated) -> bool:
+def _may_come(before: Repeatable, view: RepeatedView) -> bool:
     """Whether members that come and go are surely other ones, some stay, and nobody is told twice."""
     ids = [one.member_id for one in view.data.members]
     now = {*ids}

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from streaming.forecast.changes import RollingRestart, Scale
 from streaming.forecast.migrate import TARGETS
 from streaming.serve import forecasts, openapi, params
-from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Page, Window
+from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
 from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedResponse, Place
@@ -57,7 +57,7 @@ def _joined(members: dict[bytes, bytes]) -> JsonBytes:
     return JsonBytes(b"{%b}" % b",".join(b'"%b":%b' % item for item in members.items()))
 
 
-def _listed(page: Page, name: bytes = b"rounds") -> dict[bytes, bytes]:
+def _listed(page: StoredPage, name: bytes = b"rounds") -> dict[bytes, bytes]:
     return {
         name: b"[%b]" % b",".join(page.items),
         b"next": b"null" if page.next is None else b'"%d"' % page.next,

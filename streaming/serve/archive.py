@@ -103,7 +103,7 @@ class Window(NamedTuple):
         return f"WHERE {' AND '.join(clauses)} ORDER BY seq DESC LIMIT ?", [*values, self.limit + 1]
 
 
-class Page(NamedTuple):
+class StoredPage(NamedTuple):
     """JSON bytes of a page's items, newest first, and the cursor of the next page."""
 
     items: list[bytes]
@@ -115,7 +115,7 @@ class OwnersOverTime(NamedTuple):
 
     base: bytes
     names: bytes
-    page: Page
+    page: StoredPage
 
 
 class Archive:
@@ -184,7 +184,7 @@ class Archive:
                     break
         return found
 
-    def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> Page:
+    def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> StoredPage:
         """Stories as they stand in their topic, newest first; ``opened``: only what is open, or what is over."""
         clauses = ["sort = ?"]
         values: list[Any] = [sort]
@@ -204,7 +204,7 @@ class Archive:
                 [*values, window.limit + 1],
             ).fetchall()
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]
-        return Page(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
+        return StoredPage(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
     def downtime(self, group: str, since: int) -> Downtime | None:
         """How long a group's partitions stood still in its episodes that had a round since a moment (ms)."""
@@ -212,7 +212,7 @@ class Archive:
             rows = connection.execute(_EPISODES_SINCE, (group, since)).fetchall()
             return together(_episodes.decode(zlib.decompress(body)).downtime for (body,) in rows)
 
-    def page(self, window: Window, *, with_diff: bool) -> Page:
+    def page(self, window: Window, *, with_diff: bool) -> StoredPage:
         """Rounds newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""
         with self._reading() as connection:
             found, more = _Bounded(window.limit), False
@@ -369,5 +369,5 @@ class _Bounded:
         self._size += len(item)
         self.first, self.last = self.first or seq, seq
 
-    def page(self, *, more: bool) -> Page:
-        return Page(self.items, self.last if more else None)
+    def page(self, *, more: bool) -> StoredPage:
+        return StoredPage(self.items, self.last if more else None)

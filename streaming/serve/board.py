@@ -17,7 +17,7 @@ from msgspec import Struct
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.standing import Standing
-from streaming.serve.stories import StoredStory, Told, names_in
+from streaming.serve.stories import StoredStory, StoriesTold, names_in
 from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
@@ -67,9 +67,11 @@ def one_line(json: bytes) -> bytes:
 class Board:
     """Groups, the newest events, and the listeners to wake."""
 
-    def __init__(self, extent: Extent, groups: dict[str, GroupSummary], told: Told | None = None) -> None:
+    def __init__(
+        self, extent: Extent, groups: dict[str, GroupSummary], told: StoriesTold | None = None
+    ) -> None:
         self.groups = dict(groups)
-        self.told = told or Told()
+        self.told = told or StoriesTold()
         self.standing = Standing()
         self.closing = False
         self.refused = 0

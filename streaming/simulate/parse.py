@@ -14,7 +14,7 @@ from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
 from streaming.simulate.document import document, once
 from streaming.simulate.lives import check
-from streaming.simulate.scenario import Happening, InvalidScenario, Kind, Scenario, Standing
+from streaming.simulate.scenario import Happening, InvalidScenario, Kind, Scenario, StandingMember
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _TIMES = (
@@ -93,7 +93,7 @@ def scenario(value: Any) -> Scenario:
     return Scenario(topics=topics, events=found, members=standing, **times)
 
 
-def _members(value: Any, topics: Mapping[str, Topic]) -> tuple[Standing, ...]:
+def _members(value: Any, topics: Mapping[str, Topic]) -> tuple[StandingMember, ...]:
     """Who is in the group from the start."""
     if value is None:
         return ()
@@ -121,7 +121,7 @@ def _members(value: Any, topics: Mapping[str, Topic]) -> tuple[Standing, ...]:
                 other = owners.setdefault((topic, partition), name)
                 if other != name:
                     raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also {other}'s")
-        found.append(Standing(name, owned=owned, **read))
+        found.append(StandingMember(name, owned=owned, **read))
     return tuple(found)
 
 

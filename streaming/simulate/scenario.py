@@ -37,7 +37,7 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StandingMember:
     """A member that is in the group from the start; ``member_id`` None: its name."""
 
     member: str
@@ -60,7 +60,7 @@ class Scenario:
 
     topics: Mapping[str, Topic]
     events: tuple[Happening, ...]
-    members: tuple[Standing, ...] = ()
+    members: tuple[StandingMember, ...] = ()
     generation: int = 1
     heartbeat_ms: int | None = None
     consumer_heartbeat_ms: int | None = None

@@ -29,6 +29,10 @@ from streaming.wire.events import Holding, Partitions
 _NOTHING: Holding = {}
 
 
+class UnknownGroup(BadInput):
+    """Nothing is known of this group."""
+
+
 class DoesNotFollow(BadInput):
     """A diff leaves out members that are not known, or others than those that are: records between are missing."""
 

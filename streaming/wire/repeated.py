@@ -38,7 +38,7 @@ class ToldView(NamedTuple):
     spans: list[int]
 
 
-class Repeated(NamedTuple):
+class RepeatedView(NamedTuple):
     """A view read with the one before at hand.
 
     Attributes:
@@ -60,7 +60,7 @@ def told(value: bytes | None, data: GroupObserved) -> ToldView | None:
     return ToldView(value, data.members, [])
 
 
-def read_repeated(record: Record, before: ToldView) -> Repeated | None:
+def read_repeated(record: Record, before: ToldView) -> RepeatedView | None:
     """A view of the group whose view before is known; None: :func:`streaming.wire.codec.read` is to read it."""
     if native is None or record.value is None or record.type != _OBSERVED:
         return None
@@ -85,7 +85,9 @@ def read_repeated(record: Record, before: ToldView) -> Repeated | None:
     known = before.members
     members = [known[place] if place >= 0 else next(new) for place in places]
     data = structs.replace(data, members=members)
-    return Repeated(Event(event.source, event.id, data), data, places, ToldView(record.value, members, spans))
+    return RepeatedView(
+        Event(event.source, event.id, data), data, places, ToldView(record.value, members, spans)
+    )
 
 
 def _spans(told: ToldView) -> list[int]:

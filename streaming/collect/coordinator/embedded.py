@@ -26,7 +26,7 @@ _WITH_GENERATION, _WITH_RACK = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Subscription:
     """What a member says when it joins: its topics, and what it owns from which generation (−1: not known)."""
 
     topics: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Said:
     user_data: bytes | None = field(default=None, compare=False, repr=False)
 
 
-def read_subscription(data: bytes, protocol: str | None) -> Said:
+def read_subscription(data: bytes, protocol: str | None) -> Subscription:
     """A member's subscription; no bytes at all: it says nothing.
 
     Args:
@@ -48,7 +48,7 @@ def read_subscription(data: bytes, protocol: str | None) -> Said:
         MalformedRecord: the bytes are no such subscription; the message names the field.
     """
     if not data:
-        return Said()
+        return Subscription()
     reader, version = _open(data)
     topics = tuple(reader.array("topics", lambda: reader.string("topics")))
     user_data = reader.nullable_bytes("userData")
@@ -61,7 +61,7 @@ def read_subscription(data: bytes, protocol: str | None) -> Said:
         rack = (reader.nullable_string("rackId") or None) if version >= _WITH_RACK else None
     if protocol == "sticky" and user_data:
         owned, generation = _sticky(user_data)
-    return Said(topics, owned, generation, rack, user_data)
+    return Subscription(topics, owned, generation, rack, user_data)
 
 
 def read_assignment(data: bytes) -> Partitions:

@@ -28,7 +28,7 @@ class Change(NamedTuple):
     now: ObservedMember | None
 
 
-class Standing:
+class StandingGroup:
     """One group as it was when it was looked at last.
 
     Args:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.polling.group import DEAD, Answer
+from streaming.collect.polling.group import DEAD, Described
 from streaming.kafka.clients import answer_of, confluent_config
 from streaming.wire.events import ObservedMember, Partitions
 
@@ -71,7 +71,7 @@ class Unanswered:
     error: KafkaError
 
 
-Reply = Answer | Listing | Unanswered
+Reply = Described | Listing | Unanswered
 
 
 class Asking:
@@ -219,7 +219,7 @@ def _listed(state: str, *, consumer: bool) -> tuple[str | None, int]:
     return (_STATES.get(state, _BETWEEN), 1) if consumer else (_STATES.get(state), 2)
 
 
-def answer(found: Any) -> Answer:
+def answer(found: Any) -> Described:
     """What a ``ConsumerGroupDescription`` says; a group that never had members is none.
 
     Raises:
@@ -230,7 +230,7 @@ def answer(found: Any) -> Answer:
     state = _STATES.get(found.state.name)
     if state is None:
         state = _unnamed(members) if consumer else "Unknown"
-    return Answer(
+    return Described(
         group_id=found.group_id,
         protocol="consumer" if consumer else "classic",
         state=DEAD if found.is_simple_consumer_group else state,

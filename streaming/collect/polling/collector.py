@@ -20,7 +20,7 @@ from streaming.collect.polling.group import (
     OTHER_SECONDS,
     RESTS,
     UNKNOWN,
-    Answer,
+    Described,
     in_flux,
     is_news,
     poll,
@@ -140,7 +140,7 @@ class PollingCollector:
 
     def _take(self, reply: Reply) -> Iterable[Event]:
         match reply:
-            case Answer():
+            case Described():
                 return self._answered(reply)
             case Listing():
                 self._listed(reply)
@@ -148,7 +148,7 @@ class PollingCollector:
                 self._failed(reply)
         return ()
 
-    def _answered(self, answer: Answer) -> Iterable[Event]:
+    def _answered(self, answer: Described) -> Iterable[Event]:
         group_id, now = answer.group_id, time.monotonic()
         self._answers_again(group_id)
         self._metrics.answered()

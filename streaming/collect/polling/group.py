@@ -59,7 +59,7 @@ DEAD = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Described:
     """What a coordinator says of a group; members of classic groups have no ``target``."""
 
     group_id: str
@@ -160,7 +160,7 @@ def is_news(known: Known, state: str) -> bool:
     return known.flux is not None or (known.described is not None and expected not in (None, state))
 
 
-def poll(known: Known, answer: Answer, now: int, source: str) -> tuple[Known, Event | None]:
+def poll(known: Known, answer: Described, now: int, source: str) -> tuple[Known, Event | None]:
     """The group after an answer at ``now`` (ms), and what is published.
 
     An answer that shows nothing new publishes nothing. A group that is empty when it is first seen is published
@@ -188,7 +188,7 @@ def _deleted(known: Known, group_id: str, now: int, source: str) -> Event | None
     return Event(source, _digest(known.id, b"deleted"), data)
 
 
-def _view(known: Known, answer: Answer, now: int) -> GroupObserved:
+def _view(known: Known, answer: Described, now: int) -> GroupObserved:
     """The full view under the number that it has if it is published."""
     before = known.view
     # Subscriptions can't be seen: where the other collector has told them, they are not taken back.
@@ -212,7 +212,7 @@ def _view(known: Known, answer: Answer, now: int) -> GroupObserved:
     )
 
 
-def _kind(before: GroupObserved | None, answer: Answer) -> Kind | UnsetType:
+def _kind(before: GroupObserved | None, answer: Described) -> Kind | UnsetType:
     """Kafka Streams by its protocol; a group whose last member left has none any more, but its kind."""
     if answer.members or before is None:
         return "streams" if answer.protocol == "classic" and answer.assignor == STREAM else UNSET

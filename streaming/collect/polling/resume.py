@@ -27,14 +27,14 @@ _VIEWS = frozenset({"group.observed", "group.changed", "group.deleted"})
 _latest = msgspec.json.Decoder(LatestAssignment)
 
 
-class Published(NamedTuple):
+class Earlier(NamedTuple):
     """What is published: group → topic → what it was told last, and what is known of each group."""
 
     counts: dict[str, dict[str, TopicMetadata]]
     groups: dict[str, Known]
 
 
-def published(settings: Settings, counts_source: str, wanted: Callable[[str], bool]) -> Published:
+def published(settings: Settings, counts_source: str, wanted: Callable[[str], bool]) -> Earlier:
     """Read what earlier collectors published, whichever they were; reads each topic once.
 
     A group that was at rest for longer than the membership topic keeps its events is known by its latest
@@ -69,7 +69,7 @@ def published(settings: Settings, counts_source: str, wanted: Callable[[str], bo
     for latest in _assignments(settings, wanted):
         if latest.group_id not in others and _is_polled(latest.kind, latest.protocol):
             groups.setdefault(latest.group_id, resumed_from_latest(latest))
-    return Published(counts, groups)
+    return Earlier(counts, groups)
 
 
 def view_of(message: Message, wanted: Callable[[str], bool]) -> Event | None:

@@ -12,7 +12,7 @@ from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.collect.fold import Fold, Found, Outcome, Row
 from streaming.collect.polling.group import (
     UNKNOWN,
-    Answer,
+    Described,
     Known,
     in_flux,
     is_news,
@@ -109,7 +109,8 @@ def polled(number: int) -> Iterator[str]:
         if drawn == 13:
             known = in_flux(known, state, now, chance.choice([None, now - 7]))
         yield f"{now} {protocol} {assignor} {state} {_known(known)} news {is_news(known, state)}"
-        known, event = poll(known, Answer("g", protocol, state, assignor, members), now, "kafka://c/groups")  # type: ignore[arg-type]
+        described = Described("g", protocol, state, assignor, members)  # type: ignore[arg-type]
+        known, event = poll(known, described, now, "kafka://c/groups")
         if event is not None:
             _, value, headers = encode_event(event)
             yield f"  {headers[1][1].decode()} {headers[2][1].decode()} {value.decode()}"

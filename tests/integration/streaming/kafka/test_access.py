@@ -14,7 +14,6 @@ from confluent_kafka import Consumer, Producer
 
 from streaming.collect.collector import Collector
 from streaming.collect.polling.collector import PollingCollector
-from streaming.forecast.live import UnknownGroup
 from streaming.freshness.verdict import Part
 from streaming.kafka import dlt as dead_letters
 from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes, written
@@ -31,6 +30,7 @@ from streaming.spark import start
 from streaming.spark.options import StreamOptions
 from streaming.wire import codec
 from streaming.wire.diffs import LatestAssignment
+from streaming.wire.owners import UnknownGroup
 from tests.support.kafka import eventually, read, unique
 from tests.support.secure import Secure, allow, forbid, new_topic, secure_broker
 

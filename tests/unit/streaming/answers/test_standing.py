@@ -11,7 +11,6 @@ from streaming.answers.standing import (
     LAST_EPISODES,
     NoEpisodeThen,
     OwnerLine,
-    UnknownGroup,
     document,
     line,
     newest,
@@ -22,6 +21,7 @@ from streaming.answers.standing import (
 )
 from streaming.wire.codec import encode
 from streaming.wire.episodes import Downtime, EpisodeRecord, IncidentRecord
+from streaming.wire.owners import UnknownGroup
 from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
 from tests.support.told import Teller
 

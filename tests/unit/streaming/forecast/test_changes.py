@@ -14,7 +14,7 @@ from streaming.forecast.changes import (
     scaled,
     usual_parallel,
 )
-from streaming.forecast.start import Start
+from streaming.forecast.start import Beginning
 from streaming.simulate.scenario import InvalidScenario
 
 
@@ -43,7 +43,7 @@ def test_no_change(to: int) -> None:
 
 
 GROUP = {"topics": {"t": {"partitions": 2}}, "members": {"b": {}, "a": {}}, "session_timeout_ms": 6000}
-START = Start(GROUP, "eager", "eager", "range")
+START = Beginning(GROUP, "eager", "eager", "range")
 
 
 def test_members_restart_in_the_order_of_their_names() -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from assignors.model import Topic
-from streaming.forecast.live import LiveGroup, Log, UnknownGroup
+from streaming.forecast.live import LiveGroup, Log
 from streaming.wire.diffs import LatestAssignment, MemberNames
 from streaming.wire.events import Event, GroupChanged, ObservedMember
+from streaming.wire.owners import UnknownGroup
 from tests.support.histories import Log as Events
 
 

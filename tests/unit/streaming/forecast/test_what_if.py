@@ -23,7 +23,7 @@ from streaming.forecast.what_if import (
     changed,
     own_way,
 )
-from streaming.simulate.scenario import Happening, Scenario, Standing
+from streaming.simulate.scenario import Happening, Scenario, StandingMember
 from streaming.wire.diffs import MemberNames
 from streaming.wire.events import Holding
 
@@ -202,7 +202,7 @@ def test_it_comes_to_what_the_machines_of_the_protocols_come_to(seed: int) -> No
         scenario = Scenario(
             topics,
             (Happening(1, 1500, "leave", gone),),
-            tuple(Standing(name, tuple(topics), owned=owned[name], member_id=name) for name in names),
+            tuple(StandingMember(name, tuple(topics), owned=owned[name], member_id=name) for name in names),
             generation=5,
         )
         ledger = cost(scenario, CostWay(way.protocol, way.protocol, way.assignor)).forecast.ledger

@@ -10,7 +10,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, T
 
 from streaming.collect.polling import asking
 from streaming.collect.polling.asking import Asking, Listed, Listing, Unanswered, answer, listing
-from streaming.collect.polling.group import Answer
+from streaming.collect.polling.group import Described
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.events import ObservedMember
 from tests.support.memory_kafka import MemoryKafka, group
@@ -34,7 +34,7 @@ def member(name: str, **fields: Any) -> ObservedMember:
 
 def test_a_classic_group() -> None:
     found = group("g", STATE.STABLE, {"b": [("u", 0), ("t", 2), ("t", 1), ("t", 2)], "a": []})
-    assert answer(found) == Answer(
+    assert answer(found) == Described(
         group_id="g",
         protocol="classic",
         state="Stable",
@@ -102,7 +102,7 @@ def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
     questions.describe(["a", "b"])
     assert list(questions.replies(1)) == [
         Listing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
-        Answer("a", "classic", "Stable"),
+        Described("a", "classic", "Stable"),
         Unanswered("b", AWAY),
     ]
     assert not questions.listing
@@ -136,7 +136,7 @@ def test_what_a_leader_can_t_have_meant_is_no_answer(kafka: MemoryKafka, place: 
     refused, answered = questions.replies(1)
     assert isinstance(refused, Unanswered)
     assert (refused.group_id, refused.error.name(), refused.error.str()) == ("bad", "INVALID_RECORD", says)
-    assert answered == Answer("good", "classic", "Stable")
+    assert answered == Described("good", "classic", "Stable")
 
 
 def test_an_assignment_that_the_client_can_t_read_is_no_reason_for_another_client(kafka: MemoryKafka) -> None:
@@ -183,12 +183,12 @@ def test_a_client_without_an_answer_is_replaced_and_the_next_one_asks_what_is_op
     assert list(questions.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
     answers = [
         Listing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
-        Answer("b", "classic", "Stable"),
+        Described("b", "classic", "Stable"),
     ]
     assert list(questions.replies(1)) == answers
     assert not questions.listing
     questions.describe(["a"])
-    assert list(questions.replies(1)) == [Answer("a", "classic", "Stable")]
+    assert list(questions.replies(1)) == [Described("a", "classic", "Stable")]
     assert len(kafka.admins) == 2
 
 
@@ -207,12 +207,12 @@ def test_each_client_without_an_answer_leaves_the_next_one_more_time_until_the_g
             clock.now += 0.5
         kafka.silent = False
         questions.describe(["b"])
-        assert list(questions.replies(1)) == [Answer("b", "classic", "Stable")]
+        assert list(questions.replies(1)) == [Described("b", "classic", "Stable")]
         return clock.now - began
 
     assert [patience() for _ in range(4)] == [2.5, 5, 10, 10]
     questions.describe(["a"])
-    assert list(questions.replies(1)) == [Answer("a", "classic", "Stable")]
+    assert list(questions.replies(1)) == [Described("a", "classic", "Stable")]
     assert patience() == 2.5
     assert len(kafka.admins) == 6
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from streaming.collect.polling.group import (
     LIMITS,
     UNKNOWN,
-    Answer,
+    Described,
     Flux,
     Known,
     in_flux,
@@ -44,15 +44,15 @@ def member(
     )
 
 
-def classic(state: str, *members: ObservedMember, assignor: str | None = "range") -> Answer:
-    return Answer("g", "classic", state, assignor if members else None, members)
+def classic(state: str, *members: ObservedMember, assignor: str | None = "range") -> Described:
+    return Described("g", "classic", state, assignor if members else None, members)
 
 
-def consumer(state: str, *members: ObservedMember) -> Answer:
-    return Answer("g", "consumer", state, "uniform", members)
+def consumer(state: str, *members: ObservedMember) -> Described:
+    return Described("g", "consumer", state, "uniform", members)
 
 
-def polled(*answers: Answer, known: Known = UNKNOWN) -> tuple[Known, list[Event]]:
+def polled(*answers: Described, known: Known = UNKNOWN) -> tuple[Known, list[Event]]:
     """The group after these answers, a second apart, and what was published."""
     events = []
     for number, answer in enumerate(answers, start=1):
@@ -65,7 +65,7 @@ def views(events: list[Event]) -> list[GroupObserved]:
     return [event.data for event in events if isinstance(event.data, GroupObserved)]
 
 
-def numbers(*answers: Answer) -> list[int | None]:
+def numbers(*answers: Described) -> list[int | None]:
     """Of what is published, as the stream reads it."""
     return [
         view.group_epoch if view.group_protocol == "consumer" else view.generation
@@ -259,7 +259,7 @@ def test_a_group_that_its_coordinator_does_not_know_is_deleted_once() -> None:
         (consumer("Stable", member("a", [0], [0])), consumer("Reconciling", member("a", [0], [0, 1]))),
     ],
 )
-def test_a_restarted_collector_repeats_nothing_and_counts_on(answers: tuple[Answer, ...]) -> None:
+def test_a_restarted_collector_repeats_nothing_and_counts_on(answers: tuple[Described, ...]) -> None:
     events = polled(*answers)[1]
     known = resumed(events[-1])
     assert polled(answers[-1], known=known)[1] == []

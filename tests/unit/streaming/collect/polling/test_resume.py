@@ -9,7 +9,7 @@ import pytest
 
 from streaming.collect.counts import partitions_changed
 from streaming.collect.polling.group import UNKNOWN, Known, resumed, resumed_from_latest
-from streaming.collect.polling.resume import Published, published
+from streaming.collect.polling.resume import Earlier, published
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire import codec
@@ -65,7 +65,7 @@ def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> No
         partitions_changed("here", "a", 1, {"t": SIX}),
         partitions_changed("there", "bb", 1, {"t": SIX}),
     )
-    assert published(SETTINGS, "here", lambda name: name != "unwanted") == Published(
+    assert published(SETTINGS, "here", lambda name: name != "unwanted") == Earlier(
         {"a": {"t": SIX}}, {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4)), "gone": UNKNOWN}
     )
 
