@@ -6,10 +6,13 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
-# Fast tiers first: a mistake shows before a JVM has started. Last the files that wait most, in the smallest pieces.
+# Fast tiers first: a mistake shows before a JVM has started. Then the containers of compose: no browser can be open
+# while they come and go, and the oracle needs none. Last the files that wait most, in the smallest pieces.
 SPARK := tests/integration/streaming/spark
+COMPOSE := tests/acceptance/deploy
 OTHERS := $(filter-out $(SPARK) %__pycache__,$(wildcard tests/integration/streaming/*))
-TIERS := $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle) tests/acceptance $(SPARK) $(OTHERS)
+TIERS := $(wildcard tests/unit tests/property tests/golden tests/fuzz) $(COMPOSE) $(wildcard tests/oracle) \
+	$(wildcard tests/acceptance/test_*.py) $(SPARK) $(OTHERS)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
 
@@ -18,8 +21,8 @@ demo: runtime java ## watch real rebalances on this machine (ARGS="--duration 60
 	@$(BIN)/rebalance-monitor demo $(ARGS)
 
 ##@ Work on it
-# Files side by side, each file in order; one more at a time than there are cores, as each waits for JVMs now and then.
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Files side by side, each file in order; two more at a time than there are cores, as each waits for JVMs and time-outs.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=5 --dist=loadfile --no-loadscope-reorder
 
 test: packages jdk classes ## every test: unit, property, golden, oracle, integration, acceptance (ARGS="-k name")

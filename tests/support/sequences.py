@@ -1,7 +1,7 @@
 """Long random sequences of groups, each with what the oracle is asked of it and our answer in its words.
 
 The fast tests compare digests of our answers (``tests/golden/assignors/test_sequences.py``), the oracle's tests
-each answer (``tests/oracle/assignors/test_sequences.py``). The same seed gives the same sequence.
+each answer (``tests/oracle/sequences.py``). The same seed gives the same sequence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Our answers to long random sequences, by the digest of each stretch: those that the jars gave.
 
-``tests/oracle/assignors/test_sequences.py`` asks the jars the same, case by case, and says which one differs.
+``tests/oracle/sequences.py`` asks the jars the same, case by case, and says which one differs.
 ``WRITE_RECORDED=1`` writes the digests anew: run the oracle's test after it.
 """
 
