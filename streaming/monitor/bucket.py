@@ -42,6 +42,7 @@ from streaming.wire.events import (
     PartitionsStopped,
     SubscriptionChanged,
 )
+from streaming.wire.followed import follows
 from streaming.wire.heartbeats import Heartbeats
 from streaming.wire.repeated import RepeatedView
 
@@ -260,7 +261,7 @@ class _Batch:
         head = tracked.head
         if head is not None and applied.contains(head.applied, applied.fingerprint(event.source, event.id)):
             return []
-        if head is None or head.view is None or not views.follows(head.view, event):
+        if head is None or head.view is None or not follows(head.view, event):
             self.asked[event.data.group_id] = event
             return []
         found = self._part(event, tracked)

@@ -11,34 +11,21 @@ from __future__ import annotations
 from msgspec import structs
 
 from streaming.monitor.state import GroupState, LastView
-from streaming.wire.events import Event, GroupChanged, GroupObserved
+from streaming.wire.events import Event, GroupObserved
+from streaming.wire.followed import ends, is_followed, put_together
 
 
 def whole(state: GroupState | None, event: Event) -> Event | None:
     """The event, a change as the full view that it gives; None: the view that it follows from is not known."""
-    data = event.data
-    if not isinstance(data, GroupChanged):
-        return event
-    view = state.view if state is not None else None
-    if view is None or not follows(view, event):
-        return None
-    return Event(event.source, event.id, data.view(view.members))
-
-
-def follows(view: LastView, event: Event) -> bool:
-    """Whether a change follows from this view."""
-    data = event.data
-    return isinstance(data, GroupChanged) and (view.source, view.id) == (event.source, data.since)
+    return put_together(state.view if state is not None else None, event)
 
 
 def keep(state: GroupState, event: Event) -> GroupState:
     """The group with what later changes follow from, after a full view of it."""
     data = event.data
-    if not isinstance(data, GroupObserved):
-        return state
-    if data.followed is True:
+    if isinstance(data, GroupObserved) and is_followed(event):
         return structs.replace(state, view=LastView(event.source, event.id, tuple(data.members)))
-    if state.view is not None and state.view.source == event.source:
+    if state.view is not None and ends(state.view, event):
         return structs.replace(state, view=None)
     return state
 

@@ -63,6 +63,14 @@ def test_views_that_nothing_follows_from_and_deletions_end_it() -> None:
         assert views.whole(change("3", "2")) is None
 
 
+def test_a_view_of_another_collector_ends_nothing() -> None:
+    views = Followed()
+    views.whole(view("1", member("a", 0), followed=True))
+    other = Event("other", "2", view("2").data)
+    assert views.whole(other) == other
+    assert views.whole(change("3", "1", member("b"))) == view("3", member("a", 0), member("b"), followed=True)
+
+
 def test_other_groups_and_events_are_nothing_to_it() -> None:
     views = Followed()
     views.whole(view("1", followed=True))
