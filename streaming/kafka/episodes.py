@@ -16,7 +16,6 @@ from streaming.wire.episodes import (
     EpisodeRecord,
     Incident,
     MalformedEpisode,
-    decode_episode,
     of_key,
 )
 
@@ -103,18 +102,12 @@ class EpisodeReader(Closing):
             group_id, number = of_key(key or b"")
             if self._group not in (None, group_id):
                 return
-            record = None if value is None else EpisodeRecord(decode_episode(value), value)
+            record = None if value is None else newest.episode_of(key or b"", value)
         except MalformedEpisode as problem:
-            self._refuse(message, str(problem))
-            return
-        if record is not None and (record.episode.group_id, record.episode.episode) != (group_id, number):
-            self._refuse(message, f"key: {key!r} is not that of the value")
+            place = f"{self._topic} partition {message.partition()} offset {message.offset()}"
+            self._on_malformed(MalformedEpisode(f"{place}: {problem}"))
             return
         yield EpisodeChange(group_id, number, record)
-
-    def _refuse(self, message: Message, what: str) -> None:
-        place = f"{self._topic} partition {message.partition()} offset {message.offset()}"
-        self._on_malformed(MalformedEpisode(f"{place}: {what}"))
 
     def close(self) -> None:
         """Give the connections back."""

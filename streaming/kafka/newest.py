@@ -84,7 +84,11 @@ def read_episodes(
     """
     topic = settings.topics.episodes
     return _told(
-        topic, _newest(settings, [topic], group, each, until)[topic], _episode, MalformedEpisode, on_malformed
+        topic,
+        _newest(settings, [topic], group, each, until)[topic],
+        episode_of,
+        MalformedEpisode,
+        on_malformed,
     )
 
 
@@ -147,7 +151,7 @@ def read_groups(
     assignments = _told(latest, found[latest], _assignment, MalformedLatest, on_malformed)
     return AllTold(
         _current(settings, assignments, found[latest], each),
-        _told(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
+        _told(episodes, found[episodes], episode_of, MalformedEpisode, on_malformed),
         _told(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),
     )
 
@@ -243,14 +247,26 @@ def _assignment(_: bytes, value: bytes) -> LatestAssignment:
         raise MalformedLatest(str(problem)) from problem
 
 
-def _episode(key: bytes, value: bytes) -> EpisodeRecord:
-    of_key(key)
-    return EpisodeRecord(decode_episode(value), value)
+def episode_of(key: bytes, value: bytes) -> EpisodeRecord:
+    """The episode of a record.
+
+    Raises:
+        MalformedEpisode: it is none, or that of another key.
+    """
+    record = EpisodeRecord(decode_episode(value), value)
+    _held_to(key, record.episode.group_id, record.episode.episode)
+    return record
 
 
 def _incident(key: bytes, value: bytes) -> IncidentRecord:
-    of_key(key)
-    return IncidentRecord(decode_incident(value), value)
+    record = IncidentRecord(decode_incident(value), value)
+    _held_to(key, record.incident.group_id, record.incident.incident)
+    return record
+
+
+def _held_to(key: bytes, group_id: str, number: int) -> None:
+    if of_key(key) != (group_id, number):
+        raise MalformedEpisode(f"key: {key!r} is not that of the value")
 
 
 def _told(

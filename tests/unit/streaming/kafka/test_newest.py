@@ -137,3 +137,17 @@ def test_diffs_that_came_since_are_part_of_an_assignment(kafka: MemoryKafka, kep
     assert found == now.assignment
     kafka.append(ASSIGNMENTS, now.value, key=b"g", timestamp=2 * hour)
     assert read_groups(SETTINGS, group="g").assignments == [now.assignment]
+
+
+def test_what_stands_under_another_key_is_refused(kafka: MemoryKafka) -> None:
+    kafka.append(EPISODES, told(checkout())[0].value, key=b"other/1")
+    with pytest.raises(
+        MalformedEpisode, match=r"rebalance\.episodes key other/1: key: .* is not that of the value"
+    ):
+        read_episodes(SETTINGS)
+    one = incident("team/checkout")
+    kafka.append(INCIDENTS, encode(one), key=key("other", one.incident))
+    with pytest.raises(
+        MalformedEpisode, match=r"rebalance\.incidents key other/\d+: .* is not that of the value"
+    ):
+        read_incidents(SETTINGS)
