@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streaming.settings.config import Settings, load
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupObserved
+from tests.support.beside import writing
 from tests.support.command import Running
 from tests.support.kafka import read, unique
 from tests.support.members import Share
-from tests.support.wait import PATIENCE
 
 
 class Collecting(Running):
@@ -79,20 +79,13 @@ def written_topic(servers: str) -> Iterator[str]:
     name = unique("topic")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, 6, 1)])[name].result()
-    producer, stop = Producer({"bootstrap.servers": servers}), threading.Event()
 
-    def write() -> None:
+    def write(producer: Producer, stop: threading.Event) -> None:
         for number in count():
             if stop.wait(0.02):
                 return
             producer.produce(name, b"v", partition=number % 6)
             producer.poll(0)
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with writing(servers, write):
         yield name
-    finally:
-        stop.set()
-        writer.join()
-        producer.flush(PATIENCE)

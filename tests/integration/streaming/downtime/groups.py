@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.streaming.protocols.java_members import JavaMembers
+from tests.support.beside import writing
 from tests.support.command import command
 from tests.support.kafka import unique
 from tests.support.wait import PATIENCE, eventually
@@ -63,9 +64,8 @@ def traffic(servers: str) -> Iterator[str]:
     name = unique("steady")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
-    producer, stop = Producer({"bootstrap.servers": servers, "linger.ms": 0}), threading.Event()
 
-    def write() -> None:
+    def write(producer: Producer, stop: threading.Event) -> None:
         due = time.monotonic()
         while not stop.wait(max(0.0, due - time.monotonic())):
             for partition in range(PARTITIONS):
@@ -73,14 +73,8 @@ def traffic(servers: str) -> Iterator[str]:
             producer.poll(0)
             due += RECORD_MS / 1000
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with writing(servers, write, **{"linger.ms": 0}):
         yield name
-    finally:
-        stop.set()
-        writer.join()
-        producer.flush(PATIENCE)
 
 
 class Members(ABC):

@@ -22,6 +22,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.java_members import JavaMembers
+from tests.support.beside import writing
 from tests.support.following import Following
 from tests.support.kafka import PROPERTIES, unique
 from tests.support.wait import PATIENCE
@@ -110,9 +111,8 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
 @contextmanager
 def _written(stage: Stage) -> Iterator[None]:
     """Something is written to all partitions of all topics, so that members commit."""
-    producer, stop = Producer({"bootstrap.servers": stage.servers}), threading.Event()
 
-    def write() -> None:
+    def write(producer: Producer, stop: threading.Event) -> None:
         for number in count():
             if stop.wait(0.2):
                 return
@@ -121,11 +121,5 @@ def _written(stage: Stage) -> Iterator[None]:
                     producer.produce(topic, str(number).encode(), partition=partition)
             producer.poll(0)
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with writing(stage.servers, write):
         yield
-    finally:
-        stop.set()
-        writer.join()
-        producer.flush(PATIENCE)

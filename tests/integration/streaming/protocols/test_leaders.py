@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from streaming.wire.diffs import Diff, Expected
 from tests.integration.streaming.collect.collecting import Collecting
+from tests.support.beside import beside
 from tests.support.histories import diffs, play
 from tests.support.kafka import Kafka, unique
 from tests.support.wait import eventually
@@ -44,9 +45,8 @@ class Mine(Backwards):
 @contextmanager
 def consuming(servers: str, group: str, name: str, assignor: type[RangePartitionAssignor]) -> Iterator[None]:
     """A kafka-python consumer that polls in a thread."""
-    stop = threading.Event()
 
-    def run() -> None:
+    def run(stop: threading.Event) -> None:
         consumer = KafkaConsumer(
             group,
             bootstrap_servers=servers,
@@ -59,13 +59,8 @@ def consuming(servers: str, group: str, name: str, assignor: type[RangePartition
             consumer.poll(100)
         consumer.close()
 
-    thread = threading.Thread(target=run, name=name)
-    thread.start()
-    try:
+    with beside(run):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
