@@ -9,6 +9,7 @@ import typer
 from streaming.cli.options import command, connected
 
 if TYPE_CHECKING:
+    from streaming.forecast.what_if import Outlook
     from streaming.settings.config import Settings
 
 _Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
@@ -68,7 +69,6 @@ def what_if(
     The group is read from the monitor's topics. Without changes: what its next rebalance would do. The exit status
     is 2 when nothing is known of the group.
     """
-    from assignors.errors import BadInput
     from streaming.answers.output import json_lines
     from streaming.answers.progress import Progress
     from streaming.cli.what_if_view import show_answers
@@ -98,10 +98,16 @@ def what_if(
         json_lines()(document(change, found, chosen))
     else:
         show_answers(change, found, chosen)
-    if most is None:
-        return
+    if most is not None:
+        _hold_to(most, group.assignor, chosen)
+
+
+def _hold_to(most: int, assignor: str | None, chosen: Outlook | None) -> None:
+    """Exit with 1 where the assignor would move more; where that can't be said, it is an error."""
+    from assignors.errors import BadInput
+
     if chosen is None or chosen.problem is not None:
-        why = chosen.problem if chosen else f"{group.assignor} is none of Kafka's assignors"
+        why = chosen.problem if chosen else f"{assignor} is none of Kafka's assignors"
         raise BadInput(f"--fail-if-moved-more-than: what moves can't be said: {why}; name an --assignor")
     if chosen.moved > most:
         raise typer.Exit(1)

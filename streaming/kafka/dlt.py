@@ -7,7 +7,7 @@ for records that the stream can use now: after an upgrade that knows a new type,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -67,7 +67,7 @@ def read(settings: Settings) -> Iterator[DeadLetter]:
         yield _letter(message)
 
 
-def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter]) -> int:
+def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
     """Send dead letters to the membership topic as they were; how many were delivered.
 
     Sending one twice is harmless: what is applied once changes nothing the second time.
@@ -85,36 +85,8 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
         | {"enable.idempotence": True, "message.max.bytes": LONGEST_RECORD_BYTES}
     )
     failures: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failures.append(error)
-
-    sent = 0
     try:
-        partitions = _partitions(producer, topic)
-        for letter in letters:
-            if letter.truncated:
-                producer.flush(60)
-                raise DeadLetterCut(
-                    f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at "
-                    f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}; "
-                    f"{sent} sent before it"
-                )
-            place = (
-                letter.source_partition % partitions
-                if letter.key is None
-                else partition_for_key(letter.key, partitions)
-            )
-            producer.produce(
-                topic,
-                key=letter.key,
-                value=letter.value,
-                headers=letter.headers,
-                partition=place,
-                on_delivery=delivered,
-            )
-            sent += 1
+        sent = _send(producer, topic, letters, failures)
         # An idempotent producer that may write nowhere is refused here, before any record.
         left = producer.flush(60)
     except KafkaException as error:
@@ -123,6 +95,39 @@ def resubmit(settings: Settings, letters: Iterator[DeadLetter] | list[DeadLetter
         raise _refusal(failures[0], settings)
     if left:
         raise DeadLettersUnavailable(f"topic {topic}: {left} records not taken")
+    return sent
+
+
+def _send(producer: Producer, topic: str, letters: Iterable[DeadLetter], failures: list[KafkaError]) -> int:
+    """Hand the letters to the producer; how many. What is not delivered is put into ``failures`` later."""
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
+    partitions, sent = _partitions(producer, topic), 0
+    for letter in letters:
+        if letter.truncated:
+            producer.flush(60)
+            raise DeadLetterCut(
+                f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at "
+                f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}; "
+                f"{sent} sent before it"
+            )
+        place = (
+            letter.source_partition % partitions
+            if letter.key is None
+            else partition_for_key(letter.key, partitions)
+        )
+        producer.produce(
+            topic,
+            key=letter.key,
+            value=letter.value,
+            headers=letter.headers,
+            partition=place,
+            on_delivery=delivered,
+        )
+        sent += 1
     return sent
 
 
