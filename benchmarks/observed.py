@@ -31,8 +31,7 @@ from streaming.monitor.brief import Naming
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks
 from streaming.spark import plan
-from streaming.spark.pieces import Pieces
-from streaming.spark.query import PIECE
+from streaming.spark.pieces import PIECE, Pieces
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec

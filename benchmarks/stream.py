@@ -44,8 +44,8 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.topics import TopicSettings
 from streaming.spark import plan
-from streaming.spark.pieces import MOST_ROWS
-from streaming.spark.query import PIECE, PRODUCE
+from streaming.spark.pieces import MOST_ROWS, PIECE
+from streaming.spark.query import PRODUCE
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec

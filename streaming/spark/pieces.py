@@ -1,6 +1,6 @@
 """How many rows Spark hands to Python at a time: as many as have some MB together.
 
-Spark counts rows, not bytes (``spark.sql.execution.arrow.maxRecordsPerBatch``). Events have from 300 bytes to the
+Spark counts rows, not bytes (:data:`PIECE`). Events have from 300 bytes to the
 longest record that their topic takes, and a piece is one block of memory: of a backlog of views of large groups
 50,000 rows at a time were more than the JVM has, in each start anew, as a batch that was planned is run as it was.
 Even where they fitted, new memory of that size is zeroed by the system for every batch: a third of a batch's
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
+#: Spark's name of the setting.
+PIECE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: What a piece is to have. Of some MB, memory is used again and again.
 _WANTED: Final = 16 << 20
 #: What it may have: two tasks have one each, and twice that while it grows; the JVM has 1 GB unless told otherwise.

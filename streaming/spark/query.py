@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streaming.kafka.clients import spark_options
 from streaming.spark import plan
+from streaming.spark.pieces import PIECE
 from streaming.wire.codec import LONGEST_RECORD_BYTES
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
     from streaming.spark.options import StreamOptions
 
-#: How many rows go to Python at a time (:mod:`streaming.spark.pieces`).
-PIECE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: The source's consumers.
 CONSUME = {
     "fetch.max.wait.ms": "5",

@@ -28,6 +28,7 @@ from streaming.spark import damage, state_store
 from streaming.spark.buckets import regrouped
 from streaming.spark.inspection import NoState, blobs
 from streaming.spark.options import frozen_out_of_range
+from streaming.spark.pieces import PIECE, Pieces
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.state_store import StateStore
 from streaming.wire.codec import UNREADABLE
@@ -229,6 +230,8 @@ def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) 
     """One batch of a query whose state is this, in a checkpoint of its own."""
     from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA
 
+    # So many of the largest have room.
+    spark.conf.set(PIECE, Pieces(max(map(len, state.values()), default=1)).value)
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-") as source:
         table = pa.table(
             {"bucket": pa.array(state.keys(), pa.int32()), "blob": pa.array(state.values(), pa.binary())}
