@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,13 +16,14 @@ from msgspec import UNSET
 from streaming.monitor.brief import Naming
 from streaming.monitor.rendering import AssignmentOutput, Output
 from streaming.serve import history as history_module
-from streaming.serve.archive import Archive, OwnersOverTime, Window
+from streaming.serve.archive import Archive, OwnersOverTime, Page, Window
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.events import Event
 from tests.support.feed import ASSIGNMENTS, DIFFS
 from tests.support.histories import Log, play
+from tests.support.waves import waves
 
 
 def restarts(count: int = 90, size: int = 24) -> list[Event]:
@@ -74,6 +76,10 @@ def both(tmp_path: Path) -> Iterator[tuple[History, History]]:
     brief.close()
 
 
+def items(page: Page) -> list[dict[str, Any]]:
+    return [json.loads(item) for item in page.items]
+
+
 def owned(found: OwnersOverTime) -> tuple[list[str], object, object]:
     return sorted(map(str, json.loads(found.base))), json.loads(found.names), found.page
 
@@ -86,6 +92,25 @@ def test_groups_and_rounds_are_the_same(both: tuple[History, History]) -> None:
         assert other.page(page, with_diff=False) == one.page(page, with_diff=False)
         left = [json.loads(item)["diff"].get("unchanged") for item in other.page(page, with_diff=True).items]
         assert sum(one is not None for one in left) > len(left) / 2
+
+
+def test_of_waves_rounds_and_owners_are_the_same_whatever_the_diff_before_has_told(tmp_path: Path) -> None:
+    log = waves(5, 2)
+    whole = stored(tmp_path / "whole", play(log, naming="all")[1])
+    brief = stored(tmp_path / "brief", play(log, naming="auto")[1], opened=3)
+    with (
+        closing(whole),
+        closing(brief),
+        closing(Archive(whole.path)) as one,
+        closing(Archive(brief.path)) as other,
+    ):
+        assert brief.groups == whole.groups
+        page = Window(group="g", limit=500)
+        assert items(other.page(page, with_diff=False)) == items(one.page(page, with_diff=False))
+        assert items(other.timeline(page).page) == items(one.timeline(page).page)
+        diffs = [item["diff"] for item in items(other.page(page, with_diff=True))]
+        assert sum("stillUnassigned" in diff for diff in diffs) > 20
+        assert sum("omitted" in diff["cause"] for diff in diffs) > 20
 
 
 def test_owners_over_time_and_since_when_members_are_there_are_the_same(
