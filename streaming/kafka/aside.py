@@ -22,7 +22,7 @@ _BATCH: Final = 500
 _WAITING: Final = 4
 
 
-class Stretch(NamedTuple):
+class Portion(NamedTuple):
     """What was read of the topic with this id; it is another topic when it was made again."""
 
     topic_id: str
@@ -54,10 +54,10 @@ class Aside(Listening):
         self._kafka = settings
         self._positions = {place: offset for place, offset in positions.items() if place[0] == topic}
         self._ids = {} if topic_id is None else {topic: topic_id}
-        self._batches: queue.Queue[Stretch] = queue.Queue(_WAITING)
+        self._batches: queue.Queue[Portion] = queue.Queue(_WAITING)
         self._at_end = False
 
-    def take(self) -> Stretch | None:
+    def take(self) -> Portion | None:
         """What was read next; None where there is nothing."""
         try:
             return self._batches.get_nowait()
@@ -87,12 +87,12 @@ class Aside(Listening):
             while not self.stopping.is_set():
                 messages = reader.poll(listening.POLL_SECONDS, _BATCH)
                 if reader.ids and (messages or reader.ids != self._ids):
-                    self._hand_over(Stretch(reader.ids[self.topic], messages))
+                    self._hand_over(Portion(reader.ids[self.topic], messages))
                     self._positions, self._ids = reader.positions, reader.ids
                 self._at_end = reader.at_end and reader.silent_since is None and not reader.leaderless
                 self.say(None)
 
-    def _hand_over(self, batch: Stretch) -> None:
+    def _hand_over(self, batch: Portion) -> None:
         handed = False
         while not (handed or self.stopping.is_set()):
             with suppress(queue.Full):

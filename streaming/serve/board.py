@@ -17,7 +17,7 @@ from msgspec import Struct
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.standing import Standing
-from streaming.serve.stories import StoredStory, StoriesTold, names_in
+from streaming.serve.stories import StoredStory, StoriesNow, names_in
 from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
@@ -68,10 +68,10 @@ class Board:
     """Groups, the newest events, and the listeners to wake."""
 
     def __init__(
-        self, extent: Extent, groups: dict[str, GroupSummary], told: StoriesTold | None = None
+        self, extent: Extent, groups: dict[str, GroupSummary], told: StoriesNow | None = None
     ) -> None:
         self.groups = dict(groups)
-        self.told = told or StoriesTold()
+        self.told = told or StoriesNow()
         self.standing = Standing()
         self.closing = False
         self.refused = 0

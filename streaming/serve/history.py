@@ -26,7 +26,7 @@ from streaming.serve.historyfile import HistoryFile
 from streaming.serve.owners import owners_before
 from streaming.serve.records import DecodedAssignment, DecodedRound, TopicRecord, UnusableRecord
 from streaming.serve.rounds import GroupSummary, RoundSummary
-from streaming.serve.stories import DecodedStory, Sort, StoredStory, Stories, StoriesTold
+from streaming.serve.stories import DecodedStory, Sort, StoredStory, Stories, StoriesNow
 from streaming.wire.codec import encode
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.owners import Owners
@@ -81,7 +81,7 @@ class HistoryUpdate(Struct):
     rounds: list[StoredRound]
     groups: dict[str, GroupSummary]
     stories: list[StoredStory] = []
-    told: StoriesTold | None = None
+    told: StoriesNow | None = None
     repeated: int = 0
     refused: int = 0
 
@@ -171,7 +171,7 @@ class History:
             return Extent(self.epoch, int(trimmed), last[0] if last else 0)
 
     @property
-    def told(self) -> StoriesTold:
+    def told(self) -> StoriesNow:
         """What is told now of all groups."""
         return self._stories.told
 

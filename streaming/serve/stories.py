@@ -105,7 +105,7 @@ class Stood(Struct, frozen=True, kw_only=True, rename="camel"):
     unbounded: int = 0
 
 
-class StoriesTold(Struct):
+class StoriesNow(Struct):
     """What is told now.
 
     Attributes:
@@ -163,9 +163,9 @@ class Stories:
         self._connection = connection
         self.told = self._load()
 
-    def _load(self) -> StoriesTold:
+    def _load(self) -> StoriesNow:
         row = self._connection.execute("SELECT value FROM meta WHERE key = 'told'").fetchone()
-        told = StoriesTold(int(row[0]) if row else 0, {}, {}, {})
+        told = StoriesNow(int(row[0]) if row else 0, {}, {}, {})
         episodes = self._connection.execute(
             # SQLite: the other columns are those of the row with the maximum.
             "SELECT body, MAX(began) FROM stories WHERE sort = 'episode' GROUP BY group_id"
@@ -182,10 +182,10 @@ class Stories:
             told.stood[name] = Stood(lower_ms=lower, upper_ms=upper, unbounded=unbounded)
         return told
 
-    def begin(self) -> StoriesTold:
+    def begin(self) -> StoriesNow:
         """What is told before a transaction, which changes a copy: it is put back if that fails."""
         before = self.told
-        self.told = StoriesTold(before.last, dict(before.newest), dict(before.open), dict(before.stood))
+        self.told = StoriesNow(before.last, dict(before.newest), dict(before.open), dict(before.stood))
         return before
 
     def store(self, group: int, found: DecodedStory) -> StoredStory | None:
