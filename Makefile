@@ -6,12 +6,12 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
-# Fast tiers first: a mistake shows before a JVM has started. Then the containers of compose: no browser can be open
-# while they come and go, and the oracle needs none. Last the files that wait most, in the smallest pieces.
+# Fast tiers first: a mistake shows before a JVM has started. Beside them, from the beginning, the containers of compose: no
+# browser may be open while these come and go. Last the files that wait most, in the smallest pieces.
 SPARK := tests/integration/streaming/spark
 COMPOSE := tests/acceptance/deploy
 OTHERS := $(filter-out $(SPARK) %__pycache__,$(wildcard tests/integration/streaming/*))
-TIERS := $(wildcard tests/unit tests/property tests/golden tests/fuzz) $(COMPOSE) $(wildcard tests/oracle) \
+TIERS := $(COMPOSE) $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle) \
 	$(wildcard tests/acceptance/test_*.py) $(SPARK) $(OTHERS)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
