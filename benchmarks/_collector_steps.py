@@ -170,7 +170,7 @@ def table() -> str:
             *("members", "waves", "coordinator's own bytes", of, "bytes told", of, "bytes of diffs", of),
             *("of latest assignments", of, "of episodes", of),
         ],
-        [*_restarts((250, 500, 1000, 2000), 10), *_restarts((125, 250, 500), None)],
+        [*_restarts((250, 500, 1000), 10), *_restarts((125, 250, 500), None)],
     )
     return (
         "One member of a KIP-848 group of 10 partitions a member hears of an epoch: processor time of its record "
