@@ -197,7 +197,7 @@ class _Batch:
         if step is None:
             return None
         part = step.part
-        writes = envelope.written(view.event, step.whole, sinks)
+        writes = envelope.written(view.event, step.whole, sinks, told=len(view.told.value))
         if sinks.episodes is not None:
             told = telling.happened(
                 part.before, step.after, part.event, step.found, first=False, others=part.others

@@ -112,8 +112,10 @@ def write_event(event: Event, sinks: Sinks) -> Write:
     return _keyed(sinks.membership, *codec.encode_event(event), sinks)
 
 
-def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
+def written(event: Event, outputs: Sequence[Output], sinks: Sinks, told: int = 0) -> list[Write]:
     """The records of the diffs that an event gave.
+
+    ``told``: bytes of an event that names everybody of whom the latest assignment says anything; 0: it does not.
 
     Raises:
         RecordTooLarge: one of them, or the latest assignment, is longer than its topic takes: it would stop the job
@@ -123,16 +125,16 @@ def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write
         return []
     writes: list[Write] = []
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
-    # The latest assignment may name a member four times where a diff does once: it is made when that can matter. A
-    # diff that leaves members out says nothing of how long it is, and it may not be looked at again before so many
-    # more are in it as one in eight.
-    longest, brief = 0, False
+    # The latest assignment may name a member four times where a diff or a view does once: it is made when that
+    # can matter. A diff that leaves members out says nothing of how long it is, and it may not be looked at again
+    # before so many more are in it as one in eight.
+    longest, brief = told, False
     for output in outputs:
         if isinstance(output, DiffOutput):
             made = write(event, output, sinks)
             writes.append(made)
             longest = max(longest, len(made.value or b"") + len(made.key or b""))
-            brief = brief or output.unchanged is not UNSET
+            brief = brief or (output.unchanged is not UNSET and not told)
     if brief or not writes or 4 * longest + _HEADROOM >= limit:
         latest = [write(event, output, sinks) for output in outputs if not isinstance(output, DiffOutput)]
         _refuse_too_large(writes, limit, sinks)

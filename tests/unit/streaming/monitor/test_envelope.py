@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from assignors.partitioner import partition_for_key
 from streaming.monitor.envelope import Sinks, Write, dead_letter, write, write_event, written
@@ -88,6 +89,22 @@ def test_a_latest_assignment_that_is_longer_than_the_diff_is_measured_too() -> N
     assert written(event, outputs, SINKS._replace(max_bytes={"a": size})) == [diff]
     with pytest.raises(RecordTooLarge, match=rf"rebalance\.assignment would have {size} bytes"):
         written(event, outputs, SINKS._replace(max_bytes={"a": size - 1}))
+
+
+def test_a_latest_assignment_is_not_made_where_the_view_behind_it_is_short_enough() -> None:
+    log = Log("group")
+    state, _ = play([log.topics(t=1), log.join("c" * 3000)])
+    event = log.topics(t=2)
+    diff, latest = apply(state, event)[1]
+    assert isinstance(diff, DiffOutput)
+    brief = structs.replace(diff, members={}, unchanged=1)
+    with pytest.raises(RecordTooLarge):
+        written(event, [brief, latest], SINKS._replace(max_bytes={"a": 5000}), told=3100)
+    never = structs.replace(latest, state="not a group")
+    sinks = SINKS._replace(max_bytes={"a": 20_000})
+    assert written(event, [brief, never], sinks, told=3100) == [write(event, brief, sinks)]
+    with pytest.raises(AttributeError):
+        written(event, [brief, never], sinks)
 
 
 @pytest.mark.parametrize(
