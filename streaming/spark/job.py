@@ -203,7 +203,9 @@ class _Job:
             self._signs = self._sign_writer()
             self._watch = IdentityWatch(settings.kafka, self._setup.topics)
         elif do is Do.REFIT:
-            log.info("batches have at most %d events from now on", self._supervisor.bound.value)
+            bound, pieces = self._supervisor.bound.value, self._supervisor.pieces.value
+            most = "any number of" if bound is None else f"at most {bound}"
+            log.info("batches have %s events from now on, %d at a time go to Python", most, pieces)
         elif do is Do.READ_ALL:
             growth = self._supervisor.growth
             growth.done()
