@@ -53,6 +53,7 @@ def header(seed: int, protocol: str, *, processor: bool) -> list[str]:
     )
     if protocol == "classic":
         how += (
+            "Ours: native code where all subscribe alike (range: where nobody has a rack), else Python. "
             f"The JVM is stopped after {JVM_LIMIT_SECONDS} s. kafka-python: no answer within "
             f"{PEER_LIMIT_SECONDS} s, or an exception: –; it is asked up to {PEER_LARGEST} members, without "
             "racks. +1 first: the newcomer subscribes to the first bucket, the JVM's slowest case."
