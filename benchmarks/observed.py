@@ -49,6 +49,8 @@ from tests.support.epochs import change
 #: Partitions of each member.
 SHARE = 10
 _TOPICS = 10
+#: Of the job: so many that both tasks of two get half of them.
+GROUPS = 64
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
 
@@ -168,10 +170,10 @@ class Beside(NamedTuple):
 
 
 def job(bench: Bench, spark: Any, members: int, protocol: str, asked: argparse.Namespace) -> Beside:
-    """All over so many bytes of rounds of 16 groups, by turns."""
+    """All over so many bytes of rounds of :data:`GROUPS` groups, by turns."""
     jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
     producer, topic = bench.producer(), bench.topic(f"rounds-{uuid.uuid4().hex[:6]}")
-    groups = [rounds(f"group-{number}", members, protocol) for number in range(16)]
+    groups = [rounds(f"group-{number}", members, protocol) for number in range(GROUPS)]
     sent = count = 0
     while sent < asked.megabytes << 20:
         for group in groups:
@@ -291,8 +293,8 @@ def _jobs(asked: argparse.Namespace) -> str:
     ]
     table = _document.table(["protocol", "members", "rounds", "passthrough, s", *ratios], rows)
     return (
-        f"{asked.megabytes} MB of such rounds in full views, of 16 groups, as one batch beside a passthrough of "
-        f"the same bytes; medians of the third run and {asked.runs - 1} later in one Spark session. `all` and "
+        f"{asked.megabytes} MB of such rounds in full views, of {GROUPS} groups, as one batch beside a passthrough "
+        f"of the same bytes; medians of the third run and {asked.runs - 1} later in one Spark session. `all` and "
         f"`changed`: whom diffs name (`[stream] diffs`).\n\n{table}"
     )
 

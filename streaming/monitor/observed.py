@@ -29,7 +29,7 @@ from assignors.errors import BadInput
 from assignors.model import Share
 from assignors.shares import minus_others, union
 from streaming.monitor.rounds import Round
-from streaming.monitor.state import GroupState, MemberState, Ownership, ownership
+from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, ownership
 from streaming.wire.diffs import Cause
 from streaming.wire.events import (
     PROBING,
@@ -232,15 +232,22 @@ def seen_as(member: ObservedMember, known: MemberState | None = None) -> MemberS
         instance_id=member.group_instance_id,
         rack_id=member.rack_id,
         session_timeout_ms=member.session_timeout_ms,
-        owned=known.owned if known is not None and member.assigned == known.owned else _tidy(member.assigned),
+        owned=_tidy(member.assigned, NOTHING if known is None else known.owned),
         client_id=member.client_id,
         client_host=member.client_host,
     )
     return known if known is not None and seen == known else seen
 
 
-def _tidy(assigned: Holding) -> Holding:
-    return {topic: sorted(set(assigned[topic])) for topic in sorted(assigned) if assigned[topic]}
+def _tidy(assigned: Holding, known: Holding) -> Holding:
+    """In order, without repetition; of what is ``known``, which is so, the very same."""
+    if assigned == known:
+        return known
+    return {
+        topic: mine if (mine := known.get(topic)) == assigned[topic] else sorted(set(assigned[topic]))
+        for topic in sorted(assigned)
+        if assigned[topic]
+    }
 
 
 def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Differing:

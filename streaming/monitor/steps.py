@@ -132,6 +132,9 @@ def reading(
     subscriptions: Mapping[Reads, int], before: Iterable[MemberState], after: Iterable[MemberState]
 ) -> Mapping[Reads, int]:
     """Subscriptions, and how many members have each, after some members became others."""
+    before, after = list(before), list(after)
+    if [one.topics for one in before] == [one.topics for one in after]:
+        return subscriptions
     moved = Counter(tuple(one.topics) for one in after)
     moved.subtract(tuple(one.topics) for one in before)
     left = {topics: subscriptions.get(topics, 0) + by for topics, by in moved.items() if by}

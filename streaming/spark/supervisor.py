@@ -110,7 +110,7 @@ class Supervisor:
         self._heard = max(self._heard, -1 if report.number is None else report.number)
         self._timers.heard({bucket: one.due for bucket, one in told.items()})
         self.growth.progress(progress, report.at or 0.0)
-        self.bound.heard(report.events, report.seconds or 0.0)
+        self.bound.heard(report.events, report.seconds or 0.0, report.bytes)
         self.pieces.heard(report.events, report.bytes)
         if report.at is not None and (report.number is None or report.lag == 0):
             self.applied_up_to = report.at
