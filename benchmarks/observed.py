@@ -51,6 +51,11 @@ SHARE = 10
 _TOPICS = 10
 #: Of the job: so many that both tasks of two get half of them.
 GROUPS = 64
+#: Spark keeps what each query's consumers read last for five minutes: of dozens in one JVM more than it has.
+_FORGETFUL = tuple(
+    (f"spark.kafka.consumer.fetchedData.cache.{name}", "1s")
+    for name in ("timeout", "evictorThreadRunInterval")
+)
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
 
@@ -277,7 +282,7 @@ def _jobs(asked: argparse.Namespace) -> str:
     with (
         EmbeddedBroker() as broker,
         TemporaryDirectory(prefix="bench-observed-") as folder,
-        session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark,
+        session(SessionOptions(log_file=Path(folder) / "spark.log", conf=_FORGETFUL)) as spark,
     ):
         bench = Bench(broker.bootstrap_servers, Path(folder))
         for protocol in ("consumer", "classic"):
