@@ -16,7 +16,7 @@ from msgspec import UNSET
 from streaming.monitor.brief import Naming
 from streaming.monitor.rendering import AssignmentOutput, Output
 from streaming.serve import history as history_module
-from streaming.serve.archive import Archive, OwnersOverTime, Page, Window
+from streaming.serve.archive import Archive, OwnersOverTime, StoredPage, Window
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.wire.diffs import Diff, LatestAssignment
@@ -76,7 +76,7 @@ def both(tmp_path: Path) -> Iterator[tuple[History, History]]:
     brief.close()
 
 
-def items(page: Page) -> list[dict[str, Any]]:
+def items(page: StoredPage) -> list[dict[str, Any]]:
     return [json.loads(item) for item in page.items]
 
 
