@@ -53,7 +53,7 @@ def diff(owned: Share, after: Share) -> ShareDiff:
         now = after.get(topic, ())
         if before == now:
             if before:
-                kept[topic] = before if isinstance(before, list) else list(before)
+                kept[topic] = as_list(before)
         else:
             gone, new, stay = _split(before, now)
             if gone:

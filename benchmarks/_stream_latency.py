@@ -7,14 +7,14 @@ import statistics
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer
 
 from streaming.wire.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
+from tests.support.beside import beside
 
 if TYPE_CHECKING:
     from benchmarks.stream import Bench
@@ -40,12 +40,10 @@ class Waits(NamedTuple):
     phases: dict[str, int]
 
 
-@contextmanager
-def changes(bench: Bench, topic: str) -> Iterator[None]:
+def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
     """A thread that changes one group again and again: one member comes and goes."""
-    stop = threading.Event()
 
-    def send() -> None:
+    def send(stop: threading.Event) -> None:
         producer = Producer({"bootstrap.servers": bench.kafka.bootstrap_servers, "linger.ms": 0})
         number, at = 0, time.monotonic()
         counts = {"orders": TopicMetadata(partitions=40)}
@@ -71,13 +69,7 @@ def changes(bench: Bench, topic: str) -> Iterator[None]:
             at += 1 / PER_SECOND
             stop.wait(max(0.0, at - time.monotonic()))
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return beside(send)
 
 
 def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, Waits]:

@@ -101,7 +101,7 @@ def standing(
 
 
 def _plain(state: GroupState) -> bool:
-    """Whether it is a group of consumers that is seen and never stops whole, of whom a diff may name anybody."""
+    """Whether consumers are seen in it, never all stop, and none has to be named by the next diff."""
     seen = state.observed and not state.counted and state.reports is None
     eager = state.protocol == "classic" and state.assignor != "cooperative-sticky"
     kind = state.kind == "consumer" and state.protocol in ("classic", "consumer")

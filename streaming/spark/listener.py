@@ -26,7 +26,7 @@ def listener(progress: SimpleQueue[QueryProgress]) -> StreamingQueryListener:
         QueryTerminatedEvent,
     )
 
-    class Listening(Listener):
+    class BatchListener(Listener):
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
             """Nothing to hand on."""
 
@@ -39,4 +39,4 @@ def listener(progress: SimpleQueue[QueryProgress]) -> StreamingQueryListener:
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - same
             """The job itself sees the end."""
 
-    return Listening()
+    return BatchListener()

@@ -3,7 +3,7 @@
 Spark counts rows, not bytes (:data:`PIECE`). Events have from 300 bytes to the
 longest record that their topic takes, and a piece is one block of memory: of a backlog of views of large groups
 50,000 rows at a time were more than the JVM has, in each start anew, as a batch that was planned is run as it was.
-Even where they fitted, new memory of that size is zeroed by the system for every batch: a third of a batch's
+Even where they fitted, new memory of that size is zeroed by the system for every batch: a quarter of a batch's
 processor time. So a job begins with few rows, whatever is in the log, and takes more once batches show what events
 have. Spark fixes the number when a query starts, so it moves only where that makes a difference.
 """

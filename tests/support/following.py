@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Self
 
@@ -77,7 +78,7 @@ class Following:
         self._bucket = Bucket(self._bucket.pack())  # as between two batches; timers are found by it
         written = expire(self._bucket, now, SINKS)
         answers: list[tuple[Future[bool], bool]] = []
-        try:
+        with suppress(Empty):
             while True:
                 group, asked = self._resting.get_nowait()
                 tracked = self._bucket.get(group)
@@ -86,8 +87,6 @@ class Following:
                 quiet = telling.due(group, tracked, tracked.quiet_at, SINKS.quiet_ms) if rests else []
                 written += [envelope.write_event(event, SINKS) for event in quiet]
                 answers.append((asked, rests))
-        except Empty:
-            pass
         self._apply([Record.of(-1, -1, one.key, one.value, one.headers) for one in written], now)
         for asked, rests in answers:
             asked.set_result(rests)

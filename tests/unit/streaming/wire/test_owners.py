@@ -26,6 +26,18 @@ def owned(owners: Owners) -> dict[str, Holding]:
     return {name: one.owned for name, one in owners.members.items()}
 
 
+def assignment(members: dict[str, Holding]) -> LatestAssignment:
+    return LatestAssignment(
+        group_id="g",
+        protocol="consumer",
+        assignor=None,
+        generation=None,
+        group_epoch=3,
+        timestamp=1,
+        members=members,
+    )
+
+
 def test_the_last_round_names_who_is_concerned_and_who_came_back() -> None:
     last = brief()[-1]
     assert {"m0", "s2"} < set(last.members) < {"m0", "m1", "m2", "m3", "m4", "s2"}
@@ -89,15 +101,7 @@ def test_what_does_not_follow_is_refused_and_left_as_it_is() -> None:
     together = Together()
     assert together.whole(first) is first
     assert together.whole(second) is second
-    latest = LatestAssignment(
-        group_id="g",
-        protocol="consumer",
-        assignor=None,
-        generation=None,
-        group_epoch=3,
-        timestamp=1,
-        members={"x": {"t": [1]}},
-    )
+    latest = assignment({"x": {"t": [1]}})
     assert current(latest, [("1", first)]) is latest
 
 
@@ -147,15 +151,7 @@ def test_a_cause_that_is_left_out_is_that_of_the_diff_before() -> None:
 def test_a_latest_assignment_says_what_the_next_diff_may_leave_out() -> None:
     cause = Cause(kind="member.left", member_ids=[f"m{number}" for number in range(FEW + 1)])
     free = {"t": [*range(2, FEW + 3)]}
-    latest = LatestAssignment(
-        group_id="g",
-        protocol="consumer",
-        assignor=None,
-        generation=None,
-        group_epoch=3,
-        timestamp=1,
-        members={"a": {"t": [0]}, "b": {"t": [1]}},
-    )
+    latest = assignment({"a": {"t": [0]}, "b": {"t": [1]}})
     first = sample(members={"a": change({"t": [0]}, kept={"t": [0]})}, unassigned=free, unchanged=1)
 
     found = current(latest, [("1", structs.replace(first, cause=cause))])
