@@ -27,7 +27,6 @@ TOLD = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafk
 ROOMS = ("collect", "kafka", "monitor", "spark", "wire")
 OVER_FILES = (
     *("tests/unit/assignors", "tests/golden/assignors", "tests/golden/collect"),
-    "tests/golden/streaming/test_answers.py",
     *(f"tests/unit/streaming/{room}" for room in ROOMS),
     "tests/integration/streaming/spark/test_public.py",
 )

@@ -1,7 +1,4 @@
-"""Membership logs of many groups by chance: every protocol, assignor and disturbance, the same for the same seed.
-
-What the stream makes of them, byte for byte, is in ``tests/golden/streaming/monitor``.
-"""
+"""Membership logs of many groups by chance: every protocol, assignor and disturbance, the same for the same seed."""
 
 from __future__ import annotations
 
