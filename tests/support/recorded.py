@@ -1,4 +1,4 @@
-"""Membership logs of many groups by chance: every protocol, assignor and disturbance, the same for the same seed."""
+"""Random membership logs of many groups: every protocol, assignor and disturbance, the same for the same seed."""
 
 from __future__ import annotations
 
