@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from streaming.answers.standing import GroupStanding, OwnerLine, owners
 from streaming.answers.tables import shared
 from streaming.cli.render import clock, short_member
-from streaming.episodes.words import lasting
+from streaming.episodes.wording import lasting
 from streaming.process.terminal import SafeText, console
 from streaming.wire.codec import rfc3339
 from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Incident

@@ -1,6 +1,6 @@
-"""Rounds of a group that belong together, as episodes: what it was, who caused it, whether it is over.
+"""Episodes: the rounds of a group that belong together, with their kind, their members and their status.
 
-Pure: notes of what happened go in (:mod:`~streaming.episodes.seen`), a state and the episode's record come out. The
-stream feeds it as it decides rounds, a reader of the topic with the diffs it has read
-(:mod:`~streaming.episodes.reading`); both get the same episodes.
+Pure. Notes of what happened go in (:mod:`~streaming.episodes.notes`), a state and the episode's record come out.
+The stream feeds it as it decides rounds. A reader of the topic feeds it with the diffs
+(:mod:`~streaming.episodes.reading`). Both get the same episodes.
 """

@@ -1,9 +1,9 @@
 """One note after the other: ``advance(state, note) -> (state, what changed)``, and :func:`take`, in place.
 
-A note opens an episode when none is open, or when it comes more than the quiet time after the one before. So the
-log alone decides, by its timestamps; what closes the last episode is an event as well, which a timer writes
-(:class:`~streaming.episodes.seen.Quiet`). Further rounds of one rebalance are never an episode of their own while
-the one that they began in is open.
+A note opens an episode when none is open, or when it comes more than the quiet time after the note before. The
+timestamps of the log alone decide. The event that closes the last episode is written to the log by a timer
+(:class:`~streaming.episodes.notes.QuietNote`). Further rounds of one rebalance never open an episode while the one
+that they began in is open.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from streaming.episodes import downtime, tracks, waiting
-from streaming.episodes.seen import Awaited, Bounced, Note, Quiet, RoundSeen
+from streaming.episodes import downtime, members, waiting
+from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote
 from streaming.episodes.state import EpisodeState, copied, over, rests_at
 from streaming.episodes.stops import Told
 from streaming.wire.episodes import Waiting
@@ -55,9 +55,9 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
         note: the next one in the log.
         quiet_ms: how long a group is quiet before its episode is over.
     """
-    if isinstance(note, Quiet):
+    if isinstance(note, QuietNote):
         return _quiet(state, note)
-    if isinstance(note, Awaited):
+    if isinstance(note, WaitNote):
         if state is None or not waiting.news(state, note):
             return EpisodeStep(state)
         after = copied(state)
@@ -67,7 +67,7 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
 
 
 def take(
-    state: EpisodeState | None, note: RoundSeen | Bounced, quiet_ms: int
+    state: EpisodeState | None, note: RoundNote | BounceNote, quiet_ms: int
 ) -> tuple[EpisodeState, EpisodeState | None]:
     """What :class:`EpisodeStep` has, for those whose own ``state`` is: it is changed where the episode goes on.
 
@@ -81,7 +81,7 @@ def take(
     elif note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
         closed = state
         state = _opened(over(state), note)
-    if isinstance(note, Bounced):
+    if isinstance(note, BounceNote):
         _bounced(state, note)
     else:
         _played(state, note)
@@ -97,11 +97,11 @@ def learn(state: EpisodeState, told: Told) -> bool:
     return downtime.learn(state.standstill, told) and state.open
 
 
-def _follows(note: RoundSeen | Bounced) -> bool:
-    return isinstance(note, RoundSeen) and note.number > 1
+def _follows(note: RoundNote | BounceNote) -> bool:
+    return isinstance(note, RoundNote) and note.number > 1
 
 
-def _quiet(state: EpisodeState | None, note: Quiet) -> EpisodeStep:
+def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
     if state is None or not state.open or state.stuck or state.mark != note.after:
         return EpisodeStep(state)
     if state.waiting or state.awaited:
@@ -109,9 +109,9 @@ def _quiet(state: EpisodeState | None, note: Quiet) -> EpisodeStep:
     return EpisodeStep(over(state), state)
 
 
-def _opened(last: EpisodeState, note: RoundSeen | Bounced) -> EpisodeState:
+def _opened(last: EpisodeState, note: RoundNote | BounceNote) -> EpisodeState:
     """The episode that begins with a note, behind the last one."""
-    unseen = not last.number and isinstance(note, RoundSeen) and _first_seen(note)
+    unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)
     return EpisodeState(
         number=last.number + 1,
         open=True,
@@ -124,16 +124,16 @@ def _opened(last: EpisodeState, note: RoundSeen | Bounced) -> EpisodeState:
     )
 
 
-def _first_seen(note: RoundSeen) -> bool:
+def _first_seen(note: RoundNote) -> bool:
     """Whether the group had been there before it was seen: who joined and when is not known."""
     return note.midway or any(
         item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence
     )
 
 
-def _bounced(state: EpisodeState, note: Bounced) -> None:
+def _bounced(state: EpisodeState, note: BounceNote) -> None:
     """The episode goes on with static members that came back."""
-    tracks.bounce(state.there, note)
+    members.bounce(state.there, note)
     state.stuck = False
     state.last_at = note.timestamp
     state.mark = note.id
@@ -144,7 +144,7 @@ def _bounced(state: EpisodeState, note: Bounced) -> None:
     state.bounces += len(note.renamed)
 
 
-def _played(state: EpisodeState, note: RoundSeen) -> None:
+def _played(state: EpisodeState, note: RoundNote) -> None:
     """The episode goes on with a round."""
     first, cause = note.number == 1, note.cause
     unseen = state.before is None and not state.round_count
@@ -177,15 +177,15 @@ def _played(state: EpisodeState, note: RoundSeen) -> None:
         waiting.measure(state, note.timestamp)
 
 
-def _people(state: EpisodeState, note: RoundSeen) -> None:
+def _people(state: EpisodeState, note: RoundNote) -> None:
     """Who came and went with a round, and who asked for it."""
     if note.joined or note.gone:
-        state.missing, away = tracks.follow(state.there, state.missing, note)
+        state.missing, away = members.follow(state.there, state.missing, note)
         state.away = max(state.away, away)
     if note.number == 1 and note.cause.kind in _STIRRING:
         # Who joins again, or subscribes anew, is in the group before and after.
         again = [one for one in note.cause.member_ids if one not in note.joined and one not in note.gone]
-        tracks.stir(state.there, again, note)
+        members.stir(state.there, again, note)
 
 
 def _with(state: EpisodeState, diff_id: str) -> str:
@@ -206,17 +206,17 @@ def _moved(state: EpisodeState, found: Mapping[str, Sequence[int]]) -> None:
         known.update(partitions)
 
 
-def _evidence(known: tuple[Evidence, ...], note: RoundSeen) -> tuple[Evidence, ...]:
+def _evidence(known: tuple[Evidence, ...], note: RoundNote) -> tuple[Evidence, ...]:
     for item in note.cause.evidence:
         room = len(known) < MOST_EVIDENCE or (
-            len(known) < _MORE_EVIDENCE and item.kind is not None and tracks.overran(item.reason)
+            len(known) < _MORE_EVIDENCE and item.kind is not None and members.overran(item.reason)
         )
         if room and item not in known:
             known = (*known, item)
     return known
 
 
-def _waiting(state: EpisodeState, note: RoundSeen) -> tuple[Waiting, ...]:
+def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
     """What is waited for while members are there and partitions have no owner."""
     since = state.waiting[0].since if state.waiting else note.timestamp
     until, reason = None, "partitions have no owner"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+from streaming.episodes.members import BY_MEMBER, UNSURE, MemberHistory
 from streaming.episodes.state import EpisodeState, tracks
-from streaming.episodes.tracks import BY_MEMBER, UNSURE, Track
 from streaming.wire.episodes import EpisodeKind
 from streaming.wire.events import COORDINATOR_MOVED, POLLING
 
@@ -37,18 +37,18 @@ class Judged(NamedTuple):
 class Faces(NamedTuple):
     """Who came and went, sorted out; static members that never lost their place are in none."""
 
-    back: tuple[Track, ...]
-    came: tuple[Track, ...]
-    went: tuple[Track, ...]
-    passed: tuple[Track, ...]
+    back: tuple[MemberHistory, ...]
+    came: tuple[MemberHistory, ...]
+    went: tuple[MemberHistory, ...]
+    passed: tuple[MemberHistory, ...]
 
 
 def faces(state: EpisodeState) -> Faces:
     """Members that were replaced, that are new, that are gone, and that came and went."""
-    back: list[Track] = []
-    came: list[Track] = []
-    went: list[Track] = []
-    passed: list[Track] = []
+    back: list[MemberHistory] = []
+    came: list[MemberHistory] = []
+    went: list[MemberHistory] = []
+    passed: list[MemberHistory] = []
     for track in state.missing:
         (went if track.founder else passed).append(track)
     for track in state.there.values():
@@ -59,13 +59,13 @@ def faces(state: EpisodeState) -> Faces:
     return Faces(tuple(back), tuple(came), tuple(went), tuple(passed))
 
 
-def stormy(state: EpisodeState, turns: int = STORM_TURNS) -> Track | None:
+def stormy(state: EpisodeState, turns: int = STORM_TURNS) -> MemberHistory | None:
     """The member behind a storm, which has had so many ``turns``; None: it is none."""
     found = [track for track in tracks(state).all if track.turns >= turns]
     return max(found, key=lambda track: track.turns) if found else None
 
 
-def judge(state: EpisodeState, storm: Track | None) -> Judged:
+def judge(state: EpisodeState, storm: MemberHistory | None) -> Judged:
     """The kind of an episode as it stands; ``storm``: the member behind it, if it is one."""
     judged = _judged(state, storm)
     if judged.kind == "crash" and any(
@@ -75,7 +75,7 @@ def judge(state: EpisodeState, storm: Track | None) -> Judged:
     return judged
 
 
-def _judged(state: EpisodeState, storm: Track | None) -> Judged:
+def _judged(state: EpisodeState, storm: MemberHistory | None) -> Judged:
     if storm is not None:
         return Judged("storm", sure=True)
     seen = faces(state)
@@ -156,7 +156,7 @@ def _restarted(state: EpisodeState, seen: Faces) -> Judged:
     return Judged("crash" if lost else "restart", sure=not why, why=why)
 
 
-def _returned(back: tuple[Track, ...]) -> Judged:
+def _returned(back: tuple[MemberHistory, ...]) -> Judged:
     """Members came back under the same ids, which the clients themselves make: none was started anew (KIP-848)."""
     if all(track.how == "left" for track in back):
         why = "the same client left and came back: it did not poll in time, or it unsubscribed for a while"
@@ -171,7 +171,7 @@ def _exchanged(seen: Faces) -> Judged:
     return Judged("unknown", sure=False, why=why)
 
 
-def _fewer(went: tuple[Track, ...]) -> Judged:
+def _fewer(went: tuple[MemberHistory, ...]) -> Judged:
     if all(track.how == "left" for track in went):
         return Judged("scale-in", sure=True)
     return _crashed({track.how for track in went})
@@ -186,7 +186,7 @@ def _crashed(hows: AbstractSet[str]) -> Judged:
     return Judged("crash", sure=True)
 
 
-def _passing(passed: tuple[Track, ...]) -> Judged:
+def _passing(passed: tuple[MemberHistory, ...]) -> Judged:
     """Members that came and went again within the episode."""
     if any(track.how == "lost" for track in passed):
         return Judged("crash", sure=True)

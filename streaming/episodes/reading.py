@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from streaming.episodes.fold import QUIET_MS, advance
 from streaming.episodes.moves import LastOwners, moves
+from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import record
-from streaming.episodes.seen import Awaited, Bounced, Note, Quiet, RoundSeen, midway, remade
 from streaming.episodes.state import EpisodeState
 from streaming.wire.diffs import Diff, MemberDiff
 from streaming.wire.episodes import Episode
@@ -39,7 +39,7 @@ class GroupReader:
         self._there: dict[str, MemberDiff] | None = None
         self._free: LastOwners = {}
 
-    def read(self, diff_id: str, diff: Diff) -> RoundSeen:
+    def read(self, diff_id: str, diff: Diff) -> RoundNote:
         """The note of a diff. ``diff_id``: its ``ce_id``."""
         diff = self._together.whole(diff)
         past = self._there or {}
@@ -64,7 +64,7 @@ class GroupReader:
             # Of what was free the monitor had forgotten some: the group was deleted, or the topic made anew.
             left, moved = moves({}, diff.members)
         self._free = _left(left, diff)
-        return RoundSeen(
+        return RoundNote(
             id=diff_id,
             timestamp=diff.timestamp,
             number=diff.round,
@@ -92,7 +92,7 @@ class GroupReader:
             expected=None if diff.expected is UNSET else diff.expected,
         )
 
-    def bounced(self, note: Bounced) -> Bounced:
+    def bounced(self, note: BounceNote) -> BounceNote:
         """Take note of static members that came back without a diff; gives the note back."""
         self._there = {note.renamed.get(one, one): member for one, member in (self._there or {}).items()}
         self._free = _renamed(self._free, note.renamed)
@@ -143,7 +143,7 @@ def _left(free: LastOwners, diff: Diff) -> LastOwners:
 
 def episodes(
     group_id: str,
-    told: Iterable[tuple[str, Diff] | Bounced | Awaited | Quiet],
+    told: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
     quiet_ms: int = QUIET_MS,
     *,
     derived: bool = False,
@@ -165,7 +165,7 @@ def episodes(
 
 def updates(
     group_id: str,
-    told: Iterable[tuple[str, Diff] | Bounced | Awaited | Quiet],
+    told: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
     quiet_ms: int = QUIET_MS,
     *,
     derived: bool = False,
@@ -174,9 +174,9 @@ def updates(
     reader, state = GroupReader(derived=derived), None
     for one in told:
         note: Note
-        if isinstance(one, Quiet | Awaited):
+        if isinstance(one, QuietNote | WaitNote):
             note = one
-        elif isinstance(one, Bounced):
+        elif isinstance(one, BounceNote):
             note = reader.bounced(one)
         else:
             note = reader.read(*one)

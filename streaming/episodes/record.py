@@ -9,9 +9,9 @@ from msgspec import structs
 from streaming.episodes import kinds, waiting
 from streaming.episodes.downtime import downtime
 from streaming.episodes.kinds import STORM_TURNS, Judged
+from streaming.episodes.members import MemberHistory, MemberIdentity
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
-from streaming.episodes.tracks import Person, Track
 from streaming.episodes.underway import underway
 from streaming.wire.codec import encode
 from streaming.wire.diffs import MemberNames
@@ -146,14 +146,14 @@ def _members(state: EpisodeState) -> EpisodeMembers:
     )
 
 
-def _name(names: dict[str, MemberNames], member_id: str, who: Person) -> None:
+def _name(names: dict[str, MemberNames], member_id: str, who: MemberIdentity) -> None:
     if who.client_id or who.client_host or who.group_instance_id:
         names[member_id] = MemberNames(
             client_id=who.client_id, client_host=who.client_host, group_instance_id=who.group_instance_id
         )
 
 
-def repeated(worst: Track) -> Repeated:
+def repeated(worst: MemberHistory) -> Repeated:
     """How often a member was the reason of a rebalance, and the usual time between two."""
     gaps = sorted(after - before for before, after in zip(worst.times, worst.times[1:], strict=False))
     period = max(0, gaps[len(gaps) // 2]) if gaps else None

@@ -10,7 +10,7 @@ from msgspec import Struct, field, structs
 
 from streaming.episodes import downtime
 from streaming.episodes.downtime import Standstill
-from streaming.episodes.tracks import Person, Track, Tracks
+from streaming.episodes.members import MemberHistory, MemberIdentity, Tracks
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
 
@@ -68,8 +68,8 @@ class EpisodeState(Struct, array_like=True, gc=False):
     before: int | None = None
     after: int = 0
     away: int = 0
-    there: dict[str, Track] = field(default_factory=dict)
-    missing: tuple[Track, ...] = ()
+    there: dict[str, MemberHistory] = field(default_factory=dict)
+    missing: tuple[MemberHistory, ...] = ()
     moved: dict[str, set[int]] = field(default_factory=dict)
     again: dict[str, set[int]] = field(default_factory=dict)
     causes: dict[str, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
     deleted: bool = False
     waiting: tuple[Waiting, ...] = ()
     awaited: tuple[Waiting, ...] = ()
-    called: dict[str, Person] = field(default_factory=dict)
+    called: dict[str, MemberIdentity] = field(default_factory=dict)
     began: int = 0
     took: tuple[int, ...] = ()
     standstill: Standstill | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from streaming.episodes.words import clock, count, lasting, moment, name, partitions, people
+from streaming.episodes.wording import clock, count, lasting, moment, name, partitions, people
 from streaming.wire.codec import rfc3339
 from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Waiting
 from streaming.wire.names import called

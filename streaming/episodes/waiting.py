@@ -25,9 +25,9 @@ from msgspec import UNSET, structs
 from assignors.diff import as_lists
 from assignors.model import Share
 from assignors.shares import held, minus, taken
-from streaming.episodes.seen import Awaited
+from streaming.episodes.members import MemberIdentity, identity
+from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
-from streaming.episodes.tracks import Person, person
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import MAX_INT32, GroupObserved, ObservedMember
 
@@ -59,7 +59,7 @@ MANY_BEHIND: Final = "many members have not reached the group's epoch"
 MORE: Final = "other members are waited for as well"
 
 
-def awaited(note_id: str, data: GroupObserved) -> Awaited:
+def awaited(note_id: str, data: GroupObserved) -> WaitNote:
     """The note of a view of a group: what it shows to be waited for, which may be nothing."""
     waits = _of_epoch(data) if data.counts_epochs else _of_generation(data)
     found = list(islice(waits, MOST_WAITS + 1))
@@ -67,29 +67,29 @@ def awaited(note_id: str, data: GroupObserved) -> Awaited:
         found[-1] = Waiting(since=data.timestamp, reason=MORE)
     wanted = {one.member_id for one in found}
     names = {
-        member.member_id: Person(member.client_id, member.client_host, member.group_instance_id)
+        member.member_id: MemberIdentity(member.client_id, member.client_host, member.group_instance_id)
         for member in (data.members if found else ())
         if member.member_id in wanted
     }
-    return Awaited(note_id, data.timestamp, tuple(found), names)
+    return WaitNote(note_id, data.timestamp, tuple(found), names)
 
 
-def news(state: EpisodeState | None, note: Awaited) -> bool:
+def news(state: EpisodeState | None, note: WaitNote) -> bool:
     """Whether a view changes what the open episode waits for. Of a group that is at rest it says nothing new."""
     return state is not None and state.open and _since(state, note) != state.awaited
 
 
-def wait(state: EpisodeState, note: Awaited) -> None:
+def wait(state: EpisodeState, note: WaitNote) -> None:
     """The episode goes on with what a view shows. ``state`` is changed."""
     state.awaited = _since(state, note)
-    state.called = {one: person(named) for one, named in note.names.items()}
+    state.called = {one: identity(named) for one, named in note.names.items()}
     state.stuck = False
     state.last_at = max(state.last_at, note.timestamp)
     state.mark = note.id
     measure(state, note.timestamp)
 
 
-def _since(state: EpisodeState, note: Awaited) -> tuple[Waiting, ...]:
+def _since(state: EpisodeState, note: WaitNote) -> tuple[Waiting, ...]:
     """What a view shows to be waited for, each since it was seen the first time."""
     if not note.waits:
         return ()

@@ -6,7 +6,7 @@ from typing import cast
 
 from msgspec import structs
 
-from streaming.episodes.words import moment
+from streaming.episodes.wording import moment
 from streaming.incidents.state import Condition
 from streaming.wire.codec import encode
 from streaming.wire.diffs import MemberNames

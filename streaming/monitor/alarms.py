@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 from assignors.shares import held, unassigned
 from streaming.episodes import waiting
-from streaming.episodes.seen import Bounced, RoundSeen
+from streaming.episodes.members import MemberIdentity
+from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
-from streaming.episodes.tracks import Person
-from streaming.incidents import fold, heard, rest
+from streaming.incidents import detection, lifecycle
 from streaming.incidents.record import fitting
-from streaming.incidents.seen import AtRest, MemberAtRest, Thresholds
-from streaming.incidents.state import Condition, IncidentState
+from streaming.incidents.state import AtRest, Condition, IncidentState, MemberAtRest, Thresholds
 from streaming.monitor.rendering import output_id
 from streaming.monitor.state import GroupState, MemberState, subscribed
 from streaming.monitor.tracked import Tracked
@@ -63,17 +62,17 @@ class Alarms:
         self._storm_turns = storm_turns
         self.outputs: list[IncidentOutput] = []
 
-    def note(self, event: Event, note: RoundSeen | Bounced, episode: EpisodeState, *, anew: bool) -> None:
+    def note(self, event: Event, note: RoundNote | BounceNote, episode: EpisodeState, *, anew: bool) -> None:
         """Take a note of the group's episode, which is ``episode`` after it."""
         known = self._tracked.incidents or _NONE
         group_id, turns = event.data.group_id, self._storm_turns
-        after = heard.hear(known, group_id, note, episode, self._limits, storm_turns=turns, anew=anew)
+        after = detection.hear(known, group_id, note, episode, self._limits, storm_turns=turns, anew=anew)
         self._take(event, known, after)
 
     def topics(self, event: Event, before: GroupState | None, state: GroupState) -> None:
         """Take other partition counts."""
         known = self._tracked.incidents or _NONE
-        after = heard.topics_gone(
+        after = detection.topics_gone(
             *(known, event.data.group_id, event.data.timestamp),
             subscribed=subscribed(state.members),
             before={name: topic.partitions for name, topic in before.topics.items()} if before else {},
@@ -86,26 +85,26 @@ class Alarms:
         """Take the word that the group is quiet; ``episode``: as that has left it."""
         known, at = self._tracked.incidents or _NONE, event.data.timestamp
         found = list(
-            rest.at_rest(_at_rest(event.data.group_id, state), waiting.told(episode), self._limits.skew)
+            detection.at_rest(_at_rest(event.data.group_id, state), waiting.told(episode), self._limits.skew)
         )
-        over = {*rest.KINDS, *heard.OF_EPISODE} - {one.kind for one in found}
-        after = fold.gone(known, sorted(over), at)
+        over = {*detection.OF_REST, *detection.OF_EPISODE} - {one.kind for one in found}
+        after = lifecycle.gone(known, sorted(over), at)
         for one in found:
             number = episode.number if episode.open else 0
-            after = fold.found(after, one, at, episode=number, reopen_ms=self._limits.reopen_ms)
+            after = lifecycle.found(after, one, at, episode=number, reopen_ms=self._limits.reopen_ms)
         self._take(event, known, after)
 
     def deleted(self, event: Event) -> None:
         """Take the end of the group: nothing of it is wrong any more, and once it is forgotten nothing is kept."""
         known = self._tracked.incidents
         if known is not None:
-            self._take(event, known, fold.gone(known, list(known.known), event.data.timestamp))
+            self._take(event, known, lifecycle.gone(known, list(known.known), event.data.timestamp))
             if self._tracked.state is None:
                 self._tracked.report(None)
 
     def _take(self, event: Event, before: IncidentState, after: IncidentState) -> None:
         if after is not before:
-            self.outputs += [IncidentOutput(event, *one) for one in fold.changed(before, after)]
+            self.outputs += [IncidentOutput(event, *one) for one in lifecycle.changed(before, after)]
             self._tracked.report(after)
 
 
@@ -143,7 +142,7 @@ def _member(member: MemberState, state: GroupState) -> MemberAtRest:
     classic = member.session_timeout_ms is not None if state.observed else member.group_protocol == "classic"
     return MemberAtRest(
         member.member_id,
-        Person(member.client_id, member.client_host, member.instance_id),
+        MemberIdentity(member.client_id, member.client_host, member.instance_id),
         member.topics,
         sum(map(len, member.owned.values())),
         classic,

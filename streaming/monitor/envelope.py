@@ -12,7 +12,7 @@ from msgspec import UNSET
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
 from streaming.episodes.kinds import STORM_TURNS
-from streaming.incidents.seen import DEFAULTS, Thresholds
+from streaming.incidents.state import DEFAULTS, Thresholds
 from streaming.monitor import liveness
 from streaming.monitor.alarms import IncidentOutput
 from streaming.monitor.brief import Naming

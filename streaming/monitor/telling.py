@@ -14,11 +14,11 @@ from msgspec import UNSET
 
 from streaming.episodes import waiting
 from streaming.episodes.fold import advance, learn, take
+from streaming.episodes.members import MemberIdentity
+from streaming.episodes.notes import BounceNote, QuietNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import fitting
-from streaming.episodes.seen import Awaited, Bounced, Quiet, RoundSeen, midway, remade
 from streaming.episodes.state import EpisodeState, rests_at
 from streaming.episodes.stops import Told
-from streaming.episodes.tracks import Person
 from streaming.monitor import witnesses
 from streaming.monitor.alarms import Alarms
 from streaming.monitor.liveness import SOURCE
@@ -68,7 +68,7 @@ class Happened(NamedTuple):
     """
 
     event: Event
-    notes: Sequence[RoundSeen | Bounced | Awaited]
+    notes: Sequence[RoundNote | BounceNote | WaitNote]
     told: Told | None = None
     stepwise: bool = False
 
@@ -87,7 +87,7 @@ def tell(
     state, told, last, noted, brief = tracked.episode, list[EpisodeOutput](), None, False, False
     for event, found, beside, stepwise in happened:
         for note in found:
-            if isinstance(note, Awaited):
+            if isinstance(note, WaitNote):
                 if state is not None and waiting.news(state, note):
                     waiting.wait(state, note)
                     last, noted, brief = event, True, stepwise
@@ -110,7 +110,7 @@ def tell(
 def quiet(tracked: Tracked, event: Event, data: GroupQuiet) -> list[EpisodeOutput]:
     """Apply the word that a group is quiet; the records that changed."""
     state = tracked.episode
-    step = advance(state, Quiet(data.after))
+    step = advance(state, QuietNote(data.after))
     if step.state is state:
         return []
     tracked.tell(step.state, 0)
@@ -174,9 +174,9 @@ def notes(
     *,
     first: bool,
     others: Untouched | None = None,
-) -> list[RoundSeen | Bounced | Awaited]:
+) -> list[RoundNote | BounceNote | WaitNote]:
     """What an event is for the fold. ``first``: the group has had no episode."""
-    found: list[RoundSeen | Bounced | Awaited] = []
+    found: list[RoundNote | BounceNote | WaitNote] = []
     past: Sequence[MemberState] = ()
     free: LastOwners = {}
     if before is not None:
@@ -223,11 +223,11 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
     }
 
 
-def _bounced(event: Event, there: int, after: GroupState, renamed: Mapping[str, str]) -> Bounced:
+def _bounced(event: Event, there: int, after: GroupState, renamed: Mapping[str, str]) -> BounceNote:
     """``there``: how many members the group had; the same event may have a round as well."""
-    names: dict[str, Person] = {}
+    names: dict[str, MemberIdentity] = {}
     _name(names, after.members, renamed.values())
-    return Bounced(
+    return BounceNote(
         id=output_id(event, "bounce"),
         timestamp=event.data.timestamp,
         renamed=renamed,
@@ -248,13 +248,13 @@ def _seen(
     first: bool,
     derived: bool,
     others: Untouched | None,
-) -> RoundSeen:
+) -> RoundNote:
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause
     there, beside = len(past), 0 if others is None else others.size
     joined: Sequence[str] = ()
     gone: Sequence[str] = ()
-    names: dict[str, Person] = {}
+    names: dict[str, MemberIdentity] = {}
     # `before` has who was there, in that order, and behind them who came: nobody is new or gone if it is as long.
     if len(before) != there:
         joined = list(before)[there:]
@@ -265,7 +265,7 @@ def _seen(
         _name(names, past, gone)
     if decided.number == 1 and cause.kind in _STIRRING and cause.member_ids != joined:
         _name(names, members, cause.member_ids)
-    return RoundSeen(
+    return RoundNote(
         id=output.id,
         timestamp=event.data.timestamp,
         number=decided.number,
@@ -289,11 +289,11 @@ def _seen(
     )
 
 
-def _name(names: dict[str, Person], members: Sequence[MemberState], wanted: Collection[str]) -> None:
+def _name(names: dict[str, MemberIdentity], members: Sequence[MemberState], wanted: Collection[str]) -> None:
     left = len(wanted)
     for member in reversed(members):  # who came stands last
         if member.member_id in wanted:
-            names[member.member_id] = Person(member.client_id, member.client_host, member.instance_id)
+            names[member.member_id] = MemberIdentity(member.client_id, member.client_host, member.instance_id)
             left -= 1
             if not left:
                 return

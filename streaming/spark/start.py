@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from streaming.incidents.seen import Thresholds
+from streaming.incidents.state import Thresholds
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.identity import Identity, identify

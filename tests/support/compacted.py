@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import updates
-from streaming.episodes.seen import Quiet
 from streaming.wire.codec import encode
 from streaming.wire.diffs import LatestAssignment, MemberNames
 from streaming.wire.episodes import Episode, EpisodeRecord, key
@@ -45,7 +45,7 @@ def latest(teller: Teller) -> LatestAssignment:
 
 def updated(teller: Teller, *, over: bool = True) -> list[Episode]:
     """Every update of every episode; ``over``: the last one is over."""
-    end = [Quiet(teller.told[-1][0])] if over else []
+    end = [QuietNote(teller.told[-1][0])] if over else []
     return list(updates(teller.group_id, [*teller.told, *end]))
 
 

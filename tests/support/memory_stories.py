@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streaming.episodes.fold import QUIET_MS
+from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import updates
-from streaming.episodes.seen import Quiet
-from streaming.episodes.words import partitions
+from streaming.episodes.wording import partitions
 from streaming.serve.records import TopicRecord
 from streaming.wire.diffs import Diff
 from streaming.wire.episodes import Episode, Incident
@@ -20,7 +20,7 @@ class Storyteller:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self._told: list[tuple[str, Diff] | Quiet] = []
+        self._told: list[tuple[str, Diff] | QuietNote] = []
         self._known = 0
         self._last: Diff
         self._open: Diff | None = None
@@ -38,9 +38,9 @@ class Storyteller:
     def rest(self, now: int) -> Iterator[Episode | Incident]:
         """The group is quiet, where nothing has come for long enough."""
         last = self._last
-        if now - last.timestamp <= QUIET_MS or isinstance(self._told[-1], Quiet):
+        if now - last.timestamp <= QUIET_MS or isinstance(self._told[-1], QuietNote):
             return
-        self._told.append(Quiet(diff_id(last)))
+        self._told.append(QuietNote(diff_id(last)))
         yield from self._episodes()
         # An empty group rests.
         if last.unassigned and any(one.present for one in last.members.values()):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from assignors.errors import MonitorError
+from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
 from streaming.episodes.reading import episodes
-from streaming.episodes.seen import Awaited, Bounced, Quiet
 from streaming.episodes.story import story
 from streaming.monitor import asking, telling
 from streaming.monitor.blob import Bucket
@@ -38,7 +38,7 @@ from tests.support.histories import as_topic
 from tests.support.pure_stream import SINKS, by_key, run
 from tests.support.recorded import membership_log
 
-Told = list[tuple[str, Diff] | Bounced | Awaited | Quiet]
+Told = list[tuple[str, Diff] | BounceNote | WaitNote | QuietNote]
 
 
 class Groups:
@@ -74,7 +74,7 @@ class Groups:
         if state is not None and self.random.random() < 0.3:
             after = self.random.choice((state.mark, state.mark, "stale"))
             data = GroupQuiet(group_id=group_id, timestamp=moved + 120_000, after=after)
-            self.told[group_id].append(Quiet(after))
+            self.told[group_id].append(QuietNote(after))
             quiet = Event("timer", f"{event.id}/quiet", data)
             process(self.bucket, [Record.of(0, 0, *encode_event(quiet))], 0, SINKS)
             yield quiet
@@ -129,9 +129,9 @@ class Groups:
             self.made_anew.add(group_id)
         if after is not tracked.state:
             notes = telling.notes(tracked.state, after, event, outputs, first=tracked.episode is None)
-            self.told[group_id] += [note for note in notes if isinstance(note, Bounced)]
+            self.told[group_id] += [note for note in notes if isinstance(note, BounceNote)]
             self.told[group_id] += [(one.id, one.diff) for one in outputs if isinstance(one, DiffOutput)]
-            self.told[group_id] += [note for note in notes if isinstance(note, Awaited)]
+            self.told[group_id] += [note for note in notes if isinstance(note, WaitNote)]
         process(self.bucket, [Record.of(0, 0, *encode_event(event))], 0, SINKS)
 
 
@@ -216,7 +216,9 @@ def test_native_code_changes_nothing(seed: int) -> None:
 def test_what_an_episode_says_adds_up(seed: int) -> None:
     groups = Groups(250, seed)
     for group_id, told in written(groups.log).items():
-        diffs = [one[0] for one in groups.told[group_id] if not isinstance(one, Bounced | Awaited | Quiet)]
+        diffs = [
+            one[0] for one in groups.told[group_id] if not isinstance(one, BounceNote | WaitNote | QuietNote)
+        ]
         assert [diff_id for one in told for diff_id in one.rounds] == diffs
         assert [one.episode for one in told] == list(range(1, len(told) + 1))
         assert all(one.closed_at is not None for one in told[:-1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS, advance
+from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import GroupReader, episodes
-from streaming.episodes.seen import Quiet
 from streaming.episodes.state import EpisodeState
 from streaming.wire.events import Evidence
 from tests.support.told import START, Teller
@@ -36,7 +36,7 @@ def test_the_quiet_time_is_what_it_is_said_to_be() -> None:
 
 def test_quiet_closes_the_episode_with_the_same_record_as_the_next_round() -> None:
     teller = Teller().join("a#1")
-    (by_timer,) = episodes("g", [*teller.told, Quiet("d1")])
+    (by_timer,) = episodes("g", [*teller.told, QuietNote("d1")])
     by_round, _ = episodes("g", teller.join("b#1", after=1000).told)
     assert by_timer == by_round
 
@@ -44,19 +44,19 @@ def test_quiet_closes_the_episode_with_the_same_record_as_the_next_round() -> No
 @pytest.mark.parametrize("after", ["d1", "other"])
 def test_quiet_after_another_round_changes_nothing(after: str) -> None:
     state = folded(Teller().join("a#1").join("b#1"))
-    assert advance(state, Quiet(after)).state is state
+    assert advance(state, QuietNote(after)).state is state
 
 
 def test_quiet_of_nothing_changes_nothing() -> None:
-    assert advance(None, Quiet("d1")) == (None, None)
-    over = advance(folded(Teller().join("a#1")), Quiet("d1")).state
+    assert advance(None, QuietNote("d1")) == (None, None)
+    over = advance(folded(Teller().join("a#1")), QuietNote("d1")).state
     assert over is not None
-    assert advance(over, Quiet("d1")).state is over
+    assert advance(over, QuietNote("d1")).state is over
 
 
 def test_after_quiet_the_next_round_is_a_new_episode_however_soon_it_says_it_came() -> None:
     teller = Teller().join("a#1").join("b#1", after=1)
-    found = episodes("g", [teller.told[0], Quiet("d1"), teller.told[1]])
+    found = episodes("g", [teller.told[0], QuietNote("d1"), teller.told[1]])
     assert [one.episode for one in found] == [1, 2]
 
 
@@ -74,12 +74,12 @@ def test_partitions_without_an_owner_are_waited_for_and_quiet_makes_it_stuck() -
     assert waiting.status == "settling"
     assert [one.partitions for one in waiting.waiting_for] == [{"t": [1]}]
     assert waiting.waiting_for[0].since == teller.now
-    stuck = episodes("g", [*teller.told, Quiet("d2")])[-1]
+    stuck = episodes("g", [*teller.told, QuietNote("d2")])[-1]
     assert (stuck.status, stuck.closed_at) == ("stuck", None)
     teller.round("group.observed", number=2, after=400)
-    on = episodes("g", [*teller.told[:2], Quiet("d2"), teller.told[2]])[-1]
+    on = episodes("g", [*teller.told[:2], QuietNote("d2"), teller.told[2]])[-1]
     assert (on.episode, on.status, on.waiting_for) == (2, "settling", [])
-    over = episodes("g", [*teller.told[:2], Quiet("d2"), teller.told[2], Quiet("d3")])[-1]
+    over = episodes("g", [*teller.told[:2], QuietNote("d2"), teller.told[2], QuietNote("d3")])[-1]
     assert (over.status, over.closed_at) == ("settled", teller.now)
 
 

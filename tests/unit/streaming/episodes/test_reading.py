@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from streaming.episodes.notes import BounceNote
 from streaming.episodes.reading import GroupReader, by_group, episodes, updates
-from streaming.episodes.seen import Bounced
 from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Replaced
 from tests.support.told import START, Teller
 
-BOUNCED = Bounced(
+BOUNCED = BounceNote(
     "e1",
     START + 1_000_000,
     {"x@h1#1=i": "x@h2#2=i"},
@@ -52,7 +52,7 @@ def test_a_static_member_under_a_new_id_did_not_join() -> None:
     teller.join("z@h4#1")
     for told in ([*first, BOUNCED, teller.told[-1]], teller.told):
         reader = GroupReader()
-        notes = [reader.bounced(one) if isinstance(one, Bounced) else reader.read(*one) for one in told]
+        notes = [reader.bounced(one) if isinstance(one, BounceNote) else reader.read(*one) for one in told]
         assert notes[-1].joined == ["z@h4#1"]  # type: ignore[union-attr]
 
 

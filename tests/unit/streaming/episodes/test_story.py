@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import episodes
-from streaming.episodes.seen import Quiet
 from streaming.episodes.story import story
 from streaming.wire.episodes import Downtime, Episode, PartitionDowntime, Waiting
 from tests.support.told import Teller
@@ -19,7 +19,7 @@ def told(teller: Teller) -> str:
 
 
 def over(teller: Teller) -> Episode:
-    return episodes("checkout", [*teller.told, Quiet(teller.told[-1][0])])[-1]
+    return episodes("checkout", [*teller.told, QuietNote(teller.told[-1][0])])[-1]
 
 
 def test_a_rolling_restart() -> None:

@@ -8,8 +8,8 @@ import pytest
 from msgspec import UNSET, structs
 
 from streaming.episodes import waiting
+from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
 from streaming.episodes.reading import episodes, updates
-from streaming.episodes.seen import Awaited, Bounced, Quiet
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.waiting import MOST_TOOK, MOST_WAITS, awaited, measure
 from streaming.wire.episodes import Waiting
@@ -139,11 +139,11 @@ def test_of_thousands_some_are_named() -> None:
     assert (waits[-1].member_id, waits[-1].reason) == (None, "other members are waited for as well")
 
 
-def note(teller: Teller, *waits: Waiting, after: float = 1.0) -> Awaited:
+def note(teller: Teller, *waits: Waiting, after: float = 1.0) -> WaitNote:
     teller.now += round(after * 1000)
     waits = tuple(structs.replace(one, since=teller.now) for one in waits)
     who = {"a@10.0.3.17#1": ObservedMember(member_id="", topics=[], assigned={}, client_id="pay")}
-    return Awaited(f"w{teller.now}", teller.now, waits, who if waits else {})
+    return WaitNote(f"w{teller.now}", teller.now, waits, who if waits else {})
 
 
 A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", partitions={"t": [1]})
@@ -159,23 +159,23 @@ def test_a_view_without_a_diff_says_what_is_waited_for_and_when_it_is_over() -> 
     told.append(done := note(teller, after=3))
     over = episodes("g", told)[-1]
     assert (over.waiting_for, over.updated_at, over.status) == ([], done.timestamp, "settling")
-    assert episodes("g", [*told, Quiet(done.id)])[-1].status == "settled"
+    assert episodes("g", [*told, QuietNote(done.id)])[-1].status == "settled"
 
 
 def test_quiet_while_a_member_is_waited_for_is_stuck_until_it_is_over() -> None:
     teller = Teller(2).join("a@10.0.3.17#1")
     waits = note(teller, A)
-    told: list[Any] = [teller.told[0], waits, Quiet(waits.id)]
+    told: list[Any] = [teller.told[0], waits, QuietNote(waits.id)]
     assert episodes("g", told)[-1].status == "stuck"
     told.append(done := note(teller, after=900))
     (one,) = episodes("g", told)
     assert (one.status, one.waiting_for) == ("settling", [])
-    assert episodes("g", [*told, Quiet(done.id)])[-1].closed_at == done.timestamp
+    assert episodes("g", [*told, QuietNote(done.id)])[-1].closed_at == done.timestamp
 
 
 def test_a_view_of_a_group_at_rest_says_nothing_new() -> None:
     teller = Teller(2).join("a#1")
-    assert list(updates("g", [teller.told[0], Quiet("d1"), note(teller, A)]))[-1].waiting_for == []
+    assert list(updates("g", [teller.told[0], QuietNote("d1"), note(teller, A)]))[-1].waiting_for == []
     assert len(list(updates("g", [teller.told[0], note(teller)]))) == 1
     assert list(updates("g", [note(teller, A)])) == []
 
@@ -194,7 +194,7 @@ def test_what_it_usually_takes_is_of_the_groups_own_waits_across_episodes() -> N
     teller, told = Teller(2).join("a@10.0.3.17#1"), list[Any]()
     told.append(teller.told[0])
     for took in (2.1, 1.5, 60):
-        told += [note(teller, A), done := note(teller, after=took), Quiet(done.id)]
+        told += [note(teller, A), done := note(teller, after=took), QuietNote(done.id)]
         teller.round("group.observed", after=1000)
         told.append(teller.told[-1])
     told.append(note(teller, A))
@@ -238,5 +238,5 @@ def test_a_group_that_is_gone_waits_for_nobody() -> None:
 def test_a_static_member_that_came_back_changes_no_wait() -> None:
     teller = Teller(2).join("a@10.0.3.17#1")
     waits = note(teller, A)
-    back = Bounced("b", teller.now, {"x": "y"}, {}, 1, "consumer", "uniform", "consumer")
+    back = BounceNote("b", teller.now, {"x": "y"}, {}, 1, "consumer", "uniform", "consumer")
     assert len(episodes("g", [teller.told[0], waits, back])[-1].waiting_for) == 1

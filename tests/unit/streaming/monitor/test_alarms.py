@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assignors.partitioner import partition_for_key
-from streaming.incidents.seen import Thresholds
+from streaming.incidents.state import Thresholds
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.episodes.members import MOST_PASSED, MemberIdentity, identity, overran
 from streaming.episodes.reading import episodes
-from streaming.episodes.tracks import MOST_PASSED, Person, overran, person
 from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Replaced
 from tests.support.told import Teller
@@ -150,6 +150,6 @@ def test_reasons_of_a_member_that_did_not_poll() -> None:
 
 
 def test_a_person_is_what_is_known() -> None:
-    assert person(None) == Person(None, None, None)
-    assert person(MemberNames(client_id="c", client_host="/h")) == Person("c", "/h")
-    assert person(known := Person("c")) is known
+    assert identity(None) == MemberIdentity(None, None, None)
+    assert identity(MemberNames(client_id="c", client_host="/h")) == MemberIdentity("c", "/h")
+    assert identity(known := MemberIdentity("c")) is known

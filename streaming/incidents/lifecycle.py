@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
-from streaming.episodes.tracks import Person
-from streaming.incidents.seen import Trouble
-from streaming.incidents.state import Condition, IncidentState
+from streaming.episodes.members import MemberIdentity
+from streaming.incidents.state import Condition, Finding, IncidentState
 from streaming.wire.events import Holding
 
 #: Members and partitions that an incident names: one of a group of thousands is a record of megabytes else.
 MOST_LISTED = 500
+_NAMELESS = MemberIdentity()
 
 
-def found(state: IncidentState, what: Trouble, at: int, *, episode: int = 0, reopen_ms: int) -> IncidentState:
+def found(state: IncidentState, what: Finding, at: int, *, episode: int = 0, reopen_ms: int) -> IncidentState:
     """The group's incidents once something is wrong; ``state`` itself where that is known already.
 
     Args:
@@ -27,14 +27,14 @@ def found(state: IncidentState, what: Trouble, at: int, *, episode: int = 0, reo
         what: is wrong.
         at: the event's time, ms.
         episode: number of the one that is open; 0: none.
-        reopen_ms: as named in :class:`~streaming.incidents.seen.Thresholds`.
+        reopen_ms: as named in :class:`~streaming.incidents.state.Thresholds`.
     """
     known = state.known.get(what.kind)
     member_ids = tuple(what.member_ids[:MOST_LISTED])
     told: dict[str, object] = {
         "what": what.what,
         "member_ids": member_ids,
-        "names": {one: what.names[one] for one in member_ids if what.names.get(one, Person()) != Person()},
+        "names": {one: what.names[one] for one in member_ids if what.names.get(one, _NAMELESS) != _NAMELESS},
         "partitions": _listed(what.partitions),
         "sure": what.sure,
         "evidence": tuple(what.evidence),

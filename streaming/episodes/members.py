@@ -24,7 +24,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, structs
 
-from streaming.episodes.seen import Bounced, RoundSeen
+from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.wire.diffs import Cause
 from streaming.wire.names import Named
 
@@ -67,7 +67,7 @@ _UNKNOWN: Final = "group.observed"
 _COMPARISON: Final = "comparison"
 
 
-class Person(Struct, frozen=True, array_like=True, gc=False):
+class MemberIdentity(Struct, frozen=True, array_like=True, gc=False):
     """What a member is called beside its id."""
 
     client_id: str | None = None
@@ -75,7 +75,7 @@ class Person(Struct, frozen=True, array_like=True, gc=False):
     group_instance_id: str | None = None
 
 
-class Track(Struct, frozen=True, array_like=True, gc=False):
+class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     """One member through an episode, under whatever member ids.
 
     Attributes:
@@ -92,8 +92,8 @@ class Track(Struct, frozen=True, array_like=True, gc=False):
 
     first: str
     now: str
-    was: Person
-    person: Person
+    was: MemberIdentity
+    person: MemberIdentity
     founder: bool
     how: How = ""
     by: str = ""
@@ -104,22 +104,22 @@ class Track(Struct, frozen=True, array_like=True, gc=False):
 class Tracks(NamedTuple):
     """Members that came, went or asked for something: ``there`` by their member ids now, and ``missing``."""
 
-    there: dict[str, Track]
-    missing: tuple[Track, ...]
+    there: dict[str, MemberHistory]
+    missing: tuple[MemberHistory, ...]
 
     @property
-    def all(self) -> Iterator[Track]:
+    def all(self) -> Iterator[MemberHistory]:
         """All of them, those that are there first."""
         return chain(self.there.values(), self.missing)
 
 
-def person(named: Named | None) -> Person:
+def identity(named: Named | None) -> MemberIdentity:
     """What is known of a member."""
     if named is None:
-        return Person()
-    if isinstance(named, Person):
+        return MemberIdentity()
+    if isinstance(named, MemberIdentity):
         return named
-    return Person(named.client_id, named.client_host, named.group_instance_id)
+    return MemberIdentity(named.client_id, named.client_host, named.group_instance_id)
 
 
 def overran(reason: str) -> bool:
@@ -152,8 +152,8 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> How:
 
 
 def follow(
-    there: dict[str, Track], missing: tuple[Track, ...], seen: RoundSeen
-) -> tuple[tuple[Track, ...], int]:
+    there: dict[str, MemberHistory], missing: tuple[MemberHistory, ...], seen: RoundNote
+) -> tuple[tuple[MemberHistory, ...], int]:
     """Those that are missing after a round, and how many were away in its middle. ``there`` is changed."""
     left = [_gone(there.pop(one, None), one, seen) for one in seen.gone]
     if left:
@@ -166,27 +166,27 @@ def follow(
     return _bounded(missing), away
 
 
-def stir(there: dict[str, Track], member_ids: Iterable[str], seen: RoundSeen) -> None:
+def stir(there: dict[str, MemberHistory], member_ids: Iterable[str], seen: RoundNote) -> None:
     """Take a rebalance that members in the group asked for: they joined again, or subscribed anew."""
     for one in member_ids:
         there[one] = _turn(there.get(one) or _founder(one, seen.names), seen.timestamp)
 
 
-def bounce(there: dict[str, Track], seen: Bounced) -> None:
+def bounce(there: dict[str, MemberHistory], seen: BounceNote) -> None:
     """Take static members that came back under new ids."""
     for old, new in seen.renamed.items():
-        who = person(seen.names.get(new))
-        track = there.pop(old, None) or Track(old, old, who, who, founder=True)
+        who = identity(seen.names.get(new))
+        track = there.pop(old, None) or MemberHistory(old, old, who, who, founder=True)
         by = BY_INSTANCE if track.founder else ""
         there[new] = _turn(structs.replace(track, now=new, person=who, by=by), seen.timestamp)
 
 
-def _founder(member_id: str, names: Mapping[str, Named]) -> Track:
-    who = person(names.get(member_id))
-    return Track(member_id, member_id, who, who, founder=True)
+def _founder(member_id: str, names: Mapping[str, Named]) -> MemberHistory:
+    who = identity(names.get(member_id))
+    return MemberHistory(member_id, member_id, who, who, founder=True)
 
 
-def _gone(track: Track | None, member_id: str, seen: RoundSeen) -> Track:
+def _gone(track: MemberHistory | None, member_id: str, seen: RoundNote) -> MemberHistory:
     if track is None:
         track = _founder(member_id, seen.names)
     times = (*track.times[1 - _TIMES :], seen.timestamp)
@@ -194,16 +194,18 @@ def _gone(track: Track | None, member_id: str, seen: RoundSeen) -> Track:
     return structs.replace(track, how=how, turns=track.turns + 1, times=times)
 
 
-def _turn(track: Track, timestamp: int) -> Track:
+def _turn(track: MemberHistory, timestamp: int) -> MemberHistory:
     times = (*track.times[1 - _TIMES :], timestamp)
     return structs.replace(track, turns=track.turns + 1, times=times)
 
 
-def _join(there: dict[str, Track], missing: tuple[Track, ...], seen: RoundSeen) -> tuple[Track, ...]:
+def _join(
+    there: dict[str, MemberHistory], missing: tuple[MemberHistory, ...], seen: RoundNote
+) -> tuple[MemberHistory, ...]:
     """Members that came: each in the place of one that went, or new. Gives those that are still missing."""
     if len(seen.joined) == 1:
-        return _join_one(there, missing, seen.joined[0], person(seen.names.get(seen.joined[0])))
-    waiting = [(one, person(seen.names.get(one))) for one in seen.joined]
+        return _join_one(there, missing, seen.joined[0], identity(seen.names.get(seen.joined[0])))
+    waiting = [(one, identity(seen.names.get(one))) for one in seen.joined]
     if missing:
         back: set[int] = set()
         keys = [dict(_keys(track.now, track.person)) for track in missing]
@@ -223,13 +225,13 @@ def _join(there: dict[str, Track], missing: tuple[Track, ...], seen: RoundSeen) 
             missing = tuple(track for place, track in enumerate(missing) if place not in back)
     for one, who in waiting:
         if one not in there:
-            there[one] = Track(one, one, who, who, founder=False)
+            there[one] = MemberHistory(one, one, who, who, founder=False)
     return missing
 
 
 def _join_one(
-    there: dict[str, Track], missing: tuple[Track, ...], one: str, who: Person
-) -> tuple[Track, ...]:
+    there: dict[str, MemberHistory], missing: tuple[MemberHistory, ...], one: str, who: MemberIdentity
+) -> tuple[MemberHistory, ...]:
     """The same of one member, as nearly all rounds have it."""
     best, found = len(_TIERS), None
     for track in missing:
@@ -237,13 +239,13 @@ def _join_one(
         if rank < best:
             best, found = rank, track
     if found is None:
-        there[one] = Track(one, one, who, who, founder=False)
+        there[one] = MemberHistory(one, one, who, who, founder=False)
         return missing
     there[one] = structs.replace(found, now=one, person=who, by=_TIERS[best])
     return tuple([track for track in missing if track is not found])
 
 
-def _rank(track: Track, one: str, who: Person) -> int:
+def _rank(track: MemberHistory, one: str, who: MemberIdentity) -> int:
     """The place in :data:`_TIERS` of the first by which a member fits; their number where none does."""
     was = track.person
     if track.now == one:
@@ -260,8 +262,11 @@ def _rank(track: Track, one: str, who: Person) -> int:
 
 
 def _earlier(
-    there: dict[str, Track], missing: tuple[Track, ...], left: Iterable[Track], seen: RoundSeen
-) -> tuple[Track, ...]:
+    there: dict[str, MemberHistory],
+    missing: tuple[MemberHistory, ...],
+    left: Iterable[MemberHistory],
+    seen: RoundNote,
+) -> tuple[MemberHistory, ...]:
     """Members that went, matched with ones that had come before them. Gives those that are still missing."""
     came = [track for one, track in there.items() if not track.founder and one not in seen.joined]
     if not came:
@@ -287,7 +292,7 @@ def _earlier(
     return tuple(still)
 
 
-def _took_over(gone: Track, there: Track) -> str:
+def _took_over(gone: MemberHistory, there: MemberHistory) -> str:
     """What shows that a member that is there took the place of one that went later; ``""``: nothing."""
     was, now = gone.person, there.person
     if was.group_instance_id:
@@ -308,7 +313,7 @@ def _took_over(gone: Track, there: Track) -> str:
 _TIERS: Final = (BY_MEMBER, BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_DEFAULT, BY_PATTERN)
 
 
-def _keys(member_id: str, who: Person) -> Iterator[tuple[str, str]]:
+def _keys(member_id: str, who: MemberIdentity) -> Iterator[tuple[str, str]]:
     """What a member can be matched by."""
     yield BY_MEMBER, member_id
     if who.group_instance_id:
@@ -336,7 +341,7 @@ def _client_keys(client: str) -> tuple[tuple[str, str], ...]:
     return tuple(keys)
 
 
-def _bounded(missing: tuple[Track, ...]) -> tuple[Track, ...]:
+def _bounded(missing: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
     """Those that are missing, without the oldest of too many that only passed through."""
     if len(missing) <= MOST_PASSED:
         return missing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.episodes.seen import midway
+from streaming.episodes.notes import midway
 from streaming.wire.diffs import Cause
 
 CAUSE = Cause(kind="member.joined", member_ids=["new"])

@@ -14,7 +14,7 @@ from streaming.wire.events import Holding
 from streaming.wire.names import Named
 
 
-class RoundSeen(Struct, frozen=True, gc=False):
+class RoundNote(Struct, frozen=True, gc=False):
     """One round, as far as an episode needs it.
 
     Attributes:
@@ -62,7 +62,7 @@ class RoundSeen(Struct, frozen=True, gc=False):
     expected: Expected | None = None
 
 
-class Bounced(NamedTuple):
+class BounceNote(NamedTuple):
     """Static members that came back under new member ids, which Kafka answers without a rebalance.
 
     Attributes:
@@ -88,13 +88,13 @@ class Bounced(NamedTuple):
     turned: Turned | None = None
 
 
-class Quiet(NamedTuple):
+class QuietNote(NamedTuple):
     """Nothing came after the note of this id for the quiet time: what a timer writes as ``group.quiet``."""
 
     after: str
 
 
-class Awaited(NamedTuple):
+class WaitNote(NamedTuple):
     """What a view of the group shows to be waited for; it may come without a round, and no diff has it.
 
     Attributes:
@@ -110,7 +110,7 @@ class Awaited(NamedTuple):
     names: Mapping[str, Named]
 
 
-Note = RoundSeen | Bounced | Awaited | Quiet
+Note = RoundNote | BounceNote | WaitNote | QuietNote
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:
