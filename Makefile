@@ -70,8 +70,8 @@ mutants: packages ## do the fast tests fail when the code is wrong? (SEED=1 SAMP
 	@$$(command -v uv || echo .uv/bin/uv) run --isolated --locked --group mutants $(NATIVE) python -m tests.mutants $(MUTANTS)
 
 # Newer connectors of Spark's may be missing from a repository: scripts/spark_versions.py says what is run then.
-VERSIONS := 4.0.0 4.1.1 4.2.0 4.3.0
-test-spark: packages jdk ## the job's tests on other releases of PySpark (VERSIONS="4.0.0 4.3.0")
+VERSIONS := 4.1.1 4.2.0 4.3.0
+test-spark: packages jdk ## the job's tests on other releases of PySpark (VERSIONS="4.1.1 4.3.0")
 	@$(BIN)/python -m scripts.spark_versions $(VERSIONS) $(ARGS)
 .PHONY: test-spark
 

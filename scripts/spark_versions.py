@@ -1,4 +1,4 @@
-"""The job's tests on other releases of PySpark: ``make test-spark VERSIONS="4.0.0 4.3.0"``.
+"""The job's tests on other releases of PySpark: ``make test-spark VERSIONS="4.1.1 4.3.0"``.
 
 Each release gets an environment of its own below ``.venvs``: the first that is supported with the lowest version of
 everything that the wheel allows, every other with the newest (the locked ones are what ``make test`` runs with).

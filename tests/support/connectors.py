@@ -8,7 +8,7 @@ from pathlib import Path
 from streaming.kafka.jars import DownloadFailed, fetch, kafka_coordinates, spark_connector
 
 #: The release that the project is locked to, whose connector is whole.
-LOCKED = "4.0.0"
+LOCKED = "4.2.0"
 BROKER = "4.3.1"
 
 

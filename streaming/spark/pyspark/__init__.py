@@ -17,7 +17,7 @@ from types import ModuleType
 from assignors.errors import OutsideFailure
 
 #: The first minor release that has what the job asks for, and the last one that was tried (docs/how-to/upgrade.md).
-LEAST, TRIED = (4, 0), (4, 2)
+LEAST, TRIED = (4, 1), (4, 3)
 
 ARROW_COLUMNS = "Arrow columns"
 WARM_DAEMON = "warm daemon"

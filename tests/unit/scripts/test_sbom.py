@@ -49,7 +49,7 @@ def test_python_is_named_by_package_urls(sbom: ModuleType) -> None:
     version = distribution("pyspark").version
     assert found["pyspark"]["purl"] == f"pkg:pypi/pyspark@{version}"
     assert (found["pyspark"]["version"], found["pyspark"]["type"]) == (version, "library")
-    assert found["pyspark"]["licenses"] == [{"license": {"name": "Apache Software License"}}]
+    assert found["pyspark"]["licenses"] == [{"license": {"name": "Apache-2.0"}}]
 
 
 def jar(path: Path, **files: str) -> None:

@@ -18,16 +18,16 @@ from streaming.spark import job, pyspark
 from streaming.spark.options import StreamOptions
 from streaming.spark.pyspark import ARROW_COLUMNS, SHORTCUTS, PySparkUnfit, require_fit, survey, unit
 
-REFUSED = r"^PySpark 3\.5\.7 is installed, which is too old: pip install 'pyspark>=4\.0'$"
+REFUSED = r"^PySpark 3\.5\.7 is installed, which is too old: pip install 'pyspark>=4\.1'$"
 
 
-@pytest.mark.parametrize("version", ["3.5.7", "2.4.8"])
+@pytest.mark.parametrize("version", ["3.5.7", "4.0.1"])
 def test_older_releases_are_refused(version: str) -> None:
     with pytest.raises(PySparkUnfit, match=f"PySpark {version} is installed"):
         require_fit(version)
 
 
-@pytest.mark.parametrize("version", ["4.0.7", "4.3.0", "4.9.0", "5.0.0.dev1"])
+@pytest.mark.parametrize("version", ["4.1.7", "4.3.0", "4.9.0", "5.0.0.dev1"])
 def test_newer_ones_are_not(version: str) -> None:
     assert require_fit(version) == version
 
@@ -47,7 +47,7 @@ def test_a_release_that_was_never_tried_runs_on_the_public_interface() -> None:
 
 
 def test_the_public_interface_can_be_asked_for() -> None:
-    assert survey("4.0.0", public=True).used == frozenset()
+    assert survey("4.2.0", public=True).used == frozenset()
 
 
 def test_what_fits_is_used_and_the_rest_has_its_reason() -> None:
@@ -57,7 +57,7 @@ def test_what_fits_is_used_and_the_rest_has_its_reason() -> None:
     assert fit.used | fit.left_out.keys() == SHORTCUTS.keys()
 
 
-@pytest.mark.skipif(not importlib.metadata.version("pyspark").startswith("4.0."), reason="of another release")
+@pytest.mark.skipif(not importlib.metadata.version("pyspark").startswith("4.2."), reason="of another release")
 def test_everything_of_pyspark_s_fits_the_locked_release() -> None:
     # What Python and Linux decide is not PySpark's.
     assert survey().left_out.keys() <= {pyspark.ZIP_CACHE, pyspark.QUICK_ACKNOWLEDGEMENT}
@@ -67,7 +67,7 @@ def test_a_name_that_is_gone_leaves_one_shortcut_out(monkeypatch: pytest.MonkeyP
     from pyspark import worker
 
     monkeypatch.delattr(worker, "ApplyInPandasWithStateSerializer", raising=False)
-    fit = survey("4.0.0")
+    fit = survey("4.2.0")
     assert fit.left_out[ARROW_COLUMNS] == "pyspark.worker has no ApplyInPandasWithStateSerializer"
     assert f"without {ARROW_COLUMNS} (pyspark.worker has no ApplyInPandas" in str(fit)
 
@@ -79,7 +79,7 @@ def test_an_import_that_fails_leaves_one_shortcut_out(monkeypatch: pytest.Monkey
         return unit(name)
 
     monkeypatch.setattr(pyspark, "unit", gone)
-    assert survey("4.0.0").left_out[ARROW_COLUMNS] == "no module named pyspark.serializers"
+    assert survey("4.2.0").left_out[ARROW_COLUMNS] == "no module named pyspark.serializers"
 
 
 @pytest.fixture
