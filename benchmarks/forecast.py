@@ -16,10 +16,10 @@ from uuid import UUID
 
 from assignors.model import Topic
 from benchmarks._document import machine, put, table
-from streaming.forecast.answer import played
-from streaming.forecast.changes import RollingRestart, changed, usual_parallel
-from streaming.forecast.live import LiveGroup, LiveMember
-from streaming.forecast.start import start
+from streaming.simulation.baseline import baseline_of
+from streaming.simulation.changes import RollingRestart, request_change, usual_parallel
+from streaming.simulation.forecast import forecast_change
+from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.wire.diffs import MemberNames
 
 TOPICS = 10
@@ -67,10 +67,10 @@ def measured(members: int, partitions: int, parallel: int | None) -> Found:
     """One case, here."""
     group = live(members, partitions)
     begun = time.perf_counter()
-    answer = played(changed(start(group), {}, RollingRestart(parallel)), rounds=False)
+    answer = forecast_change(request_change(baseline_of(group), {}, RollingRestart(parallel)), rounds=False)
     seconds = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Found(seconds, peak, sum(one.forecast.ledger.round_count for one in answer.costs))
+    return Found(seconds, peak, sum(one.simulation.result.round_count for one in answer.costs))
 
 
 def main() -> None:

@@ -24,10 +24,10 @@ from streaming.protocols.life import LIFE
 from streaming.protocols.table import Table
 from streaming.protocols.zookeeper import machine as zookeeper
 from streaming.protocols.zookeeper.group import ZooKeeperPhase
-from streaming.simulate.parse import scenario
-from streaming.simulate.ready import READY, load
-from streaming.simulate.results import summary
-from streaming.simulate.run import forecast
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import parse_scenario
+from streaming.simulation.ready_scenarios import READY_SCENARIOS, load_ready_scenario
+from streaming.simulation.results import summarize
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "protocols.md"
 _COMPARED = ("rolling-restart", "deploy-static", "scale-out", "crash", "flapping", "partition-growth")
@@ -86,7 +86,7 @@ def static() -> str:
         }
         counts = []
         for protocol in protocols:
-            records = forecast(scenario(document), protocol).ledger.rounds
+            records = run_scenario(parse_scenario(document), protocol).result.rounds
             counts.append(str(sum(one.round == 1 and one.at > _AFTER for one in records)))
         rows.append((says, *counts))
     return _grid(("rebalances when", *protocols), rows)
@@ -98,7 +98,7 @@ def comparison() -> str:
     for name in _COMPARED:
         rows = []
         for protocol in FAMILIES:
-            one = summary(forecast(load(name), protocol))
+            one = summarize(run_scenario(load_ready_scenario(name), protocol))
             rows.append(
                 (
                     f"{one.protocol} ({one.assignor})",
@@ -107,7 +107,7 @@ def comparison() -> str:
                     f"{one.longest_gap_s:.1f}",
                 )
             )
-        ready = READY[name]
+        ready = READY_SCENARIOS[name]
         head = (name, "rebalances", "rounds", "requests", "moved", "down p·s", "gap s")
         parts.append(
             f"`simulate {name}`: {ready.says} ({ready.members} members, {ready.partitions} partitions)\n\n"

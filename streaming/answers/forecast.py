@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streaming.simulate import ready
-from streaming.simulate.document import MAX_JSON, document
-from streaming.simulate.parse import loads
-from streaming.simulate.scenario import InvalidScenario
+from streaming.simulation import ready_scenarios
+from streaming.simulation.document import MAX_JSON, parse_document
+from streaming.simulation.parse import load_scenario
+from streaming.simulation.scenario import InvalidScenario
 
 if TYPE_CHECKING:
-    from streaming.simulate.scenario import Scenario
+    from streaming.simulation.scenario import Scenario
 
 #: Standard input, in place of a file's name.
 STANDARD_INPUT = "-"
@@ -27,14 +27,14 @@ def load(name: str, members: int | None, partitions: int | None) -> Scenario:
         InvalidScenario: it can't be read or played; the message names the event and the field.
         UnknownScenario: there is no such file, and no ready scenario of this name.
     """
-    if name in ready.READY and not Path(name).exists():
-        return ready.load(name, members, partitions)
+    if name in ready_scenarios.READY_SCENARIOS and not Path(name).exists():
+        return ready_scenarios.load_ready_scenario(name, members, partitions)
     text = _text(name, "SCENARIO")
     if text is None:
-        return ready.load(name, members, partitions)  # says which there are
+        return ready_scenarios.load_ready_scenario(name, members, partitions)  # says which there are
     if members is not None or partitions is not None:
         raise InvalidScenario("--members, --partitions: for ready scenarios only; a file says its own")
-    return loads(text)
+    return load_scenario(text)
 
 
 def deploy(name: str) -> Any:
@@ -46,7 +46,7 @@ def deploy(name: str) -> Any:
     text = _text(name, "--deploy") if name else None
     if text is None:
         raise InvalidScenario(f"--deploy {name}: there is no such file; it is a scenario as `simulate` takes")
-    return document(text)
+    return parse_document(text)
 
 
 def _text(name: str, what: str) -> str | None:
@@ -73,7 +73,7 @@ def as_yaml(name: str, members: int | None, partitions: int | None) -> Iterator[
     """The lines of a ready scenario as a file, one event a line."""
     import yaml
 
-    plain = ready.ready(name, members, partitions)
+    plain = ready_scenarios.ready_document(name, members, partitions)
     yield from yaml.safe_dump(
         {"topics": plain["topics"]}, sort_keys=False, default_flow_style=None
     ).splitlines()

@@ -95,26 +95,26 @@ def forecast(
     from streaming.answers.progress import Progress
     from streaming.cli.durations import short_ms
     from streaming.cli.forecast_view import show_answer
-    from streaming.forecast import changes
-    from streaming.forecast.answer import document, played
     from streaming.kafka.live import read_change
+    from streaming.simulation import changes
+    from streaming.simulation.forecast import forecast_change, forecast_document
 
     rolling = changes.RollingRestart(
         parallel, short_ms(down, "--down", least=1), short_ms(between, "--between")
     )
-    change = changes.one_of(
+    change = changes.single_change(
         rolling if rolling_restart else None,
         None if scale is None else changes.Scale(scale),
         None if deploy is None else changes.Deploy(ask.deploy(deploy)),
-        None if from_ is None else changes.Replay(from_),
+        None if from_ is None else changes.PastEpisode(from_),
     )
     times = given_times(heartbeat, processing)
     with Progress("records read") as progress:
         asked = read_change(settings, group_id, change, times, each=progress.step)
     with Progress("events played") as progress:
-        answer = played(asked, rounds=as_json, each=progress.step)
+        answer = forecast_change(asked, rounds=as_json, each=progress.step)
     if as_json:
-        json_lines()(document(group_id, answer))
+        json_lines()(forecast_document(group_id, answer))
     else:
         show_answer(group_id, answer)
 

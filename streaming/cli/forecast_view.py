@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Column, Table
 
-from streaming.forecast.answer import Answer
-from streaming.forecast.compare import Cost, seconds
-from streaming.forecast.migrate import Path, Plan, Went
 from streaming.process.terminal import SafeText, console
+from streaming.simulation.forecast import Cost, Forecast, format_seconds
+from streaming.simulation.migration import MigrationPath, MigrationPlan, PastStep
 from streaming.wire.codec import rfc3339
 from streaming.wire.episodes import Episode
 
@@ -22,7 +21,7 @@ _NAMES = {
 }
 
 
-def show_answer(group_id: str, answer: Answer) -> None:
+def show_answer(group_id: str, answer: Forecast) -> None:
     """What a change costs under each protocol."""
     screen = console(wide=True)
     head = SafeText().append(group_id, "bold").append(f"  {len(answer.plan.members)} members, ")
@@ -38,7 +37,7 @@ def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
     return (SafeText(f"not exact: {line}", "dim") for line in lines)
 
 
-def forecast_table(answer: Answer) -> Table:
+def forecast_table(answer: Forecast) -> Table:
     """A row a protocol, the group's own marked."""
     table = Table(
         Column("protocol", no_wrap=True),
@@ -54,15 +53,15 @@ def forecast_table(answer: Answer) -> Table:
 
 
 def _row(one: Cost) -> tuple[str | SafeText, ...]:
-    ledger = one.forecast.ledger
+    result = one.simulation.result
     return (
         _NAMES[one.way.name],
         one.way.assignor,
-        str(ledger.rebalances),
-        str(ledger.round_count),
-        str(ledger.moved),
-        seconds(one.total_ms),
-        seconds(one.worst_ms),
+        str(result.rebalances),
+        str(result.round_count),
+        str(result.moved),
+        format_seconds(one.total_ms),
+        format_seconds(one.worst_ms),
         SafeText("" if one.worst is None else f"{one.worst[0]}-{one.worst[1]}"),
     )
 
@@ -71,7 +70,7 @@ def _row(one: Cost) -> tuple[str | SafeText, ...]:
 _NAMED = 20
 
 
-def show_plan(group_id: str, found: Plan, happened: Sequence[Went]) -> None:
+def show_plan(group_id: str, found: MigrationPlan, happened: Sequence[PastStep]) -> None:
     """Where a group stands, and the way to each target."""
     screen = console(wide=True)
     head = SafeText().append(group_id, "bold").append(f"  {len(found.start.members)} members, ")
@@ -87,7 +86,7 @@ def show_plan(group_id: str, found: Plan, happened: Sequence[Went]) -> None:
         screen.print(line, soft_wrap=True)
 
 
-def _path(one: Path) -> Iterator[SafeText]:
+def _path(one: MigrationPath) -> Iterator[SafeText]:
     colour = {"done": "green", "ready": "cyan", "blocked": "bold red"}[one.state]
     yield SafeText().append(f"{_NAMES[one.to]}: ", "bold").append(one.state, colour)
     reasons: dict[tuple[str, int | None], list[str]] = {}
@@ -105,14 +104,14 @@ def _path(one: Path) -> Iterator[SafeText]:
 
 
 def _figures(cost: Cost) -> str:
-    ledger = cost.forecast.ledger
+    result = cost.simulation.result
     return (
-        f"{ledger.rebalances} rebalances, {ledger.round_count} rounds, {ledger.moved} partitions moved, "
-        f"{seconds(cost.total_ms)} of downtime, {seconds(cost.worst_ms)} at worst"
+        f"{result.rebalances} rebalances, {result.round_count} rounds, {result.moved} partitions moved, "
+        f"{format_seconds(cost.total_ms)} of downtime, {format_seconds(cost.worst_ms)} at worst"
     )
 
 
-def _happened_table(happened: Sequence[Went]) -> Table:
+def _happened_table(happened: Sequence[PastStep]) -> Table:
     table = Table(
         Column("episode", justify="right"),
         "kind",
@@ -143,5 +142,5 @@ def _bounds(one: Episode) -> str:
     if one.downtime is None:
         return "not known"
     upper = one.downtime.upper_ms
-    most = "no upper bound" if upper is None else seconds(upper)
-    return f"{seconds(one.downtime.lower_ms)} to {most}"
+    most = "no upper bound" if upper is None else format_seconds(upper)
+    return f"{format_seconds(one.downtime.lower_ms)} to {most}"

@@ -55,27 +55,27 @@ def migrate(
     from streaming.cli.durations import short_ms
     from streaming.cli.forecast_view import show_plan
     from streaming.cli.render import skipped
-    from streaming.forecast import migrate as ask
-    from streaming.forecast.changes import RollingRestart
-    from streaming.forecast.past import again
     from streaming.kafka.live import read_live, read_rounds
     from streaming.kafka.newest import read_episodes
+    from streaming.simulation import migration as ask
+    from streaming.simulation.changes import RollingRestart
+    from streaming.simulation.past_episode import forecast_past_episode
 
-    targets = ask.chosen(to or [])
+    targets = ask.parse_targets(to or [])
     restart = RollingRestart(parallel, short_ms(down, "--down", least=1), short_ms(between, "--between"))
     times = given_times(heartbeat, processing)
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)
         told = read_episodes(settings, group=group_id, on_malformed=skipped, each=progress.step)
-        happened = ask.happened([one.episode for one in told])
+        happened = ask.recent_steps([one.episode for one in told])
         diffs = read_rounds(settings, happened, each=progress.step)
     with Progress("events played") as progress:
-        found = ask.plan(group, targets, restart=restart, times=times, each=progress.step)
+        found = ask.plan_migration(group, targets, restart=restart, times=times, each=progress.step)
         went = [
-            ask.Went(one, again(one, rounds, group, times))
+            ask.PastStep(one, forecast_past_episode(one, rounds, group, times))
             for one, rounds in zip(happened, diffs, strict=True)
         ]
     if as_json:
-        json_lines()(ask.document(group_id, found, went))
+        json_lines()(ask.migration_document(group_id, found, went))
     else:
         show_plan(group_id, found, went)

@@ -65,39 +65,38 @@ def simulate(
     """Play a scenario under each protocol: rounds, requests, what moves, and how long partitions stand still."""
     from streaming.answers import forecast as ask
     from streaming.answers.output import json_lines
-    from streaming.cli.simulate_view import ready_scenarios, show_forecasts
+    from streaming.cli.simulate_view import ready_scenarios, show_simulations
     from streaming.process.plain import say
     from streaming.process.terminal import console
-    from streaming.simulate.choose import pairs
-    from streaming.simulate.ready import listed
-    from streaming.simulate.results import document
-    from streaming.simulate.run import forecast
+    from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
+    from streaming.simulation.ready_scenarios import list_ready_scenarios
+    from streaming.simulation.results import simulations_document
 
     if list_:
         if not as_json:
             console(wide=True).print(ready_scenarios())
             return
         write = json_lines()
-        for line in listed():
+        for line in list_ready_scenarios():
             write(line)
         return
     name = scenario or ""
-    chosen = pairs(protocol or [], assignor or [])
+    chosen = protocol_assignor_pairs(protocol or [], assignor or [])
     if show:
         for text in ask.as_yaml(name, members, partitions):
             say(text)
         return
     plan = ask.load(name, members, partitions)
-    forecasts = [
-        forecast(plan, one, with_, stretches=bool(svg) or not as_json, view_lag_ms=view_lag_ms, seed=seed)
+    simulations = [
+        run_scenario(plan, one, with_, stretches=bool(svg) or not as_json, view_lag_ms=view_lag_ms, seed=seed)
         for one, with_ in chosen
     ]
     if svg is not None:
-        from streaming.simulate.svg import picture
+        from streaming.simulation.timeline import render_svg
 
         title = "scenario" if name == ask.STANDARD_INPUT else Path(name).stem
-        ask.write_picture(svg, picture(forecasts, title))
+        ask.write_picture(svg, render_svg(simulations, title))
     if as_json:
-        json_lines()(document(forecasts))
+        json_lines()(simulations_document(simulations))
     else:
-        show_forecasts(plan, forecasts, rows)
+        show_simulations(plan, simulations, rows)

@@ -10,11 +10,10 @@ from rich.table import Table
 from streaming.process.plain import printable
 from streaming.process.terminal import SafeText, console
 from streaming.protocols.families import FAMILIES
-from streaming.simulate.ready import READY
-from streaming.simulate.results import summary
-from streaming.simulate.run import Forecast
-from streaming.simulate.scenario import Happening, Scenario
-from streaming.simulate.timeline import Cell, Timeline, draw, members, tick_ms
+from streaming.simulation.ready_scenarios import READY_SCENARIOS
+from streaming.simulation.results import Simulation, summarize
+from streaming.simulation.scenario import Scenario, ScenarioEvent
+from streaming.simulation.timeline import Cell, Timeline, draw_timeline, member_names, tick_ms
 
 _COLOURS = (
     "blue",
@@ -49,19 +48,19 @@ _EVENTS: Mapping[str, str] = {
 }
 
 
-def show_forecasts(plan: Scenario, forecasts: Sequence[Forecast], rows: int) -> None:
+def show_simulations(plan: Scenario, simulations: Sequence[Simulation], rows: int) -> None:
     """Prints the comparison, then the timelines, all on one scale."""
     screen = console()
-    screen.print(_comparison(forecasts))
+    screen.print(_comparison(simulations))
     screen.print(SafeText(_FIGURES, "dim"))
-    names = members(forecasts)
+    names = member_names(simulations)
     width = max(min(screen.width - 24, 120), 20)
-    end = max((forecast.shown_until for forecast in forecasts), default=1)
-    for forecast in forecasts:
-        timeline = draw(forecast, names, width, rows, end)
+    end = max((simulation.shown_until for simulation in simulations), default=1)
+    for simulation in simulations:
+        timeline = draw_timeline(simulation, names, width, rows, end)
         if timeline.rows:
             screen.print()
-            screen.print(SafeText(f"{forecast.protocol} ({forecast.assignor})", "bold"))
+            screen.print(SafeText(f"{simulation.protocol} ({simulation.assignor})", "bold"))
             for line in _lines(timeline, plan.events, width):
                 screen.print(line, no_wrap=True, overflow="crop")
     if names and rows:
@@ -70,17 +69,17 @@ def show_forecasts(plan: Scenario, forecasts: Sequence[Forecast], rows: int) -> 
         screen.print(_signs({happening.kind for happening in plan.events}))
 
 
-def _comparison(forecasts: Sequence[Forecast]) -> Table:
+def _comparison(simulations: Sequence[Simulation]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("protocol", no_wrap=True)
     # The timelines name the assignors; here only one that was asked for, so that 80 columns are enough.
-    named = any(one.assignor != FAMILIES[one.protocol].default for one in forecasts)
+    named = any(one.assignor != FAMILIES[one.protocol].default for one in simulations)
     if named:
         table.add_column("assignor", no_wrap=True)
     for heading in ("rebalances", "rounds", "requests", "moved", "p·s down", "gap s", "rest s"):
         table.add_column(heading, justify="right")
-    for forecast in forecasts:
-        one = summary(forecast)
+    for simulation in simulations:
+        one = summarize(simulation)
         table.add_row(
             one.protocol,
             *([one.assignor] if named else []),
@@ -95,7 +94,7 @@ def _comparison(forecasts: Sequence[Forecast]) -> Table:
     return table
 
 
-def _lines(timeline: Timeline, events: Sequence[Happening], width: int) -> list[SafeText]:
+def _lines(timeline: Timeline, events: Sequence[ScenarioEvent], width: int) -> list[SafeText]:
     names = [printable(row.label) for row in timeline.rows]
     label = max(map(len, [*names, "events"]))
     lines = []
@@ -117,7 +116,7 @@ def _marked(name: str, label: int, marks: str) -> SafeText:
     return SafeText().append(f"{name:>{label}} ", "dim").append(marks.rstrip(), "bold")
 
 
-def _happenings(events: Sequence[Happening], end: int, width: int) -> str:
+def _happenings(events: Sequence[ScenarioEvent], end: int, width: int) -> str:
     """One character an event; several in one column show the last but joins, which are many."""
     marks = [" "] * width
     for event in events:
@@ -164,6 +163,6 @@ def _signs(kinds: set[str]) -> SafeText:
 def ready_scenarios() -> Table:
     """A row a ready scenario."""
     table = Table("scenario", "what happens", "members", "partitions", box=None, pad_edge=False)
-    for name, one in READY.items():
+    for name, one in READY_SCENARIOS.items():
         table.add_row(name, one.says, str(one.members), str(one.partitions))
     return table

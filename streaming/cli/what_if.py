@@ -9,8 +9,8 @@ import typer
 from streaming.cli.options import command, connected
 
 if TYPE_CHECKING:
-    from streaming.forecast.what_if import Outlook
     from streaming.settings.config import Settings
+    from streaming.simulation.what_if import Outlook
 
 _Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
 _Add = Annotated[list[str] | None, typer.Option("--add", metavar="N|NAME", help="New members. Repeatable.")]
@@ -72,13 +72,13 @@ def what_if(
     from streaming.answers.output import json_lines
     from streaming.answers.progress import Progress
     from streaming.cli.what_if_view import show_answers
-    from streaming.forecast.asked import asked, document
-    from streaming.forecast.what_if import answers, changed
     from streaming.kafka.live import read_live
+    from streaming.simulation.what_if import apply_change, outlooks
+    from streaming.simulation.what_if_query import parse_query, what_if_document
 
     with Progress("records read") as progress:
         group = read_live(settings, group_id, also=tuple(subscribe or ()), each=progress.step)
-    question = asked(
+    question = parse_query(
         group,
         add=add or (),
         remove=remove or (),
@@ -87,15 +87,15 @@ def what_if(
         protocol=protocol,
         assignor=assignor,
     )
-    change = changed(group, question.changes)
+    change = apply_change(group, question.changes)
     found = []
     with Progress("assignments computed") as progress:
-        for one in answers(change):
+        for one in outlooks(change):
             found.append(one)
             progress.step()
     chosen = question.chosen(group, found)
     if as_json:
-        json_lines()(document(change, found, chosen))
+        json_lines()(what_if_document(change, found, chosen))
     else:
         show_answers(change, found, chosen)
     if most is not None:

@@ -9,14 +9,14 @@ from rich.table import Column, Table
 from assignors.diff import diff, size
 from streaming.answers.tables import shared
 from streaming.cli.render import short_member
-from streaming.forecast.what_if import Changed, Outlook
 from streaming.process.terminal import SafeText, console
+from streaming.simulation.what_if import ChangedGroup, Outlook
 
 #: So many members of the chosen answer are shown, those whose share changes most first.
 _SHOWN = 20
 
 
-def show_answers(change: Changed, answers: Sequence[Outlook], chosen: Outlook | None) -> None:
+def show_answers(change: ChangedGroup, answers: Sequence[Outlook], chosen: Outlook | None) -> None:
     """A row a way; below it what changes for members under the chosen one, and what is not certain."""
     screen = console(wide=True)
     screen.print(_head(change), soft_wrap=True)
@@ -29,7 +29,7 @@ def show_answers(change: Changed, answers: Sequence[Outlook], chosen: Outlook | 
         screen.print(SafeText(line, "dim"), soft_wrap=True)
 
 
-def _head(change: Changed) -> SafeText:
+def _head(change: ChangedGroup) -> SafeText:
     before, after = change.before, change.after
     head = SafeText().append(before.group_id, "bold")
     head.append(f"  {before.protocol}, {before.assignor or 'assignor not known'}")
@@ -75,7 +75,7 @@ def _table(answers: Sequence[Outlook], chosen: Outlook | None) -> Table:
     return table
 
 
-def _changes(change: Changed, chosen: Outlook) -> Table:
+def _changes(change: ChangedGroup, chosen: Outlook) -> Table:
     """What each member gives up and gets, those with the most first."""
     names = {**change.before.names, **change.after.names}
     rows = []
@@ -102,7 +102,7 @@ def _changes(change: Changed, chosen: Outlook) -> Table:
     return table
 
 
-def _uncertain(change: Changed, answers: Sequence[Outlook]) -> Iterator[str]:
+def _uncertain(change: ChangedGroup, answers: Sequence[Outlook]) -> Iterator[str]:
     """Why the answers may not be what happens, each reason once."""
     yield from (*change.before.unknown, *change.notes)
     reasons: dict[str, list[str]] = {}

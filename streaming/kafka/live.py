@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
-from streaming.forecast.changes import Asked, Change, Replay, changed
-from streaming.forecast.live import TYPES, LiveGroup, Log
-from streaming.forecast.past import chosen, past
-from streaming.forecast.start import start
 from streaming.kafka.newest import read_assignments, read_episodes
 from streaming.kafka.reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
+from streaming.simulation.baseline import baseline_of
+from streaming.simulation.changes import Change, PastEpisode, RequestedChange, request_change
+from streaming.simulation.live_group import EVENT_TYPES, LiveGroup, MembershipLog
+from streaming.simulation.past_episode import find_episode, past_change
 from streaming.wire import codec
 from streaming.wire.owners import UnknownGroup
 
@@ -48,7 +48,7 @@ def read_live(
         TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
     """
     latest = next(iter(read_assignments(settings, group=group_id, each=each)), None)
-    log, wanted = Log(group_id), group_id.encode()
+    log, wanted = MembershipLog(group_id), group_id.encode()
     views: list[tuple[Message, dict[str, str]]] = []
     with TopicReader(settings.kafka, [settings.topics.membership]) as reader:
         while not reader.at_end:
@@ -63,14 +63,14 @@ def read_live(
                     views = [(message, attributes)]
                 elif attributes.get("type") == "group.changed":
                     views.append((message, attributes))
-                elif attributes.get("type") in TYPES:
+                elif attributes.get("type") in EVENT_TYPES:
                     _feed(log, [*views, (message, attributes)])
                     views = []
     _feed(log, views)
     return log.group(latest, also)
 
 
-def _feed(log: Log, told: Iterable[tuple[Message, dict[str, str]]]) -> None:
+def _feed(log: MembershipLog, told: Iterable[tuple[Message, dict[str, str]]]) -> None:
     for message, attributes in told:
         try:
             log.feed(codec.decode_event(message.key(), message.value(), attributes))
@@ -81,11 +81,11 @@ def _feed(log: Log, told: Iterable[tuple[Message, dict[str, str]]]) -> None:
 def read_change(
     settings: Settings,
     group_id: str,
-    change: Change | Replay,
+    change: Change | PastEpisode,
     times: Mapping[str, int],
     *,
     each: Callable[[int], None] = lambda _: None,
-) -> Asked:
+) -> RequestedChange:
     """A change of a group, from where it stands, or from where a past episode began.
 
     Args:
@@ -99,16 +99,16 @@ def read_change(
         UnknownGroup, NoForecast, InvalidScenario: as they say.
         TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
     """
-    if not isinstance(change, Replay):
-        return changed(start(read_live(settings, group_id, each=each)), times, change)
+    if not isinstance(change, PastEpisode):
+        return request_change(baseline_of(read_live(settings, group_id, each=each)), times, change)
     told = [one.episode for one in read_episodes(settings, group=group_id, each=each)]
-    episode = chosen(group_id, told, change.episode)
+    episode = find_episode(group_id, told, change.episode)
     try:
         now = read_live(settings, group_id, each=each)
     except UnknownGroup:
         now = None
     (rounds,) = read_rounds(settings, [episode], each=each)
-    return past(episode, rounds, now, times)
+    return past_change(episode, rounds, now, times)
 
 
 def read_rounds(

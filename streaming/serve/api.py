@@ -14,8 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streaming.forecast.changes import RollingRestart, Scale
-from streaming.forecast.migrate import TARGETS
 from streaming.serve import forecasts, openapi, params
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
@@ -24,6 +22,8 @@ from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.problems import Problem
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.stories import Sort, Stood, names_in
+from streaming.simulation.changes import RollingRestart, Scale
+from streaming.simulation.migration import TARGETS
 from streaming.wire.codec import encode
 from streaming.wire.downtime import midnight
 

@@ -15,14 +15,14 @@ from msgspec import structs
 
 from assignors.errors import BadInput
 from assignors.model import Topic
-from streaming.forecast import asked, migrate
-from streaming.forecast.answer import document, played
-from streaming.forecast.changes import RollingRestart, Scale, changed, usual_parallel
-from streaming.forecast.live import LiveGroup, Log
-from streaming.forecast.start import start
-from streaming.forecast.what_if import answers
-from streaming.forecast.what_if import changed as changed_by
 from streaming.serve.problems import Problem
+from streaming.simulation import migration, what_if_query
+from streaming.simulation.baseline import baseline_of
+from streaming.simulation.changes import RollingRestart, Scale, request_change, usual_parallel
+from streaming.simulation.forecast import forecast_change, forecast_document
+from streaming.simulation.live_group import LiveGroup, MembershipLog
+from streaming.simulation.what_if import apply_change as changed_by
+from streaming.simulation.what_if import outlooks
 from streaming.wire.diffs import LatestAssignment
 
 #: Members times turns of a restart, which is what a forecast's time grows with: some seconds, and partitions.
@@ -54,7 +54,9 @@ def forecast(
     most = max(len(group.members), change.to if isinstance(change, Scale) else 0)
     _bounded(group, most * turns)
     try:
-        return document(group.group_id, played(changed(start(group), times, change), rounds=False))
+        return forecast_document(
+            group.group_id, forecast_change(request_change(baseline_of(group), times, change), rounds=False)
+        )
     except BadInput as refusal:
         raise _refused(str(refusal)) from refusal
 
@@ -70,14 +72,14 @@ def plan(
     group = _group(assignment)
     _bounded(group, len(group.members) * _turns(group, restart))
     try:
-        found = migrate.plan(group, targets, restart=restart, times=times)
+        found = migration.plan_migration(group, targets, restart=restart, times=times)
     except BadInput as refusal:
         raise _refused(str(refusal)) from refusal
-    return migrate.document(group.group_id, found, [])
+    return migration.migration_document(group.group_id, found, [])
 
 
 def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the command ``what-if --json`` answers. ``options``: as :func:`streaming.forecast.asked.asked` has them.
+    """Return the document of ``what-if --json``. ``options``: the arguments of ``parse_query``.
 
     Raises:
         Problem: as :func:`forecast`.
@@ -89,11 +91,11 @@ def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> dict[str, A
             counts[topic] = max(counts.get(topic, 0), 1 + max(numbers))
     group = group._replace(topics={name: Topic(name, count) for name, count in sorted(counts.items())})
     try:
-        question = asked.asked(group, **options)
+        question = what_if_query.parse_query(group, **options)
         _bounded(group, 0, more=sum(question.changes.partitions.values()), come=len(question.changes.add))
         change = changed_by(group, question.changes)
-        found = list(answers(change))
-        return asked.document(change, found, question.chosen(group, found))
+        found = list(outlooks(change))
+        return what_if_query.what_if_document(change, found, question.chosen(group, found))
     except BadInput as refusal:
         raise _refused(str(refusal)) from refusal
 
@@ -102,7 +104,7 @@ def _group(assignment: bytes | None) -> LiveGroup:
     if assignment is None:
         raise _refused("who owns what in this group is not known yet")
     latest = _decoder.decode(assignment)
-    group = Log(latest.group_id).group(latest)
+    group = MembershipLog(latest.group_id).group(latest)
     every = tuple(sorted({topic for one in group.members for topic in one.owned}))
     members = tuple(structs.replace(one, topics=every) for one in group.members)
     return group._replace(members=members, unknown=(_UNSURE,))

@@ -9,9 +9,9 @@ from assignors.model import Topic
 from streaming.protocols.families import FAMILIES, machine
 from streaming.protocols.machine import Machine
 from streaming.protocols.vocabulary import After, MachineEvent, MachineOutput, Setup, Timing
-from streaming.simulate.parse import loads, topic_id
-from streaming.simulate.results import protocol as as_json
-from streaming.simulate.run import forecast
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import load_scenario, topic_id
+from streaming.simulation.results import simulation_document as as_json
 
 Rounds = list[dict[str, Any]]
 
@@ -29,7 +29,7 @@ def scenario(topics: str, *events: str, **settings: int) -> str:
 
 def played(text: str, protocol: str, assignor: str | None = None, **more: Any) -> dict[str, Any]:
     """The JSON answer of one protocol for a scenario in YAML."""
-    return as_json(forecast(loads(text), protocol, assignor, **more))
+    return as_json(run_scenario(load_scenario(text), protocol, assignor, **more))
 
 
 def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:

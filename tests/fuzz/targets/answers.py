@@ -19,11 +19,11 @@ from streaming.answers.groups import GroupLine
 from streaming.answers.keys import chooser, partition_lines
 from streaming.answers.lines import answer_lines
 from streaming.answers.place import place
-from streaming.simulate import ready
-from streaming.simulate.parse import loads
-from streaming.simulate.results import document
-from streaming.simulate.run import forecast
-from streaming.simulate.scenario import Scenario
+from streaming.simulation import ready_scenarios
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import load_scenario
+from streaming.simulation.results import simulations_document
+from streaming.simulation.scenario import Scenario
 from tests.fuzz.case import Case, Target
 from tests.fuzz.shapes import of
 
@@ -227,17 +227,17 @@ def _scenario(case: Case) -> None:
     """A scenario that is read can be played under every protocol, or the refusal says why not."""
     try:
         text = ((case[0] if case else None) or b"").decode()
-        plan = loads(text)
+        plan = load_scenario(text)
     except (UnicodeDecodeError, BadInput):
         return
     if _long(plan):
         return
     for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer"):
         try:
-            found = forecast(plan, protocol, stretches=True)
+            found = run_scenario(plan, protocol, stretches=True)
         except BadInput:
             continue
-        json.dumps(document([found]))
+        json.dumps(simulations_document([found]))
 
 
 def _long(plan: Scenario) -> bool:
@@ -250,8 +250,8 @@ def _long(plan: Scenario) -> bool:
 
 
 def _scenario_seeds() -> Iterator[Case]:
-    for name in ready.READY:
-        found = ready.ready(name, None, None)
+    for name in ready_scenarios.READY_SCENARIOS:
+        found = ready_scenarios.ready_document(name, None, None)
         small = found | {"events": found["events"][:8], "topics": dict.fromkeys(found["topics"], 4)}
         yield [json.dumps(small, indent=1).encode()]
     yield [_FILE]

@@ -27,8 +27,8 @@ from streaming.monitor.tracked import Tracked
 from streaming.process import log
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import console
-from streaming.simulate.parse import loads
-from streaming.simulate.run import forecast
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import load_scenario
 from streaming.spark.inspection import Inspected
 from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
@@ -73,8 +73,8 @@ def tables(shape: output.Shape, answer: Callable[[bytes], object], line: bytes) 
 
 def forecasts(name: str) -> None:
     document = {"topics": {name: 2}, "events": [{"at": 0, "join": "a", "topics": [name], "rack_id": name}]}
-    plan = loads(json.dumps(document))
-    simulate_view.show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 3)
+    plan = load_scenario(json.dumps(document))
+    simulate_view.show_simulations(plan, [run_scenario(plan, "eager", stretches=True)], 3)
 
 
 def hostile_episode(name: str) -> Episode:

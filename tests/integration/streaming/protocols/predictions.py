@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streaming.forecast.live import LiveGroup, Log
-from streaming.forecast.what_if import Alteration, answer, changed
-from streaming.simulate.scenario import Happening
+from streaming.simulation.live_group import LiveGroup, MembershipLog
+from streaming.simulation.scenario import ScenarioEvent
+from streaming.simulation.what_if import GroupChange, apply_change, outlook
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.real_groups import Play
 from tests.support.members import Share
@@ -25,7 +25,7 @@ class Predictions:
         self._wanted: dict[str, Share] | None = None
         self.kept = self.open = 0
 
-    def before(self, one: Happening) -> None:
+    def before(self, one: ScenarioEvent) -> None:
         """Predict what the event will come to, where ``what-if`` has such a change."""
         self._wanted = None
         changes = self._changes(one)
@@ -33,12 +33,12 @@ class Predictions:
             self.open += 1
             return
         group = eventually(self._group)
-        change = changed(group, changes)
+        change = apply_change(group, changes)
         own = change.own
         assert own is not None
         came = [member for member in change.after.members if member.member_id in change.new]
         like = all(sorted(member.topics) == sorted(one.topics or ()) for member in came)
-        found = answer(change, own)
+        found = outlook(change, own)
         if found.inexact or group.unknown or not like:
             self.open += 1
             return
@@ -53,30 +53,30 @@ class Predictions:
             for member, share in found.assignment.items()
         }
 
-    def after(self, one: Happening) -> None:
+    def after(self, one: ScenarioEvent) -> None:
         """Compare, once the group has settled."""
         if self._wanted is not None:
             assert self._play.log.newest == self._wanted, f"{one} of {self._play.group}"
             self.kept += 1
 
-    def _changes(self, one: Happening) -> Alteration | None:
+    def _changes(self, one: ScenarioEvent) -> GroupChange | None:
         if not self._play.live:
             return None
         static = bool(self._play.instances)
         name = f"i-{one.member}" if static else one.member
         match one.kind:
             case "join" if one.group_protocol is None and one.member not in self._play.starts:
-                return Alteration(add=(name,))
+                return GroupChange(add=(name,))
             case "leave" | "crash":
-                return Alteration(remove=(name,))
+                return GroupChange(remove=(name,))
             case "partitions":
-                return Alteration(partitions=one.partitions)
+                return GroupChange(partitions=one.partitions)
             case _:
                 return None
 
     def _group(self) -> LiveGroup | None:
         """The group once the collector has seen it where the play's own look at the log is."""
-        log = Log(self._play.group_id)
+        log = MembershipLog(self._play.group_id)
         events = self._collector.events(self._play.group_id)
         for event in events:
             log.feed(event)

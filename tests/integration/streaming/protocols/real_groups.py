@@ -18,9 +18,9 @@ from assignors.model import Topic
 from streaming.kafka.identity import identify
 from streaming.protocols.vocabulary import Setup, Timing
 from streaming.settings.connection import KafkaSettings
-from streaming.simulate.parse import scenario as parse
-from streaming.simulate.run import forecast
-from streaming.simulate.scenario import Happening, Scenario
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import parse_scenario as parse
+from streaming.simulation.scenario import Scenario, ScenarioEvent
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.real_log import Log
 from tests.support.kafka import Kafka, unique
@@ -46,10 +46,10 @@ class Group:
 class Watcher(Protocol):
     """Looks on while a group goes through a scenario."""
 
-    def before(self, one: Happening) -> None:
+    def before(self, one: ScenarioEvent) -> None:
         """The group is at rest, and this is to happen."""
 
-    def after(self, one: Happening) -> None:
+    def after(self, one: ScenarioEvent) -> None:
         """The group is at rest again."""
 
 
@@ -143,7 +143,7 @@ class Play:
             for one in watchers:
                 one.after(happening)
 
-    def _join(self, one: Happening) -> None:
+    def _join(self, one: ScenarioEvent) -> None:
         topics = one.topics or tuple(self.scenario.topics)
         if one.instance_id:
             self.instances[one.member] = one.instance_id
@@ -195,15 +195,15 @@ class Play:
         else:
             self.java.close(name, how)
 
-    def _leave(self, one: Happening) -> None:
+    def _leave(self, one: ScenarioEvent) -> None:
         self._end(one.member, "LEAVE_GROUP", crash=False)
         del self.live[one.member]
 
-    def _crash(self, one: Happening) -> None:
+    def _crash(self, one: ScenarioEvent) -> None:
         self._end(one.member, "REMAIN_IN_GROUP", crash=True)
         del self.live[one.member]
 
-    def _bounce(self, one: Happening) -> None:
+    def _bounce(self, one: ScenarioEvent) -> None:
         topics = self.live.pop(one.member)
         static = one.member in self.instances
         self._end(one.member, "DEFAULT", crash=False)
@@ -211,12 +211,12 @@ class Play:
             self.settle(f"{one}: down")
         self._join(replace(one, topics=one.topics or topics))
 
-    def _subscribe(self, one: Happening) -> None:
+    def _subscribe(self, one: ScenarioEvent) -> None:
         assert one.topics
         self.live[one.member] = one.topics
         self.java.subscribe(one.member, list(one.topics))
 
-    def _partitions(self, one: Happening) -> None:
+    def _partitions(self, one: ScenarioEvent) -> None:
         for name, count in one.partitions.items():
             self.admin.create_partitions([NewPartitions(name, count)])[name].result(30)
             self.counts[name] = count
@@ -287,9 +287,9 @@ class Play:
 
         timing = Timing(session_timeout_ms=SESSION_MS, heartbeat_ms=200, initial_rebalance_delay_ms=0)
         setup = Setup(timing, self.group.assignor, member_id)
-        found = forecast(self.scenario, self.group.protocol, self.group.assignor, setup=setup)
+        found = run_scenario(self.scenario, self.group.protocol, self.group.assignor, setup=setup)
         rounds: dict[int, dict[str, Share]] = {}
-        for record in found.ledger.rounds:
+        for record in found.result.rounds:
             rounds[record.number] = {
                 name: {topic: list(share[topic]) for topic in sorted(share)}
                 for name, share in record.after.items()

@@ -15,8 +15,8 @@ import pytest
 from assignors.connect import ConnectRound as Answer
 from assignors.connect import Work, incremental, worker
 from assignors.model import Share
-from streaming.simulate.parse import scenario
-from streaming.simulate.run import forecast
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import parse_scenario
 from tests.oracle.driver import Oracle
 from tests.support.connect_cases import as_json, comparable, comparable_oracle
 
@@ -97,10 +97,10 @@ def test_every_round(
     rng = Random(seed)
     for _ in range(max(oracle_cases // 10, 5)):
         told = document(rng)
-        plan = scenario(told)
+        plan = parse_scenario(told)
         calls = Calls()
         monkeypatch.setattr(incremental, "assign", calls)
-        rounds = [record for record in forecast(plan, "connect").ledger.rounds if record.after]
+        rounds = [record for record in run_scenario(plan, "connect").result.rounds if record.after]
         monkeypatch.undo()
         theirs = [
             answer

@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from streaming.simulate.parse import loads
-from streaming.simulate.results import document
-from streaming.simulate.run import forecast
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import load_scenario
+from streaming.simulation.results import simulations_document
 from tests.support.machines import scenario
 
 TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
@@ -27,8 +27,8 @@ def simulate(command: Callable[..., tuple[int, str, str]]) -> Simulate:
 
 
 def answer(*protocols: str) -> dict[str, object]:
-    plan = loads(TEXT)
-    return json.loads(json.dumps(document([forecast(plan, one) for one in protocols])))
+    plan = load_scenario(TEXT)
+    return json.loads(json.dumps(simulations_document([run_scenario(plan, one) for one in protocols])))
 
 
 def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Simulate, tmp_path: Path) -> None:

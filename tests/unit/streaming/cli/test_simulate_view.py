@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.cli.simulate_view import show_forecasts
-from streaming.simulate.parse import loads
-from streaming.simulate.run import forecast
+from streaming.cli.simulate_view import show_simulations
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import load_scenario
 from tests.support.machines import scenario
 
 TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
@@ -16,8 +16,8 @@ def test_figures_then_timelines_with_events_and_rounds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "90")
-    plan = loads(TEXT)
-    show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 1)
+    plan = load_scenario(TEXT)
+    show_simulations(plan, [run_scenario(plan, "eager", stretches=True)], 1)
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0].split() == [
         *("protocol", "rebalances", "rounds", "requests", "moved"),
@@ -44,8 +44,8 @@ def test_of_many_members_the_first_are_named_and_the_rest_counted(
     members: int, rest: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    plan = loads(scenario("t: 40", *(f"at: 0, join: m{number:02}" for number in range(members))))
-    show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 1)
+    plan = load_scenario(scenario("t: 40", *(f"at: 0, join: m{number:02}" for number in range(members))))
+    show_simulations(plan, [run_scenario(plan, "eager", stretches=True)], 1)
     legend = capsys.readouterr().out.splitlines()[-2]
     assert legend.split("  ")[0] == "A m00"
     assert (" m23" in legend, " m24" in legend) == (True, False)
@@ -53,8 +53,8 @@ def test_of_many_members_the_first_are_named_and_the_rest_counted(
 
 
 def test_an_assignor_that_was_asked_for_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = loads(TEXT)
-    show_forecasts(plan, [forecast(plan, "eager", "sticky", stretches=True)], 0)
+    plan = load_scenario(TEXT)
+    show_simulations(plan, [run_scenario(plan, "eager", "sticky", stretches=True)], 0)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["protocol", "assignor", "rebalances"]
     assert lines[1].split()[:2] == ["eager", "sticky"]
@@ -64,7 +64,7 @@ def test_what_happens_to_a_process_that_has_ended_stands_at_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "90")
-    plan = loads(
+    plan = load_scenario(
         scenario(
             "t: 1",
             "at: 0, join: a, instance_id: i",
@@ -72,6 +72,6 @@ def test_what_happens_to_a_process_that_has_ended_stands_at_the_end(
             "at: 99000, leave: a",
         )
     )
-    show_forecasts(plan, [forecast(plan, "eager", stretches=True)], 1)
+    show_simulations(plan, [run_scenario(plan, "eager", stretches=True)], 1)
     (events,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("events "))
     assert (len(events), events.rstrip()[-1], events.count("-")) == (7 + 66, "-", 1)

@@ -13,7 +13,7 @@ from streaming.protocols.vocabulary import (
     process,
     told_as_one,
 )
-from streaming.simulate.scenario import Scenario
+from streaming.simulation.scenario import Scenario
 
 
 def test_the_clock_of_a_group_that_nobody_tuned_is_kafka_s() -> None:

@@ -215,12 +215,12 @@ def test_a_view_that_lags_costs_a_further_rebalance() -> None:
 
 
 def test_two_bounces_bring_a_group_from_eager_to_cooperative() -> None:
-    from streaming.simulate.ready import load
-    from streaming.simulate.run import forecast
+    from streaming.simulation.event_loop import run_scenario
+    from streaming.simulation.ready_scenarios import load_ready_scenario
 
-    ledger = forecast(load("two-bounces", 3, 9), "cooperative").ledger
+    result = run_scenario(load_ready_scenario("two-bounces", 3, 9), "cooperative").result
     # While any member only has range, range is chosen; once all have cooperative-sticky alone, nobody stops.
-    assert ledger.rounds[0].reason.kind == "member.joined"
-    assert set(ledger.rounds[-1].after) == {"c1", "c2", "c3"}
-    assert [record.round for record in ledger.rounds[:7]] == [1] * 7
-    assert any(record.round == 2 for record in ledger.rounds[7:])
+    assert result.rounds[0].reason.kind == "member.joined"
+    assert set(result.rounds[-1].after) == {"c1", "c2", "c3"}
+    assert [record.round for record in result.rounds[:7]] == [1] * 7
+    assert any(record.round == 2 for record in result.rounds[7:])

@@ -1,1 +1,0 @@
-"""What a change would cost a live group under each protocol, and what stands between it and another protocol."""

@@ -1,0 +1,229 @@
+"""A live group as the start of a scenario, with the assumptions that its records force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from assignors.errors import BadInput
+from streaming.protocols.families import FAMILIES
+from streaming.simulation.live_group import LiveGroup
+
+#: What Kafka's own clients and brokers take where a record does not say, ms.
+_SESSION_MS: Final = 45_000
+_REBALANCE_MS: Final = 300_000
+
+#: Kinds of groups that no machine here plays from where they stand, and why.
+_REFUSED: Final = {
+    "connect": (
+        "Connect's leader places connectors and tasks by a configuration that no record of the group has; "
+        "`rebalance-monitor simulate SCENARIO --protocol connect` plays workers"
+    ),
+    "streams": "what a move of a Kafka Streams task costs depends on its state, which no record of the group tells",
+    "share": "members of a share group consume the same partitions side by side: none waits for another to let go",
+}
+
+
+class NoForecast(BadInput):
+    """What is asked can't be forecast for this group; the message says why."""
+
+
+class Baseline(NamedTuple):
+    """Where a change begins.
+
+    Attributes:
+        document: a scenario as its file could hold it, without events.
+        way: how the group rebalances now, by the name of a :class:`~streaming.simulation.forecast.Way`.
+        protocol: the same as a name of :data:`~streaming.protocols.families.FAMILIES`.
+        assignor: its assignor; None: not known.
+        unsure: why a forecast can't be exact, lines for people.
+    """
+
+    document: dict[str, Any]
+    way: str
+    protocol: str
+    assignor: str | None
+    unsure: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> list[str]:
+        """Their names, in the order of the JoinGroup response."""
+        return list(self.document["members"])
+
+
+def baseline_of(group: LiveGroup) -> Baseline:
+    """Where a change of this group begins.
+
+    Raises:
+        NoForecast: it has no members, or it is of a kind that can't be played.
+    """
+    if group.kind in _REFUSED:
+        raise NoForecast(f"group {group.group_id}: {_REFUSED[group.kind]}")
+    if not group.members:
+        raise NoForecast(
+            f"group {group.group_id}: it has no members now, so there is nothing to forecast from"
+        )
+    topics, unsure = _topics(group)
+    if not topics:
+        raise NoForecast(
+            f"group {group.group_id}: of no topic that it subscribes to the partitions are known; "
+            "`rebalance-monitor collect` tells them"
+        )
+    members, doubled = _members(group, topics)
+    protocol, unlike = _protocol(group)
+    static = sum(1 for one in group.members if one.names.group_instance_id is not None)
+    all_static = static == len(group.members) and protocol != "consumer"
+    times, untold = _times(group)
+    return Baseline(
+        document={
+            "topics": topics,
+            "members": members,
+            "generation": max(group.number, 1),
+            **times,
+        },
+        way="static" if all_static else protocol,
+        protocol=protocol,
+        assignor=group.assignor,
+        unsure=(
+            *group.unknown,
+            *unsure,
+            *doubled,
+            *unlike,
+            *untold,
+            *([_STATIC.format(static, len(group.members))] if static else []),
+        ),
+    )
+
+
+_STATIC: Final = (
+    "{} of {} members have an instance id (group.instance.id): they keep it under every protocol here"
+)
+
+
+def _topics(group: LiveGroup) -> tuple[dict[str, Any], list[str]]:
+    """Topics as a scenario has them; those that nobody told of have the partitions that members own."""
+    topics: dict[str, Any] = {
+        name: {"partitions": one.partitions, "racks": one.racks and [list(racks) for racks in one.racks]}
+        | ({"topic_id": one.topic_id} if one.topic_id else {})
+        for name, one in group.topics.items()
+    }
+    for one in group.members:
+        for topic, partitions in one.owned.items():
+            told = topics.setdefault(topic, {"partitions": 0})
+            if partitions and partitions[-1] >= told["partitions"]:
+                told |= {"partitions": partitions[-1] + 1, "racks": None}
+    unnamed = [name for name, told in topics.items() if "topic_id" not in told]
+    if unnamed and len(topics) > 1:
+        return topics, [
+            "topic ids are not known: under KIP-848 members may get other partitions than forecast, not more"
+        ]
+    return topics, []
+
+
+def _members(group: LiveGroup, topics: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    names = scenario_names(group.names, group.names)
+    taken: set[tuple[str, int]] = set()
+    doubled = 0
+    members = {}
+    for one in group.members:
+        owned: dict[str, list[int]] = {}
+        for topic, partitions in one.owned.items():
+            free = [partition for partition in partitions if (topic, partition) not in taken]
+            doubled += len(partitions) - len(free)
+            taken.update((topic, partition) for partition in free)
+            owned[topic] = free
+        members[names[one.member_id]] = {
+            "owned": owned,
+            "topics": [topic for topic in dict.fromkeys((*one.topics, *one.owned)) if topic in topics],
+            "instance_id": one.names.group_instance_id,
+            "rack_id": one.rack_id,
+            "member_id": one.member_id,
+        }
+    if doubled:
+        return members, [
+            f"{doubled} partitions have two owners now, in the middle of a rebalance: the first is taken"
+        ]
+    return members, []
+
+
+def scenario_names(
+    names: Mapping[str, str], members: Iterable[str], *, taken: Iterable[str] = ()
+) -> dict[str, str]:
+    """What each member is called in a scenario, where ``~`` has a meaning and names are printable.
+
+    ``names``: what people call them, by member id. ``taken``: names that others have.
+    """
+    others, found = set(taken), {}
+    for member_id in members:
+        called = names.get(member_id, member_id)
+        plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in called)
+        name, number = plain, 1
+        while name in others:
+            number += 1
+            name = f"{plain} {number}"
+        others.add(name)
+        found[member_id] = name
+    return found
+
+
+def _protocol(group: LiveGroup) -> tuple[str, list[str]]:
+    """How the group rebalances, and what a forecast for it can't know."""
+    if group.protocol == "consumer":
+        classic = sum(one.classic for one in group.members)
+        lines = [
+            f"{classic} of {len(group.members)} members still speak the classic protocol: here none does"
+        ]
+        return "consumer", [*(lines if classic else []), *_custom(group, "consumer")]
+    lists = [one.assignors for one in group.members if one.assignors]
+    cooperative = group.assignor == "cooperative-sticky" and all(
+        set(one) == {"cooperative-sticky"} for one in lists
+    )
+    if group.assignor == "cooperative-sticky" and len(lists) < len(group.members):
+        said = (
+            "members' assignor lists are not known: the group is taken to be cooperative, as its assignor is"
+        )
+        return ("cooperative", [said]) if cooperative else ("eager", [])
+    return ("cooperative", []) if cooperative else ("eager", _custom(group, "eager"))
+
+
+def _custom(group: LiveGroup, protocol: str) -> list[str]:
+    family = FAMILIES[protocol]
+    if group.assignor in family.carries:
+        return []
+    if group.assignor is None:
+        return [f"the group's assignor is not known: {family.default} is taken"]
+    return [
+        f"custom assignor {group.assignor}: what it assigns can't be computed; {family.default} stands in its place"
+    ]
+
+
+def _times(group: LiveGroup) -> tuple[dict[str, int], list[str]]:
+    """The group's own settings, and what is taken where its records do not say."""
+    sessions = {one.session_timeout_ms for one in group.members} - {None}
+    rebalances = {one.rebalance_timeout_ms for one in group.members} - {None}
+    unsure = []
+    if not sessions:
+        whose = "the brokers'" if group.protocol == "consumer" else "the client's"
+        unsure.append(
+            f"no record tells the session timeout: {whose} default is taken, {_SESSION_MS // 1000} s"
+        )
+    elif len(sessions) > 1:
+        unsure.append(_unlike("session", sessions))
+    if not rebalances:
+        unsure.append(
+            f"no record tells the rebalance timeout: the client's default is taken, {_REBALANCE_MS // 1000} s"
+        )
+    return {
+        "session_timeout_ms": _longest(sessions, _SESSION_MS),
+        "rebalance_timeout_ms": _longest(rebalances, _REBALANCE_MS),
+    }, unsure
+
+
+def _unlike(which: str, found: Iterable[int | None]) -> str:
+    known = sorted(one for one in found if one is not None)
+    return f"members' {which} timeouts differ ({known[0]} to {known[-1]} ms): the longest is taken for all"
+
+
+def _longest(found: Iterable[int | None], usual: int) -> int:
+    """Kafka too waits for the longest rebalance timeout of all members."""
+    return max((one for one in found if one), default=usual)

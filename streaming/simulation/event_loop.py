@@ -1,0 +1,253 @@
+"""Run a scenario under a protocol: a deterministic discrete-event loop around a pure machine."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from heapq import heappop, heappush
+from typing import Any
+
+from msgspec import structs
+
+from assignors.errors import BadInput
+from streaming.protocols.families import FAMILIES, carried, machine
+from streaming.protocols.machine import Machine
+from streaming.protocols.vocabulary import (
+    After,
+    Ended,
+    ImpossiblePair,
+    InconsistentGroupProtocol,
+    MachineEvent,
+    MachineOutput,
+    MemberEvent,
+    Setup,
+    Start,
+    Timing,
+    TopicsChanged,
+    UndefinedTransition,
+    dynamic_id,
+)
+from streaming.simulation.plan import PlannedEvent, initial_holdings, plan_events
+from streaming.simulation.results import Simulation, SimulationResult
+from streaming.simulation.scenario import InvalidScenario, Scenario, ScenarioEvent
+
+#: A group that is not at rest a day after the last event never will be.
+_PATIENCE_MS = 24 * 3600 * 1000
+
+
+class NeverSettles(BadInput):
+    """The group did not come to rest within a day of the scenario's last event."""
+
+
+def timing_of(scenario: Scenario) -> Timing:
+    """The timing model with the scenario's timeouts; a timeout lasts at least three heartbeats."""
+    longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
+    usual = Timing()
+    return Timing(
+        heartbeat_ms=scenario.heartbeat_ms or min(usual.heartbeat_ms, longest),
+        consumer_heartbeat_ms=scenario.consumer_heartbeat_ms or min(usual.consumer_heartbeat_ms, longest),
+        processing_ms=usual.processing_ms if scenario.processing_ms is None else scenario.processing_ms,
+        session_timeout_ms=scenario.session_timeout_ms,
+        rebalance_timeout_ms=scenario.rebalance_timeout_ms,
+        scheduled_rebalance_delay_ms=scenario.scheduled_rebalance_delay_ms,
+        metadata_age_ms=scenario.metadata_max_age_ms,
+    )
+
+
+def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
+    """A process's member id: the one that it has at the start, where it is said; else its name."""
+    known = {one.member: one.member_id for one in scenario.members if one.member_id is not None}
+    if not known:
+        return dynamic_id
+
+    def member_id(name: str, incarnation: int) -> str:
+        return known.get(name, name) if incarnation == 1 else dynamic_id(name, incarnation)
+
+    return member_id
+
+
+def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
+    """Return the lag of each ZooKeeper view: a pure function of consumer, change and seed, up to ``largest_ms``."""
+
+    def lag(name: str, change: int) -> int:
+        digest = blake2b(f"{seed} {name} {change}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest) % (largest_ms + 1)
+
+    return lag
+
+
+def run_scenario(
+    scenario: Scenario,
+    protocol: str,
+    assignor: str | None = None,
+    *,
+    setup: Setup | None = None,
+    stretches: bool = False,
+    rounds: bool = True,
+    view_lag_ms: int = 0,
+    seed: int = 0,
+    each: Callable[[int], None] = lambda _: None,
+) -> Simulation:
+    """What the protocol makes of the scenario, played until the group is at rest.
+
+    Args:
+        scenario: what happens.
+        protocol: one of :data:`streaming.protocols.families.FAMILIES`.
+        assignor: the protocol's default when None.
+        setup: in place of the scenario's timeouts and plain member ids.
+        stretches: keep who consumed what from when to when (for timelines).
+        rounds: keep every round, not only how many there were.
+        view_lag_ms: the most by which a ZooKeeper view may lag.
+        seed: seed of that lag.
+        each: told of every event of the scenario that has happened.
+
+    Raises:
+        ImpossiblePair: the protocol can't carry the assignor.
+        InvalidScenario: an event can't happen under this protocol; the message names it.
+        NeverSettles: the group never comes to rest.
+    """
+    assignor = carried(protocol, assignor)
+    if setup is None:
+        setup = Setup(timing_of(scenario), assignor, member_ids(scenario), seeded_lag(seed, view_lag_ms))
+    result = SimulationResult(scenario.topics, stretches=stretches, rounds=rounds)
+    with _uncollected():
+        end = _play(machine(protocol, setup), scenario, result, each)
+    found = Simulation(protocol, assignor, result, end)
+    result.gaps.end(found.shown_until)
+    return found
+
+
+def _applied(
+    model: Machine[Any, Any], state: Any, event: MachineEvent, because: ScenarioEvent | None, *, outside: bool
+) -> tuple[Any, tuple[MachineOutput, ...]]:
+    """One step; what can't happen is blamed on the event of the scenario that led to it."""
+    try:
+        return model.apply(state, event)
+    except InconsistentGroupProtocol as error:
+        raise InvalidScenario(f"{because}: {error}") from error
+    except UndefinedTransition as error:
+        if not outside or because is None:
+            raise
+        raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
+
+
+def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
+    """An event from outside without the processes that have ended by themselves; None when none is left."""
+    if isinstance(event, Start):
+        ended.difference_update(client.name for client in event.clients)
+        return event
+    if not isinstance(event, MemberEvent):
+        return event
+    names = tuple(name for name in event.names if name not in ended)
+    return structs.replace(event, names=names) if names else None
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection: a run makes no cycles, and looking for them takes a third of its time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _begun(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult) -> Any:
+    """The group before the first event: empty, or as its members stand."""
+    held = initial_holdings(scenario)
+    if not held:
+        return model.initial(scenario.topics)
+    state = model.standing(scenario.topics, held, scenario.generation)
+    wanted = frozenset(topic for client, _ in held for topic in client.topics)
+    result.standing(wanted, model.owned(state))
+    return state
+
+
+def _play(
+    model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]
+) -> int:
+    queue: list[tuple[int, int, MachineEvent, PlannedEvent | None]] = [
+        (planned.event.at, number, planned.event, planned)
+        for number, planned in enumerate(plan_events(scenario))
+    ]
+    last = queue[-1][0] if queue else 0
+    number = len(queue)
+    state = _begun(model, scenario, result)
+    end = 0
+    ended: set[str] = set()
+    because: ScenarioEvent | None = None
+    while queue:
+        at, _, found, planned = heappop(queue)
+        event = found if planned is None or not ended else _about_others(found, ended)
+        if event is None:
+            continue
+        if at > last + _PATIENCE_MS:
+            raise NeverSettles(
+                f"{model.name}: the group is not at rest {_PATIENCE_MS} ms after the last event"
+            )
+        if isinstance(event, TopicsChanged):
+            result.topics(event.topics, at)
+        if planned is not None:
+            because = planned.because
+            each(1)
+        after, outputs = _applied(model, state, event, because, outside=planned is not None)
+        if planned is not None or outputs:
+            end = at
+        state = after
+        for output in outputs:
+            if isinstance(output, After):
+                heappush(queue, (output.event.at, number, output.event, None))
+                number += 1
+            elif isinstance(output, Ended):
+                ended.update(output.names)
+            else:
+                result.take(output, at)
+    for sent in model.heartbeats(state, end):
+        result.take(sent, end)
+    return end
+
+
+def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) -> list[tuple[str, str]]:
+    """``(protocol, assignor)`` for each protocol that was asked for (all when none was).
+
+    An assignor is ``NAME``, for every protocol, or ``PROTOCOL=NAME``. With ``all``, a protocol that can't carry
+    ``NAME`` takes its default; a protocol that was named refuses it.
+
+    Raises:
+        UnknownAssignor: there is no such protocol.
+        ImpossiblePair: the protocol can't carry the assignor, or no protocol can.
+    """
+    everyone = not protocols or "all" in protocols
+    chosen = list(FAMILIES) if everyone else list(dict.fromkeys(protocols))
+    named: dict[str, str] = {}
+    plain: str | None = None
+    for word in assignors:
+        protocol, equals, assignor = word.partition("=")
+        if not equals:
+            plain = word
+            continue
+        carried(protocol, assignor)
+        if protocol not in chosen:
+            raise ImpossiblePair(
+                f"--assignor: {word}: the protocol {protocol} is not among {', '.join(chosen)}"
+            )
+        named[protocol] = assignor
+    found = []
+    for protocol in chosen:
+        wanted = named.get(protocol, plain)
+        if everyone and protocol not in named and wanted not in _carries(protocol):
+            wanted = None
+        found.append((protocol, carried(protocol, wanted)))
+    if everyone and plain is not None and not any(plain in _carries(protocol) for protocol in chosen):
+        known = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
+        raise ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {', '.join(known)}")
+    return found
+
+
+def _carries(protocol: str) -> tuple[str, ...]:
+    family = FAMILIES.get(protocol)
+    return family.carries if family else ()

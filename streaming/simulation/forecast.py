@@ -1,0 +1,282 @@
+"""Forecast one change of a live group under each protocol, and compare the costs."""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from streaming.protocols.families import FAMILIES
+from streaming.protocols.vocabulary import Setup
+from streaming.simulation import results
+from streaming.simulation.changes import RequestedChange
+from streaming.simulation.event_loop import run_scenario, timing_of
+from streaming.simulation.parse import parse_scenario
+from streaming.simulation.results import Simulation
+from streaming.simulation.scenario import InitialMember, Scenario, ScenarioEvent
+
+#: A member id of a classic group: the instance id or the client id, and a UUID.
+_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+#: ``group.consumer.session.timeout.ms``, which no record of a group has.
+_BROKERS_SESSION_MS = 45_000
+
+
+class Way(NamedTuple):
+    """A way to rebalance: a protocol with an assignor; ``static``: every member has an instance id."""
+
+    name: str
+    protocol: str
+    assignor: str
+    static: bool = False
+
+
+class Cost(NamedTuple):
+    """What a change costs under one protocol; times in ms, ``total_ms`` that of all partitions together."""
+
+    way: Way
+    simulation: Simulation
+    worst: tuple[str, int] | None
+    worst_ms: int
+    total_ms: int
+
+
+def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
+    """Eager, cooperative, static and KIP-848; ``own`` and ``assignor`` are the group's: it keeps what it can."""
+    eager = (
+        assignor if own == "eager" and assignor in FAMILIES["eager"].carries else FAMILIES["eager"].default
+    )
+    server = assignor if own == "consumer" and assignor in FAMILIES["consumer"].carries else "uniform"
+    static = "cooperative" if own == "cooperative" else "eager"
+    return (
+        Way("eager", "eager", eager or "range"),
+        Way("cooperative", "cooperative", "cooperative-sticky"),
+        Way(
+            "static",
+            static,
+            "cooperative-sticky" if static == "cooperative" else eager or "range",
+            static=True,
+        ),
+        Way("consumer", "consumer", server or "uniform"),
+    )
+
+
+def simulate_cost(
+    scenario: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
+) -> Cost:
+    """The scenario played one way.
+
+    ``rounds``: keep every round; without them large groups take little memory. ``each``: told of every event.
+    """
+    return simulate_as_configured(_scenario_of_way(scenario, way), way, rounds=rounds, each=each)
+
+
+def simulate_as_configured(
+    played: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
+) -> Cost:
+    """The same with every member as the scenario has it, not as the way would."""
+    if way.protocol == "consumer":
+        played = with_broker_session_timeout(played)
+    setup = Setup(timing_of(played), way.assignor, _member_ids(played, way))
+    found = run_scenario(played, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
+    worst, worst_ms, total = None, 0, 0
+    for topic, partitions in sorted(found.result.gaps.total.items()):
+        for number, ms in enumerate(partitions):
+            total += ms
+            if ms > worst_ms:
+                worst, worst_ms = (topic, number), ms
+    return Cost(way, found, worst, worst_ms, total)
+
+
+def with_broker_session_timeout(scenario: Scenario) -> Scenario:
+    """The scenario as KIP-848 has it: the session is the brokers' default, whatever members say of theirs."""
+    return replace(scenario, session_timeout_ms=_BROKERS_SESSION_MS)
+
+
+def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
+    """The scenario with every member as this way has it."""
+    return replace(
+        scenario,
+        members=tuple(_member_of_way(one, way) for one in scenario.members),
+        events=tuple(_event_of_way(one, way) for one in scenario.events),
+    )
+
+
+def _member_of_way(one: InitialMember, way: Way) -> InitialMember:
+    instance = one.instance_id or (one.member if way.static else None)
+    return replace(one, instance_id=instance, assignors=(), group_protocol=None)
+
+
+def _event_of_way(one: ScenarioEvent, way: Way) -> ScenarioEvent:
+    if one.kind != "join" or not way.static or one.instance_id:
+        return one
+    return replace(one, instance_id=one.member)
+
+
+def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
+    """Member ids as Kafka makes them: those that members have, and for those to come new ones, always the same.
+
+    Where client ids tell members apart, they are in the order that Kafka's will be in, whatever the UUIDs.
+    """
+    known = {one.member: one.member_id or one.member for one in scenario.members}
+    prefixes = {name: _UUID.sub("", member_id) for name, member_id in known.items()}
+    classic = way.protocol != "consumer"
+
+    def member_id(name: str, incarnation: int) -> str:
+        if incarnation == 1 and name in known and (classic == bool(_UUID.search(known[name]))):
+            return known[name]
+        digest = blake2b(f"{name} {incarnation}".encode(), digest_size=16).digest()
+        if classic:
+            return f"{prefixes.get(name, name)}-{UUID(bytes=digest)}"
+        return urlsafe_b64encode(digest).decode().rstrip("=")
+
+    return member_id
+
+
+def costs_document(costs: Sequence[Cost]) -> dict[str, Any]:
+    """The answer for programs: as ``simulate --json``, and what each way's downtime adds up to."""
+    return {
+        "protocols": {
+            one.way.name: {**results.simulation_document(one.simulation), **cost_figures(one)}
+            for one in costs
+        }
+    }
+
+
+def cost_figures(one: Cost) -> dict[str, Any]:
+    """One way in figures; times in ms."""
+    worst = None
+    if one.worst is not None:
+        worst = {"topic": one.worst[0], "partition": one.worst[1], "ms": one.worst_ms}
+    result = one.simulation.result
+    return {
+        "assignor": one.way.assignor,
+        "rebalances": result.rebalances,
+        "roundCount": result.round_count,
+        "moved": result.moved,
+        "downtime": {"totalMs": one.total_ms, "worst": worst},
+    }
+
+
+def cost_sentence(costs: Sequence[Cost], own: str, what: str) -> str:
+    """What the change costs the group as it is, and with the way that costs least."""
+    mine = next(one for one in costs if one.way.name == own)
+    best = min(costs, key=lambda one: one.total_ms)
+    said = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"
+    if best.total_ms < mine.total_ms:
+        return f"{said}; {format_seconds(best.total_ms)} {WAY_PHRASES[best.way.name]}."
+    return f"{said}; no other way costs less."
+
+
+def format_seconds(ms: int) -> str:
+    """``48 s``; below ten seconds with one digit."""
+    return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{round(ms / 1000)} s"  # noqa: PLR2004
+
+
+#: A way in a sentence.
+WAY_PHRASES = {
+    "eager": "with an eager assignor",
+    "cooperative": "with cooperative rebalancing",
+    "static": "with static members",
+    "consumer": "with the consumer protocol (KIP-848)",
+}
+
+
+#: So many rows, a member in a round, an answer lists; past it rounds are only counted.
+MAX_ROWS: Final = 100_000
+#: Rounds that an event leads to at most, in all ways together, as a rule of thumb for that limit.
+_ROUNDS: Final = 10
+
+
+class Forecast(NamedTuple):
+    """A change under each way; ``own`` is the group's, by its name. ``unsure``: why it can't be exact."""
+
+    what: str
+    own: str
+    plan: Scenario
+    costs: Sequence[Cost]
+    sentence: str
+    unsure: tuple[str, ...]
+
+
+def forecast_change(
+    asked: RequestedChange, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
+) -> Forecast:
+    """A change played every way.
+
+    Args:
+        asked: the change.
+        rounds: list the rounds, where they are not too many.
+        each: told of every event that was played.
+
+    Raises:
+        InvalidScenario: the change can't happen to this group.
+    """
+    start, plan = asked.start, parse_scenario(asked.document)
+    few = len(plan.events) * _ROUNDS * max(len(plan.members), 1) <= MAX_ROWS
+    costs = [
+        simulate_cost(plan, way, rounds=rounds and few, each=each)
+        for way in ways(start.protocol, start.assignor)
+    ]
+    said = cost_sentence(costs, start.way, asked.what)
+    return Forecast(
+        asked.what,
+        start.way,
+        plan,
+        costs,
+        f"{said} {asked.measured}".strip(),
+        (
+            *start.unsure,
+            _timing_assumption(plan),
+            *_race_assumption(costs),
+            *(() if few or not rounds else (_UNLISTED,)),
+        ),
+    )
+
+
+_UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
+
+
+def _race_assumption(costs: Sequence[Cost]) -> tuple[str, ...]:
+    """Rounds that Kafka itself leaves to chance."""
+    for one in costs:
+        result = one.simulation.result
+        if one.way.protocol == "cooperative" and result.round_count > result.rebalances:
+            return (_RACED,)
+    return ()
+
+
+_RACED: Final = (
+    "a cooperative rebalance takes a round more where a member asks for its share only after another that gave "
+    "something up has joined again"
+)
+
+
+def _timing_assumption(plan: Scenario) -> str:
+    """What no record tells, whatever the group."""
+    model = timing_of(plan)
+    consumer = timing_of(with_broker_session_timeout(plan))
+    beats = f"{model.heartbeat_ms} ms; under KIP-848 {consumer.consumer_heartbeat_ms} ms"
+    return (
+        f"downtime depends on how often members heartbeat ({beats}) and how long they process what one poll gave "
+        f"({model.processing_ms} ms), which no record tells: say it with --heartbeat, --processing"
+    )
+
+
+def forecast_document(group_id: str, answer: Forecast) -> dict[str, Any]:
+    """The answer for programs: ``protocols`` as ``simulate --json`` has them."""
+    return {
+        "groupId": group_id,
+        "change": answer.what,
+        "now": answer.own,
+        "sentence": answer.sentence,
+        "unsure": list(answer.unsure),
+        "sessionTimeoutMs": answer.plan.session_timeout_ms,
+        "rebalanceTimeoutMs": answer.plan.rebalance_timeout_ms,
+        **costs_document(answer.costs),
+    }

@@ -1,0 +1,279 @@
+"""The current state of a live group, read from the monitor's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import UNSET, Struct, structs
+
+from assignors.model import Topic
+from streaming.wire.diffs import LatestAssignment, MemberNames
+from streaming.wire.events import (
+    Event,
+    EventData,
+    GroupChanged,
+    GroupDeleted,
+    GroupObserved,
+    Holding,
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    ObservedMember,
+    PartitionsChanged,
+    SubscriptionChanged,
+    TopicMetadata,
+)
+from streaming.wire.names import called
+from streaming.wire.owners import UnknownGroup
+
+#: The event types that :class:`Log` takes note of.
+EVENT_TYPES = (
+    *("member.joined", "member.left", "member.fenced", "member.subscription_changed"),
+    *("topic.partitions_changed", "group.observed", "group.changed", "group.deleted"),
+)
+
+
+class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
+    """A member, with what it would bring to the next rebalance.
+
+    Attributes:
+        member_id: its id.
+        names: what else it is called.
+        rack_id: of its ``client.rack``.
+        topics: it subscribes to.
+        assignors: it supports, in its order of preference; empty: not known, or named by the group.
+        owned: it owns now; under KIP-848 what it is to own (its target).
+        generation: at which it owns that: the sticky assignors ask for it.
+        session_timeout_ms, rebalance_timeout_ms: its settings; None: not known, or the broker's.
+        classic: whether it speaks the classic protocol.
+    """
+
+    member_id: str
+    names: MemberNames = MemberNames()
+    rack_id: str | None = None
+    topics: tuple[str, ...] = ()
+    assignors: tuple[str, ...] = ()
+    owned: Holding = {}
+    generation: int = -1
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    classic: bool = True
+
+
+class LiveGroup(NamedTuple):
+    """A group as it stands.
+
+    Attributes:
+        group_id: the group.
+        kind: ``consumer``, ``connect``, ``streams`` or ``share``.
+        protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
+        assignor: what it was assigned with last; None: not known.
+        number: its generation, or epoch; 0: not known.
+        timestamp: of what is known, ms.
+        members: in the order of the JoinGroup response, as far as the record shows it.
+        topics: that members subscribe to, by name, and others asked for; one that is not told of is left out.
+        unknown: what is not known of it, lines for people.
+    """
+
+    group_id: str
+    kind: str
+    protocol: str
+    assignor: str | None
+    number: int
+    timestamp: int
+    members: tuple[LiveMember, ...]
+    topics: Mapping[str, Topic]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What each member is called, by member id."""
+        known = called({one.member_id: one.names for one in self.members})
+        return {one.member_id: known.get(one.member_id, one.member_id) for one in self.members}
+
+
+class MembershipLog:
+    """What the membership log says of one group. Feed it the group's events in order.
+
+    Args:
+        group_id: the group.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._view: GroupObserved | None = None
+        self._changes: list[GroupChanged] = []
+        #: The event that the next change follows from.
+        self._mark: tuple[str, str] | None = None
+        self._joined: dict[str, MemberJoined] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._empty = True
+
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+        self._empty = False
+        data: EventData = event.data
+        match data:
+            case GroupObserved():
+                self._view, self._changes, self._mark = data, [], (event.source, event.id)
+            case GroupChanged() if self._mark == (event.source, data.since):
+                self._changes.append(data)
+                self._mark = event.source, event.id
+            case PartitionsChanged():
+                self._topics |= data.topics
+            case GroupDeleted():
+                self._view, self._joined, self._changes, self._mark = None, {}, [], None
+            case MemberJoined():
+                self._join(data)
+            case MemberLeft() | MemberFenced():
+                self._joined.pop(data.member_id, None)
+            case SubscriptionChanged() if data.member_id in self._joined:
+                known = self._joined[data.member_id]
+                self._joined[data.member_id] = structs.replace(known, topics=data.topics)
+            case _:
+                pass
+
+    def _join(self, data: MemberJoined) -> None:
+        replaced = next(
+            (
+                one
+                for one, known in self._joined.items()
+                if data.group_instance_id is not None and known.group_instance_id == data.group_instance_id
+            ),
+            data.member_id,
+        )
+        if replaced == data.member_id:
+            self._joined[data.member_id] = data
+        else:  # a static member takes its place
+            self._joined = {
+                (data.member_id if one == replaced else one): (data if one == replaced else known)
+                for one, known in self._joined.items()
+            }
+
+    def group(self, latest: LatestAssignment | None, also: Collection[str] = ()) -> LiveGroup:
+        """The group; ``latest``: who owns what now, by the topic of latest assignments.
+
+        ``also``: topics to tell of, where they are known, beside those that members subscribe to.
+
+        Raises:
+            UnknownGroup: nothing is known of it, or it is gone.
+        """
+        if self._empty and latest is None:
+            raise UnknownGroup(
+                f"group {self._group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are"
+            )
+        if self._view is not None:
+            found = _observed_group(_view_after_changes(self._view, self._changes))
+        elif latest is not None:
+            found = self._derived(latest)
+        else:
+            raise UnknownGroup(f"group {self._group_id}: it has no members, or does not exist any more")
+        return self._with_topics(found, also)
+
+    def _derived(self, latest: LatestAssignment) -> LiveGroup:
+        members, unknown = [], []
+        for one in (*self._joined, *(one for one in latest.members if one not in self._joined)):
+            if one not in latest.members:
+                continue
+            owned, joined = latest.members[one], self._joined.get(one)
+            if joined is None:
+                names = latest.names.get(one, MemberNames())
+                members.append(LiveMember(member_id=one, names=names, topics=tuple(owned), owned=owned))
+                unknown.append(one)
+            else:
+                members.append(_joined_member(joined, owned, latest.generation or 0))
+        missing = f"the membership topic does not have the join of {len(unknown)} of {len(members)} members"
+        said = (f"{missing}: they are taken to subscribe to what they own",) if unknown else ()
+        return LiveGroup(
+            group_id=self._group_id,
+            kind="consumer" if latest.kind is UNSET else latest.kind,
+            protocol=latest.protocol,
+            assignor=latest.assignor,
+            number=(latest.generation if latest.group_epoch is None else latest.group_epoch) or 0,
+            timestamp=latest.timestamp,
+            members=tuple(members),
+            topics={},
+            unknown=said,
+        )
+
+    def _with_topics(self, group: LiveGroup, also: Collection[str]) -> LiveGroup:
+        """The group with the topics that its members subscribe to."""
+        if group.kind in ("connect", "streams"):
+            return group
+        wanted = sorted({topic for one in group.members for topic in one.topics})
+        topics, unknown = {}, list(group.unknown)
+        for name in (*wanted, *sorted(set(also).difference(wanted))):
+            known = self._topics.get(name)
+            if known is None and name in also:
+                continue
+            if known is None:
+                unknown.append(f"topic {name}: the monitor was not told how many partitions it has")
+                continue
+            racks = None if known.racks is None else tuple(map(tuple, known.racks))
+            topics[name] = Topic(name, known.partitions, racks, known.topic_id)
+        return group._replace(topics=topics, unknown=tuple(unknown))
+
+
+def _joined_member(joined: MemberJoined, owned: Holding, generation: int) -> LiveMember:
+    return LiveMember(
+        member_id=joined.member_id,
+        names=MemberNames(
+            client_id=joined.client_id,
+            client_host=joined.client_host,
+            group_instance_id=joined.group_instance_id,
+        ),
+        rack_id=joined.rack_id,
+        topics=tuple(joined.topics),
+        assignors=tuple(joined.assignors),
+        owned=owned,
+        generation=generation,
+        session_timeout_ms=joined.session_timeout_ms,
+        rebalance_timeout_ms=joined.rebalance_timeout_ms,
+        classic=joined.group_protocol == "classic",
+    )
+
+
+def _view_after_changes(view: GroupObserved, changes: Sequence[GroupChanged]) -> GroupObserved:
+    """The view after changes that follow from it, one after the other."""
+    if not changes:
+        return view
+    members = {one.member_id: one for one in view.members}
+    for change in changes:
+        for member_id in change.gone:
+            members.pop(member_id, None)
+        members.update((one.member_id, one) for one in change.members)
+    return changes[-1].view(members.values())
+
+
+def _observed_group(view: GroupObserved) -> LiveGroup:
+    number = (view.group_epoch if view.counts_epochs else view.generation) or 0
+    return LiveGroup(
+        group_id=view.group_id,
+        kind=view.kind or "consumer",
+        protocol=view.group_protocol,
+        assignor=view.protocol,
+        number=number,
+        timestamp=view.timestamp,
+        members=tuple(_observed_member(one, view, number) for one in view.members),
+        topics={},
+    )
+
+
+def _observed_member(one: ObservedMember, view: GroupObserved, number: int) -> LiveMember:
+    classic = view.group_protocol == "classic"
+    owned = one.assigned if classic or one.target is None else one.target
+    return LiveMember(
+        member_id=one.member_id,
+        names=MemberNames(
+            client_id=one.client_id, client_host=one.client_host, group_instance_id=one.group_instance_id
+        ),
+        rack_id=one.rack_id,
+        topics=tuple(one.topics),
+        owned={topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]},
+        generation=number if classic else one.member_epoch or 0,
+        session_timeout_ms=one.session_timeout_ms,
+        rebalance_timeout_ms=one.rebalance_timeout_ms,
+        # In a view of a KIP-848 group only classic members have a session timeout: the others' is the broker's.
+        classic=classic or one.session_timeout_ms is not None,
+    )

@@ -1,0 +1,373 @@
+"""Migration plans of a live group: obstacles, steps, and the forecast cost of each step.
+
+Cooperative: KIP-429, "Compatibility and Upgrade Path", two rolling bounces. Clients since 3.0 have done the
+first one by default (KIP-726). Static: KIP-345. KIP-848: "Consumer Rebalance Protocol" in the operations part of
+Kafka's documentation, a rolling restart if the assignor puts no data of its own into assignments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from assignors.model import Share
+from streaming.protocols.families import FAMILIES
+from streaming.simulation.baseline import Baseline, NoForecast, baseline_of
+from streaming.simulation.changes import RollingRestart
+from streaming.simulation.forecast import Cost, Way, cost_figures, simulate_as_configured, ways
+from streaming.simulation.live_group import LiveGroup, LiveMember
+from streaming.simulation.parse import parse_scenario
+from streaming.wire.episodes import Episode
+
+COOPERATIVE: Final = "cooperative-sticky"
+TARGETS: Final = ("cooperative", "static", "consumer")
+
+#: Clients that say what they are in the client id they have by default, and can't speak KIP-848.
+_WITHOUT_KIP_848: Final = re.compile(r"(kafka-python|aiokafka)-([0-9][0-9.]*)")
+
+
+class Obstacle(NamedTuple):
+    """What stands in the way at one member; ``step``: which takes it away, from 1; None: none does."""
+
+    member_id: str
+    name: str
+    reason: str
+    step: int | None
+
+
+class MigrationStep(NamedTuple):
+    """What is to be done; ``cost``: of the rolling restart that it is; None: it is none."""
+
+    says: str
+    cost: Cost | None = None
+
+
+class MigrationPath(NamedTuple):
+    """From where a group stands to one target. ``state``: ``done``, ``ready`` or ``blocked``."""
+
+    to: str
+    state: str
+    hindrances: Sequence[Obstacle] = ()
+    steps: Sequence[MigrationStep] = ()
+    unsure: Sequence[str] = ()
+
+
+class MigrationPlan(NamedTuple):
+    """Where a group stands, and the way to each target."""
+
+    start: Baseline
+    paths: Sequence[MigrationPath]
+
+
+class _StepSimulator:
+    """Plays steps one after the other, each from where the last one ended.
+
+    Args:
+        group: the group.
+        begun: the same as the start of a scenario.
+        restart: how members are restarted.
+        times: in place of what a scenario takes.
+        each: told of every event that was played.
+    """
+
+    def __init__(
+        self,
+        group: LiveGroup,
+        begun: Baseline,
+        restart: RollingRestart,
+        times: Mapping[str, int],
+        each: Callable[[int], None],
+    ) -> None:
+        self.start = begun
+        self.restart = restart
+        self._document = {**begun.document, **times}
+        self._each = each
+        self._by_name = dict(zip(begun.members, group.members, strict=True))
+        self._members: dict[str, dict[str, Any]] = {
+            name: {
+                **told,
+                "assignors": list(_playable_assignors(self._by_name[name], group)),
+                "group_protocol": "classic" if self._by_name[name].classic else "consumer",
+            }
+            for name, told in begun.document["members"].items()
+        }
+
+    def member(self, name: str) -> LiveMember:
+        """The member of this name."""
+        return self._by_name[name]
+
+    def restarted(self, way: Way, names: Sequence[str], **config: Any) -> Cost:
+        """These members restart with another configuration; the next step begins where this one ends."""
+        new = {
+            name: {key: value(name) if callable(value) else value for key, value in config.items()}
+            for name in names
+        }
+        events = [
+            {**event, **new[event["bounce"]]} for event in self.restart.events(names, len(self._members))
+        ]
+        plan_migration = parse_scenario({**self._document, "members": self._members, "events": events})
+        found = simulate_as_configured(plan_migration, way, rounds=False, each=self._each)
+        held = found.simulation.result.held
+        for name, told in self._members.items():
+            told.update(owned=_lists(held.get(name, {})), **new.get(name, {}))
+        return found
+
+
+def _lists(share: Share) -> dict[str, list[int]]:
+    return {topic: list(partitions) for topic, partitions in share.items() if partitions}
+
+
+def _playable_assignors(member: LiveMember, group: LiveGroup) -> tuple[str, ...]:
+    """What a member's JoinGroup lists, as far as it is known and can be played."""
+    known = member.assignors or ((group.assignor,) if group.assignor else ())
+    playable = tuple(one for one in known if one in FAMILIES["eager"].carries)
+    return playable or (FAMILIES["eager"].default,)
+
+
+def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
+    """The targets that are asked for; all where none is.
+
+    Raises:
+        NoForecast: there is none of this name.
+    """
+    for name in names:
+        if name not in TARGETS:
+            raise NoForecast(f"--to: {name!r} is none of {', '.join(TARGETS)}")
+    return tuple(dict.fromkeys(names)) or TARGETS
+
+
+def plan_migration(
+    group: LiveGroup,
+    targets: Sequence[str] = TARGETS,
+    *,
+    restart: RollingRestart | None = None,
+    times: Mapping[str, int] | None = None,
+    each: Callable[[int], None] = lambda _: None,
+) -> MigrationPlan:
+    """The way from where a group stands to each of ``targets``.
+
+    Args:
+        group: the group as it stands.
+        targets: some of :data:`TARGETS`.
+        restart: how members are restarted in each step.
+        times: in place of what a scenario takes.
+        each: told of every event that was played.
+
+    Raises:
+        NoForecast: it has no members, or is of a kind that migrates otherwise.
+    """
+    if group.kind in _UNSUPPORTED_KINDS:
+        raise NoForecast(f"group {group.group_id}: {_UNSUPPORTED_KINDS[group.kind]}")
+    begun = baseline_of(group)
+    make = {"cooperative": _cooperative, "static": _static, "consumer": _consumer}
+    return MigrationPlan(
+        begun,
+        [
+            make[one](group, _StepSimulator(group, begun, restart or RollingRestart(), times or {}, each))
+            for one in targets
+        ],
+    )
+
+
+_UNSUPPORTED_KINDS: Final = {
+    "connect": "Connect's workers choose by connect.protocol, which is sessioned, the newest, by default",
+    "streams": "Kafka Streams chooses by group.protocol=streams (KIP-1071), and can't change it online",
+    "share": "a share group has one protocol only",
+}
+
+
+def _cooperative(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
+    """Two rolling bounces: add ``cooperative-sticky`` to every list, then take the others out."""
+    if playing.start.protocol == "cooperative":
+        return MigrationPath("cooperative", "done")
+    if group.protocol == "consumer":
+        return MigrationPath("cooperative", "done", unsure=[_ALREADY])
+    names = playing.start.members
+    without = [name for name in names if COOPERATIVE not in playing.member(name).assignors]
+    hindrances = []
+    for name in without:
+        one = playing.member(name)
+        lists = ", ".join(one.assignors)
+        reason = (
+            f"lists {lists}, without {COOPERATIVE}" if lists else f"its list is not known; {_chosen(group)}"
+        )
+        hindrances.append(Obstacle(one.member_id, name, reason, 1))
+    last = 2 if without else 1
+    hindrances += [
+        Obstacle(
+            one.member_id, name, f"lists {', '.join(one.assignors)}: it gives up all before it joins", last
+        )
+        for name in names
+        if COOPERATIVE in (one := playing.member(name)).assignors and len(one.assignors) > 1
+    ]
+    way = next(one for one in ways(playing.start.protocol, group.assignor) if one.name == "cooperative")
+    steps = []
+    if without:
+        kept = {name: list(_playable_assignors(playing.member(name), group)) for name in names}
+        cost = playing.restarted(way, without, assignors=lambda name: [COOPERATIVE, *kept[name]])
+        steps.append(
+            MigrationStep(
+                f"Rolling restart with {COOPERATIVE} added to partition.assignment.strategy, before what is there "
+                "(clients of 2.4 or newer)",
+                cost,
+            )
+        )
+    steps.append(
+        MigrationStep(
+            f"Rolling restart with {COOPERATIVE} alone in partition.assignment.strategy, once every member has the "
+            "list of both",
+            playing.restarted(way, names, assignors=[COOPERATIVE]),
+        )
+    )
+    return MigrationPath("cooperative", "ready", hindrances, steps, [_VERSIONS])
+
+
+_ALREADY: Final = "under KIP-848 every group rebalances incrementally: there is nothing to gain"
+_VERSIONS: Final = (
+    "client versions are in no record of a group: cooperative-sticky needs clients of 2.4 or newer"
+)
+
+
+def _chosen(group: LiveGroup) -> str:
+    return f"the group chose {group.assignor}" if group.assignor else "nor is what the group chose"
+
+
+def _static(_: LiveGroup, playing: _StepSimulator) -> MigrationPath:
+    """One rolling bounce: an instance id for every member."""
+    names = playing.start.members
+    without = [name for name in names if playing.member(name).names.group_instance_id is None]
+    if not without:
+        return MigrationPath("static", "done")
+    hindrances = [
+        Obstacle(playing.member(name).member_id, name, "has no group.instance.id", 1) for name in without
+    ]
+    begun = playing.start
+    own = next(one for one in ways(begun.protocol, begun.assignor) if one.name == begun.protocol)
+    first = playing.restarted(own, without, instance_id=lambda name: name)
+    after = playing.restarted(own, names)
+    steps = [
+        MigrationStep(
+            "Rolling restart with a group.instance.id for every member, its own, which it keeps", first
+        ),
+        MigrationStep("Every rolling restart after that", after),
+    ]
+    unsure = []
+    if after.simulation.result.rebalances:
+        unsure.append(
+            f"members that are away for {playing.restart.down_ms} ms are taken for lost, with a session timeout "
+            f"of {begun.document['session_timeout_ms']} ms since their last heartbeat: raise session.timeout.ms "
+            "(under KIP-848 group.consumer.session.timeout.ms)"
+        )
+    return MigrationPath("static", "ready", hindrances, steps, unsure)
+
+
+def _consumer(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
+    """One rolling bounce: ``group.protocol=consumer``."""
+    names = playing.start.members
+    classic = [name for name in names if playing.member(name).classic]
+    if group.protocol == "consumer" and not classic:
+        return MigrationPath("consumer", "done")
+    hindrances = [
+        found for name in classic if (found := _consumer_obstacle(group, name, playing.member(name)))
+    ]
+    way = next(one for one in ways("consumer", None) if one.name == "consumer")
+    steps = [
+        MigrationStep(
+            "Brokers of 4.0 or newer, with the feature group.version=1 and "
+            "group.consumer.migration.policy=bidirectional, as they have it by default"
+        ),
+        MigrationStep(
+            "Rolling restart with group.protocol=consumer; partition.assignment.strategy, session.timeout.ms and "
+            "heartbeat.interval.ms go, the brokers decide them (Java clients of 4.0, librdkafka of 2.12, or newer)",
+            playing.restarted(way, classic, group_protocol="consumer"),
+        ),
+    ]
+    unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
+    if len(classic) < len(names):
+        unsure.append(
+            f"{len(names) - len(classic)} of {len(names)} members speak it: the group is half migrated"
+        )
+    blocked = any(one.step is None for one in hindrances)
+    return MigrationPath("consumer", "blocked" if blocked else "ready", hindrances, steps, unsure)
+
+
+def _consumer_obstacle(group: LiveGroup, name: str, one: LiveMember) -> Obstacle | None:
+    """What keeps a member from KIP-848."""
+    known = one.assignors
+    if not known and group.assignor is not None and group.protocol == "classic":
+        known = (group.assignor,)
+    custom = [assignor for assignor in known if assignor not in FAMILIES["eager"].carries]
+    if custom:
+        reason = (
+            f"custom assignor {', '.join(custom)}: KIP-848 has none in clients; let every member list one of "
+            "Kafka's first, or write it for the brokers (group.consumer.assignors)"
+        )
+        return Obstacle(one.member_id, name, reason, None)
+    client = _WITHOUT_KIP_848.match(one.names.client_id or "")
+    if client:
+        return Obstacle(one.member_id, name, f"{client[1]} {client[2]} does not speak KIP-848", None)
+    return None
+
+
+#: Episodes in which a step may have happened.
+_STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
+#: So many of them are told.
+_MAX_PAST_STEPS: Final = 5
+
+
+class PastStep(NamedTuple):
+    """An episode, and what it would have been forecast to cost; None where that can't be said."""
+
+    episode: Episode
+    cost: Cost | None = None
+
+
+def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
+    """The last episodes in which a step may have happened, the newest first."""
+    found = [one for one in episodes if one.kind in _STEPS]
+    return sorted(found, key=lambda one: (one.opened_at, one.episode), reverse=True)[:_MAX_PAST_STEPS]
+
+
+def migration_document(group_id: str, found: MigrationPlan, went: Sequence[PastStep]) -> dict[str, Any]:
+    """The answer for programs; ``went``: what has happened."""
+    return {
+        "groupId": group_id,
+        "now": found.start.way,
+        "assignor": found.start.assignor,
+        "targets": {one.to: _path_document(one) for one in found.paths},
+        "happened": [_past_step_document(one) for one in went],
+        "unsure": list(found.start.unsure),
+    }
+
+
+def _path_document(one: MigrationPath) -> dict[str, Any]:
+    return {
+        "state": one.state,
+        "inTheWay": [
+            {"memberId": each.member_id, "name": each.name, "reason": each.reason, "step": each.step}
+            for each in one.hindrances
+        ],
+        "steps": [
+            {"says": step.says, "forecast": None if step.cost is None else cost_figures(step.cost)}
+            for step in one.steps
+        ],
+        "unsure": list(one.unsure),
+    }
+
+
+def _past_step_document(went: PastStep) -> dict[str, Any]:
+    one, downtime = went.episode, None
+    if one.downtime is not None:
+        downtime = {"lowerMs": one.downtime.lower_ms, "upperMs": one.downtime.upper_ms}
+    return {
+        "episode": one.episode,
+        "kind": one.kind,
+        "status": one.status,
+        "openedAt": one.opened_at,
+        "rebalances": one.rebalances,
+        "rounds": one.round_count,
+        "moved": one.moved,
+        "downtime": downtime,
+        "forecast": None if went.cost is None else cost_figures(went.cost),
+    }

@@ -1,0 +1,234 @@
+"""Rebuild a past episode as a scenario from its diffs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from assignors.model import Topic
+from streaming.simulation.baseline import NoForecast, baseline_of, scenario_names
+from streaming.simulation.changes import BEGIN_MS, RequestedChange
+from streaming.simulation.forecast import Cost, format_seconds, simulate_as_configured, simulate_cost, ways
+from streaming.simulation.live_group import LiveGroup, LiveMember
+from streaming.simulation.parse import parse_scenario
+from streaming.wire.codec import rfc3339
+from streaming.wire.diffs import Diff, MemberDiff, MemberNames
+from streaming.wire.episodes import Episode
+from streaming.wire.events import Holding
+from streaming.wire.names import called
+
+#: In place of an episode's number: the newest in which members came or went.
+LAST: Final = "last"
+
+
+def find_episode(group_id: str, told: Sequence[Episode], which: str) -> Episode:
+    """The episode of a group that is meant: a number, or ``last``.
+
+    Raises:
+        NoForecast: there is none.
+    """
+    if which == LAST:
+        found = [one for one in told if _has_membership_change(one)]
+        if not found:
+            raise NoForecast(
+                f"--from {which}: group {group_id} has no episode in which a member came or went"
+            )
+        return max(found, key=lambda one: (one.opened_at, one.episode))
+    for one in told:
+        if str(one.episode) == which:
+            return one
+    numbers = sorted(one.episode for one in told)
+    known = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "none of it is known"
+    raise NoForecast(f"--from {which}: group {group_id} has no such episode; {known}")
+
+
+def _has_membership_change(episode: Episode) -> bool:
+    members = episode.members
+    return bool(members.joined or members.left or members.lost or members.gone or members.replaced)
+
+
+def past_change(
+    episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
+) -> RequestedChange:
+    """The episode as a change.
+
+    Args:
+        episode: the record.
+        diffs: its rounds, in order.
+        now: the group as it stands: its settings and topic ids, which no diff has; None where it is gone.
+        times: in place of what a scenario takes.
+
+    Raises:
+        NoForecast: nobody came or went, its diffs are gone, or groups of its kind can't be played.
+    """
+    group = f"group {episode.group_id}, episode {episode.episode}"
+    if not diffs:
+        raise NoForecast(f"{group}: none of its rounds is in the diff topic any more")
+    begun = baseline_of(_group_before(episode, diffs, now))
+    names = dict(zip(_before(episode, diffs[0]), begun.members, strict=True))
+    events = _events(episode, diffs, names, begun.document["session_timeout_ms"])
+    if not events:
+        raise NoForecast(f"{group}: {episode.kind}: no member came or went, so there is nothing to replay")
+    return RequestedChange(
+        begun._replace(unsure=(*begun.unsure, *_unsure(episode, diffs, now))),
+        f"The {episode.kind} of {rfc3339(episode.opened_at)} (episode {episode.episode})",
+        {**begun.document, **times, "events": events},
+        _measured(episode),
+    )
+
+
+def forecast_past_episode(
+    episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
+) -> Cost | None:
+    """What the episode would have been forecast to cost, the way it went; None where that can't be said.
+
+    Arguments are those of :func:`past`. Of a change of assignors nobody knows which list each member had when.
+    """
+    if episode.kind == "assignor-change" or len(diffs) < episode.round_count:
+        return None
+    try:
+        asked = past_change(episode, diffs, now, times)
+    except NoForecast:
+        return None
+    begun, document = asked.start, asked.document
+    own = next(one for one in ways(begun.protocol, begun.assignor) if one.name == begun.protocol)
+    if (diffs[0].protocol, diffs[-1].protocol) != ("classic", "consumer"):
+        return simulate_cost(parse_scenario(document), own, rounds=False)
+    speaks = {"group_protocol": "classic", "assignors": [own.assignor]}
+    members = {name: {**told, **speaks} for name, told in document["members"].items()}
+    events = [
+        {**event, "group_protocol": "consumer"} if event.keys() & {"bounce", "join"} else event
+        for event in document["events"]
+    ]
+    way = next(one for one in ways("consumer", None) if one.name == "consumer")
+    return simulate_as_configured(
+        parse_scenario({**document, "members": members, "events": events}), way, rounds=False
+    )
+
+
+def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
+    """Who was in the group as the episode began."""
+    replaced = {one.joined for one in episode.members.replaced if one.joined != one.left}
+    joined = set(episode.members.joined)
+    return {
+        one: told
+        for one, told in first.members.items()
+        if one not in replaced and (told.owned or one not in joined)
+    }
+
+
+def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> LiveGroup:
+    """The group as the episode began."""
+    first = diffs[0]
+    before = _before(episode, first)
+    known = {} if now is None else {one.member_id: one for one in now.members}
+    usual = next(iter(known.values()), None)
+    counts = _counts(diffs)
+    live = {} if now is None else now.topics
+    members = tuple(
+        LiveMember(
+            member_id=one,
+            names=MemberNames(
+                client_id=told.client_id,
+                client_host=told.client_host,
+                group_instance_id=told.group_instance_id,
+            ),
+            topics=tuple(counts),
+            assignors=known[one].assignors if one in known else (),
+            owned=told.owned,
+            session_timeout_ms=None if usual is None else known.get(one, usual).session_timeout_ms,
+            rebalance_timeout_ms=None if usual is None else known.get(one, usual).rebalance_timeout_ms,
+            classic=first.protocol == "classic",
+        )
+        for one, told in before.items()
+    )
+    return LiveGroup(
+        group_id=episode.group_id,
+        kind="consumer" if first.kind is UNSET else first.kind,
+        protocol=first.protocol,
+        assignor=first.assignor,
+        number=max((first.group_epoch if first.generation is None else first.generation) or 1, 2) - 1,
+        timestamp=first.timestamp,
+        members=members,
+        topics={
+            name: Topic(name, count, None, live[name].topic_id if name in live else None)
+            for name, count in counts.items()
+        },
+    )
+
+
+def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
+    """Partitions by topic, as far as the diffs show them."""
+    counts: dict[str, int] = {}
+    for diff in diffs:
+        held: list[Holding] = [held for _, held in diff.holdings()]
+        for holding in (*held, *(one.owned for one in diff.members.values())):
+            for topic, partitions in holding.items():
+                counts[topic] = max(counts.get(topic, 0), *(number + 1 for number in partitions))
+    return dict(sorted(counts.items()))
+
+
+def _events(
+    episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int
+) -> list[dict[str, Any]]:
+    """Who came and went, each at the time of the round that shows it; one that came back is a restart."""
+    here = set(names)
+    came: list[tuple[str, int]] = []
+    went: list[tuple[str, int]] = []
+    fullest: dict[str, MemberDiff] = {}
+    for diff in diffs:
+        there = {one for one, told in diff.members.items() if told.present is not False}
+        fullest.update(diff.members)
+        went += ((one, diff.timestamp) for one in sorted(here - there))
+        came += ((one, diff.timestamp) for one in sorted(there - here))
+        here = there
+    known = dict(names)
+    new = [one for one, _ in came if one not in known]
+    known |= scenario_names(
+        called({one: fullest[one] for one in new}), dict.fromkeys(new), taken=names.values()
+    )
+    successors = {one.left: one.joined for one in episode.members.replaced}
+    lost = set(episode.members.lost)
+    events: list[dict[str, Any]] = []
+    for one, at in went:
+        back = next((other for other in came if other[0] == successors.get(one) and other[1] >= at), None)
+        if back is not None:
+            came.remove(back)
+            known[back[0]] = known[one]
+            # One that came back within a round was away for less than a round takes.
+            events.append({"at": at, "bounce": known[one], "down_ms": max(back[1] - at, 1)})
+        elif one in lost:
+            events.append({"at": at - session_ms, "crash": known[one]})
+        else:
+            events.append({"at": at, "leave": known[one]})
+    events += [{"at": at, "join": known[one]} | _instance(fullest[one]) for one, at in came]
+    events.sort(key=lambda event: event["at"])
+    first = events[0]["at"] if events else 0
+    return [{**event, "at": event["at"] - first + BEGIN_MS} for event in events]
+
+
+def _instance(told: MemberDiff) -> dict[str, str]:
+    return {} if told.group_instance_id is None else {"instance_id": told.group_instance_id}
+
+
+def _unsure(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> list[str]:
+    """Why the replay of an episode can't be exact."""
+    found = ["members came and went a little before the rounds that show it, whose times are taken"]
+    if now is None:
+        found.append("the group is gone: settings and topic ids of its members are not known")
+    if len(diffs) < episode.round_count:
+        found.append(f"{len(diffs)} of the episode's {episode.round_count} rounds are known, the last ones")
+    if episode.members.omitted:
+        found.append(f"the episode does not name {episode.members.omitted} of its members")
+    return found
+
+
+def _measured(episode: Episode) -> str:
+    """What the monitor saw of the episode's own downtime, a sentence; empty where it saw nothing."""
+    if episode.downtime is None:
+        return ""
+    lower, upper = format_seconds(episode.downtime.lower_ms), episode.downtime.upper_ms
+    most = "with no upper bound" if upper is None else f"at most {format_seconds(upper)}"
+    return f"When it happened, at least {lower} were measured, {most}."

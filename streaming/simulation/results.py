@@ -1,0 +1,326 @@
+"""Results of a simulation: rounds, requests, moved partitions and time without a consumer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from assignors.diff import ShareDiff, as_lists, diff
+from assignors.model import Share, Topic
+from assignors.shares import minus
+from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, Wants
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRound:
+    """One round: when its assignment was known, and who had what before and has now."""
+
+    at: int
+    number: int
+    round: int
+    reason: Reason
+    before: Mapping[str, Share]
+    after: Mapping[str, Share]
+    changed: Mapping[str, ShareDiff]
+
+    def members(self) -> Iterator[tuple[str, Share, ShareDiff | None]]:
+        """Everyone who was or is in the group: what it owned, and what changed; None when nothing did."""
+        for name in self.after:
+            yield name, self.before.get(name, NOTHING), self.changed.get(name)
+        for name, owned in self.before.items():
+            if name not in self.after:
+                yield name, owned, self.changed[name]
+
+
+class OwnershipInterval(NamedTuple):
+    """One partition consumed by one member, from and until (ms)."""
+
+    topic: str
+    partition: int
+    member: str
+    start: int
+    end: int
+
+
+#: Stands in place of the time since when a partition has lacked an owner, for one that does not.
+_OWNED = -1
+
+
+class UnavailableTime:
+    """Time without an owner: from the loss of one (or the first subscription) until the next consumes.
+
+    On the hot path of large groups: lists by partition number, one step for each partition that changes hands.
+    """
+
+    def __init__(self, *, stretches: bool) -> None:
+        #: ``{topic: partition count}``; for those that were ever subscribed to, ms without an owner by partition.
+        self.topics: dict[str, int] = {}
+        self.total: dict[str, list[int]] = {}
+        self.longest = 0
+        self._since: dict[str, list[int]] = {}
+        self._shares: dict[str, Share] = {}
+        #: None when stretches are not kept.
+        self.stretches: list[OwnershipInterval] | None = [] if stretches else None
+        self._begun: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def partitions(self, topics: Mapping[str, Topic], wanted: Iterable[str], at: int) -> None:
+        """Topics have these partitions now; new ones of topics subscribed to lack an owner from now on."""
+        for name, topic in topics.items():
+            self.topics[name] = max(self.topics.get(name, 0), topic.partitions)
+        self.want(wanted, at)
+
+    def want(self, wanted: Iterable[str], at: int) -> None:
+        """Live members subscribe to these topics."""
+        for name in wanted:
+            total = self.total.setdefault(name, [])
+            more = self.topics.get(name, 0) - len(total)
+            total += [0] * more
+            self._since.setdefault(name, []).extend([at] * more)
+
+    def own(self, shares: Mapping[str, Share], at: int) -> None:
+        """These members consume exactly this from now on."""
+        gained = []
+        for name, share in shares.items():
+            had = self._shares.get(name, NOTHING)
+            if had is share:
+                continue
+            for topic, partitions in minus(had, share).items():
+                since = self._since[topic]
+                for partition in partitions:
+                    since[partition] = at
+                self._end(topic, partitions, at)
+            gained.append((name, minus(share, had)))
+            self._shares[name] = share
+        for name, more in gained:
+            for topic, partitions in more.items():
+                self._gained(topic, partitions, at)
+                if self.stretches is not None:
+                    self._begun.update({(topic, partition): (name, at) for partition in partitions})
+
+    def _gained(self, topic: str, partitions: Sequence[int], at: int) -> None:
+        if topic not in self._since:  # given without being asked for, as ``sticky`` may
+            self.want((topic,), at)
+        since, total, longest = self._since[topic], self.total[topic], self.longest
+        for partition in partitions:
+            begun = since[partition]
+            if begun != _OWNED:
+                since[partition] = _OWNED
+                gap = at - begun
+                total[partition] += gap
+                if gap > longest:  # noqa: PLR1730 - a call of max() here is a tenth of a large group's forecast
+                    longest = gap
+        self.longest = longest
+
+    def _end(self, topic: str, partitions: Iterable[int], at: int) -> None:
+        if self.stretches is None:
+            return
+        for partition in partitions:
+            name, begun = self._begun.pop((topic, partition))
+            if at > begun:
+                self.stretches.append(OwnershipInterval(topic, partition, name, begun, at))
+
+    def end(self, at: int) -> None:
+        """The run is over."""
+        if self.stretches is not None:
+            for (topic, partition), (name, begun) in self._begun.items():
+                self.stretches.append(OwnershipInterval(topic, partition, name, begun, at))
+
+
+class SimulationResult:
+    """Takes a machine's outputs and keeps what a forecast answers."""
+
+    def __init__(self, topics: Mapping[str, Topic], *, stretches: bool, rounds: bool = True) -> None:
+        #: Empty when rounds are only counted.
+        self.rounds: list[SimulatedRound] = []
+        self.round_count = 0
+        self.rebalances = 0
+        self._keeps = rounds
+        self.requests: Counter[str] = Counter()
+        self.moved = 0
+        self.gaps = UnavailableTime(stretches=stretches)
+        self._wanted: frozenset[str] = frozenset()
+        self._held: Mapping[str, Share] = {}
+        self._last: dict[str, dict[int, str]] = {}
+        self._round = 0
+        self.gaps.partitions(topics, (), 0)
+
+    def standing(self, wanted: frozenset[str], held: Mapping[str, Share]) -> None:
+        """The group as it stands at the start: no round, and nothing moves."""
+        self.take(Wants(wanted), 0)
+        self.gaps.own(held, 0)
+        self._held = held
+        for name, share in held.items():
+            for topic, partitions in share.items():
+                self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
+
+    @property
+    def held(self) -> Mapping[str, Share]:
+        """Who has what after the last round."""
+        return self._held
+
+    def topics(self, topics: Mapping[str, Topic], at: int) -> None:
+        """Topics have changed."""
+        self.gaps.partitions(topics, self._wanted, at)
+
+    def take(self, output: object, at: int) -> None:
+        """One output of the machine, at its time."""
+        if isinstance(output, Sent):
+            self.requests[output.kind] += output.times
+        elif isinstance(output, Owns):
+            self.gaps.own(output.shares, at)
+        elif isinstance(output, Wants):
+            self._wanted = output.topics
+            self.gaps.want(output.topics, at)
+        elif isinstance(output, Announced):
+            self._record(output, at)
+        elif isinstance(output, Handover):
+            self._hand_over(output)
+
+    def _record(self, told: Announced, at: int) -> None:
+        before, after = self._held, told.after
+        for name, share in after.items():
+            owned = before.get(name, NOTHING)
+            if owned is not share:
+                self._move(name, minus(share, owned))
+        self._round = 1 if told.first else self._round + 1
+        self._held = after
+        self.round_count += 1
+        self.rebalances += told.first
+        if self._keeps:
+            self.rounds.append(
+                SimulatedRound(
+                    at, told.number, self._round, told.reason, before, after, _changed(before, after)
+                )
+            )
+
+    def _move(self, name: str, gained: Share) -> None:
+        """What a member got, from others or from nobody."""
+        for topic, partitions in gained.items():
+            last = self._last.setdefault(topic, {})
+            for partition in partitions:
+                if last.get(partition, name) != name:
+                    self.moved += 1
+                last[partition] = name
+
+    def _hand_over(self, output: Handover) -> None:
+        """The same place in the group goes by another name: nothing moved."""
+        held = dict(self._held)
+        share = held.pop(output.before, NOTHING)
+        self._held = {**held, output.after: share}
+        for topic, partitions in share.items():
+            self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, output.after))
+
+
+def _changed(before: Mapping[str, Share], after: Mapping[str, Share]) -> dict[str, ShareDiff]:
+    """What changed for whom."""
+    changed: dict[str, ShareDiff] = {}
+    for name, share in after.items():
+        owned = before.get(name, NOTHING)
+        if owned is not share and owned != share:
+            changed[name] = diff(owned, share)
+    for name, owned in before.items():
+        if name not in after:
+            changed[name] = diff(owned, NOTHING)
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """The run of one protocol: its result, and when the group came to rest (ms)."""
+
+    protocol: str
+    assignor: str
+    result: SimulationResult
+    end: int
+
+    @property
+    def shown_until(self) -> int:
+        """A little after the end, so that a picture shows the outcome."""
+        return self.end + max(self.end // 20, 1000)
+
+
+def simulations_document(simulations: Iterable[Simulation]) -> dict[str, Any]:
+    """The answer of ``simulate --json``."""
+    return {"protocols": {one.protocol: simulation_document(one) for one in simulations}}
+
+
+def simulation_document(simulation: Simulation) -> dict[str, Any]:
+    """One protocol's part of the answer; times in ms since the scenario's start."""
+    result = simulation.result
+    number = "groupEpoch" if simulation.protocol == "consumer" else "generation"
+    unchanged: dict[int, dict[str, Any]] = {}
+    return {
+        "rounds": [_round_document(record, number, unchanged) for record in result.rounds],
+        "requests": dict(sorted(result.requests.items())),
+        "rebalances": result.rebalances,
+        "moved": result.moved,
+        "unavailableMs": {
+            topic: {str(partition): ms for partition, ms in enumerate(partitions)}
+            for topic, partitions in sorted(result.gaps.total.items())
+        },
+        "longestGapMs": result.gaps.longest,
+    }
+
+
+def _round_document(
+    record: SimulatedRound, number: str, unchanged: dict[int, dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "at": record.at,
+        number: record.number,
+        "round": record.round,
+        "cause": {"kind": record.reason.kind, "memberIds": list(record.reason.members)},
+        "members": {
+            name: _member_document(owned, change, unchanged) for name, owned, change in record.members()
+        },
+    }
+
+
+def _member_document(
+    owned: Share, change: ShareDiff | None, unchanged: dict[int, dict[str, Any]]
+) -> dict[str, Any]:
+    """One member in one round: kept = owned − revoked, after = kept + assigned.
+
+    Most shares stay as they are through most rounds: one value serves them all, by identity (the result keeps the
+    shares alive).
+    """
+    if change is not None:
+        lists = as_lists(owned)
+        return {"owned": lists, "revoked": change.revoked, "assigned": change.assigned, "kept": change.kept}
+    known = unchanged.get(id(owned))
+    if known is None:
+        lists = as_lists(owned)
+        known = unchanged[id(owned)] = {"owned": lists, "revoked": {}, "assigned": {}, "kept": lists}
+    return known
+
+
+class SimulationSummary(NamedTuple):
+    """A row of the comparison."""
+
+    protocol: str
+    assignor: str
+    rebalances: int
+    rounds: int
+    requests: int
+    moved: int
+    unavailable_s: float
+    longest_gap_s: float
+    end_s: float
+
+
+def summarize(simulation: Simulation) -> SimulationSummary:
+    """One protocol in figures; ``unavailable_s`` counts partition-seconds without an owner."""
+    result = simulation.result
+    return SimulationSummary(
+        simulation.protocol,
+        simulation.assignor,
+        result.rebalances,
+        result.round_count,
+        sum(result.requests.values()),
+        result.moved,
+        sum(sum(partitions) for partitions in result.gaps.total.values()) / 1000,
+        result.gaps.longest / 1000,
+        simulation.end / 1000,
+    )

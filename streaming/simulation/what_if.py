@@ -1,0 +1,373 @@
+"""Assignments of a changed live group under every assignor of every protocol."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from msgspec import Struct, structs
+
+from assignors import registry
+from assignors.diff import diff, moved, size
+from assignors.errors import BadInput, MonitorError
+from assignors.model import Assignment, Member, Share, Topic
+from streaming.protocols.families import FAMILIES
+from streaming.simulation.live_group import LiveGroup, LiveMember
+from streaming.wire.diffs import MemberNames
+
+
+class ImpossibleChange(BadInput):
+    """The group can't be changed like this; the message names the option."""
+
+
+class ProtocolAssignor(NamedTuple):
+    """A rebalance protocol and an assignor that it carries."""
+
+    protocol: str
+    assignor: str
+
+    @property
+    def registry(self) -> str:
+        """Whose assignors these are: the registry's name of the protocol."""
+        return FAMILIES[self.protocol].assignors_of
+
+
+#: In the order of Kafka's documentation. That ``cooperative-sticky`` can be run under EAGER, as halfway through a
+#: migration, is left out: it is ``sticky`` then.
+PAIRS: Final = (
+    ProtocolAssignor("eager", "range"),
+    ProtocolAssignor("eager", "roundrobin"),
+    ProtocolAssignor("eager", "sticky"),
+    ProtocolAssignor("cooperative", "cooperative-sticky"),
+    ProtocolAssignor("consumer", "uniform"),
+    ProtocolAssignor("consumer", "range"),
+)
+#: After so many rebalances that follow each other a cooperative group is taken not to come to rest.
+_MOST_ROUNDS: Final = 8
+
+
+class GroupChange(Struct, frozen=True, kw_only=True):
+    """What is to be different.
+
+    Attributes:
+        add: names of new members: client ids, in a group of static members instance ids.
+        remove: members that go, by any of their names.
+        partitions: new counts, by topic.
+        subscribe: what every member subscribes to from then on; None: as now.
+    """
+
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    partitions: Mapping[str, int] = {}
+    subscribe: tuple[str, ...] | None = None
+
+
+class Outlook(NamedTuple):
+    """The group under one way.
+
+    Attributes:
+        way: the protocol and the assignor.
+        own: whether this is what the group runs now.
+        assignment: who gets what in the end, by member id; empty where ``problem`` says why there is none.
+        rounds: how many there are; ``exact_rounds``: or at least so many.
+        moved: partitions that get another owner than now.
+        given: partitions that nobody has now and somebody gets.
+        unowned: partitions of subscribed topics that nobody gets.
+        most, least: partitions of a member.
+        local: partitions whose owner shares a rack with a replica, and those of which both racks are known.
+        inexact: why this may turn out otherwise, a line each.
+        problem: why there is no answer.
+    """
+
+    way: ProtocolAssignor
+    own: bool
+    assignment: Assignment
+    rounds: int = 0
+    exact_rounds: bool = True
+    moved: int = 0
+    given: int = 0
+    unowned: int = 0
+    most: int = 0
+    least: int = 0
+    local: tuple[int, int] = (0, 0)
+    inexact: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
+    """A group before and after changes; ``new``: ids of the members that came.
+
+    Attributes:
+        before: the group as it stands.
+        after: the group as it is to be.
+        new: ids of its new members.
+        notes: what was assumed of the changes, lines for people.
+    """
+
+    before: LiveGroup
+    after: LiveGroup
+    new: frozenset[str]
+    notes: tuple[str, ...]
+
+    @cached_property
+    def owned(self) -> dict[str, Share]:
+        """Who owns what now, by member id; of those that go, too."""
+        return {one.member_id: one.owned for one in self.before.members}
+
+    @property
+    def own(self) -> ProtocolAssignor | None:
+        """What the group runs now; None: its assignor is none of Kafka's, or not known."""
+        return current_pair(self.before)
+
+
+def current_pair(group: LiveGroup) -> ProtocolAssignor | None:
+    """What a group runs now; None: its assignor is none of Kafka's, or not known."""
+    if group.protocol == "consumer":
+        protocol = "consumer"
+    else:
+        protocol = "cooperative" if group.assignor == "cooperative-sticky" else "eager"
+    way = ProtocolAssignor(protocol, group.assignor or "")
+    return way if way in PAIRS else None
+
+
+def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
+    """The group with the changes, before anybody assigns.
+
+    Raises:
+        ImpossibleChange: the group is of another kind than consumers, or can't be changed like this.
+    """
+    if group.kind != "consumer":
+        raise ImpossibleChange(
+            f"group {group.group_id}: its kind is {group.kind}; what-if knows the assignors of consumers alone"
+        )
+    gone = {_find_member(group, name).member_id for name in changes.remove}
+    topics = _topics(group, changes)
+    stay = [one for one in group.members if one.member_id not in gone]
+    if changes.subscribe is not None:
+        stay = [structs.replace(one, topics=tuple(changes.subscribe)) for one in stay]
+    new, notes = _new_members(group, stay or group.members, changes)
+    if not stay and not new:
+        raise ImpossibleChange("--remove: nobody is left; keep a member, or --add one")
+    after = group._replace(members=(*stay, *new), topics=topics)
+    return ChangedGroup(
+        before=group, after=after, new=frozenset(one.member_id for one in new), notes=tuple(notes)
+    )
+
+
+def _find_member(group: LiveGroup, name: str) -> LiveMember:
+    """The member of this name: what it is called, or its member, instance or client id."""
+    called = group.names
+    found = [
+        one
+        for one in group.members
+        if name in (one.member_id, called[one.member_id], one.names.group_instance_id, one.names.client_id)
+    ]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(sorted(called[one.member_id] for one in found or group.members)[:20])
+    problem = f"{len(found)} members are called so" if found else "no member is called so"
+    raise ImpossibleChange(f"--remove {name}: {problem}; there are {listed}")
+
+
+def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
+    topics = dict(group.topics)
+    for name in changes.subscribe or ():
+        if name not in topics and name not in changes.partitions:
+            raise ImpossibleChange(
+                f"--subscribe {name}: the monitor was not told how many partitions it has; "
+                f"say it with --partitions {name}=N"
+            )
+    for name, count in changes.partitions.items():
+        known = topics.get(name)
+        if known is None and name not in (changes.subscribe or ()):
+            raise ImpossibleChange(f"--partitions {name}={count}: no member subscribes to {name}")
+        if known is not None and count < known.partitions:
+            raise ImpossibleChange(
+                f"--partitions {name}={count}: it has {known.partitions}, and Kafka takes none away"
+            )
+        racks = None
+        if known is not None and known.racks is not None:
+            racks = (*known.racks, *[()] * (count - known.partitions))
+        topics[name] = Topic(name, count, racks, known.topic_id if known else None)
+    wanted = set(changes.subscribe) if changes.subscribe is not None else set(topics)
+    return {name: topic for name, topic in topics.items() if name in wanted}
+
+
+def _new_members(
+    group: LiveGroup, like: Sequence[LiveMember], changes: GroupChange
+) -> tuple[list[LiveMember], list[str]]:
+    """The members that come: as the first of the others, in the racks that have the fewest."""
+    notes: list[str] = []
+    if not changes.add:
+        return [], notes
+    if not like:
+        raise ImpossibleChange(f"--add: group {group.group_id} has no members that new ones could be like")
+    known, static = like[0], all(one.names.group_instance_id for one in like)
+    if len({one.topics for one in like}) > 1 and changes.subscribe is None:
+        notes.append(
+            f"members subscribe to different topics: new ones to those of {group.names[known.member_id]}"
+        )
+    racks = {one.rack_id: 0 for one in like}
+    for one in like:
+        racks[one.rack_id] += 1
+    if set(racks) != {None}:
+        notes.append("new members are taken to be in the racks with the fewest members")
+    new = []
+    for name in changes.add:
+        if any(
+            name in (one.member_id, one.names.client_id, one.names.group_instance_id)
+            for one in group.members
+            if static or one.member_id == name
+        ):
+            raise ImpossibleChange(f"--add {name}: there is a member of this name; give another")
+        rack = min(racks, key=lambda one: (racks[one], one or ""))
+        racks[rack] += 1
+        new.append(
+            LiveMember(
+                member_id=_member_id(group, name),
+                names=MemberNames(
+                    client_id=known.names.client_id if static else name,
+                    group_instance_id=name if static else None,
+                ),
+                rack_id=rack,
+                topics=tuple(changes.subscribe) if changes.subscribe is not None else known.topics,
+                assignors=known.assignors,
+                classic=known.classic,
+            )
+        )
+    return new, notes
+
+
+def _member_id(group: LiveGroup, name: str) -> str:
+    """An id as Kafka makes them of names, always the same of the same: a UUID is behind the name."""
+    digest = blake2b(f"{group.group_id} {name}".encode(), digest_size=16).digest()
+    return str(UUID(bytes=digest)) if group.protocol == "consumer" else f"{name}-{UUID(bytes=digest)}"
+
+
+def outlooks(change: ChangedGroup) -> Iterator[Outlook]:
+    """The group after the change under each way, in the order of :data:`WAYS`."""
+    for way in PAIRS:
+        yield outlook(change, way)
+
+
+def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
+    """The group after the change under one way."""
+    own = change.own == way
+    try:
+        assignment, rounds, exact = _final_assignment(change, way)
+    except MonitorError as problem:
+        return Outlook(way, own, {}, problem=str(problem))
+    sizes = [size(share) for share in assignment.values()]
+    held = {(topic, p) for share in change.owned.values() for topic, ps in share.items() for p in ps}
+    subscribed = {topic for one in change.after.members for topic in one.topics}
+    there = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
+    return Outlook(
+        way,
+        own,
+        assignment,
+        rounds=rounds,
+        exact_rounds=exact,
+        moved=moved(change.owned, assignment),
+        given=sum(
+            (topic, p) not in held for share in assignment.values() for topic, ps in share.items() for p in ps
+        ),
+        unowned=there - sum(sizes),
+        most=max(sizes, default=0),
+        least=min(sizes, default=0),
+        local=_rack_local_counts(change.after, assignment),
+        inexact=tuple(_inexact(change, way)),
+    )
+
+
+def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assignment, int, bool]:
+    """Who gets what in the end, in how many rounds, and whether there can't be more."""
+    assign = registry.find(way.registry, way.assignor).assign
+    topics, number = change.after.topics, change.after.number
+    if way.protocol == "consumer":
+        topics = {name: _with_id(topic) for name, topic in topics.items()}
+    members = [_member(one, one.owned, one.generation) for one in change.after.members]
+    assignment = assign(topics, members)
+    if way.protocol == "eager":
+        return assignment, 1, True
+    if way.protocol == "consumer":
+        # One target. Who must give something up does so with its next heartbeat; only then its new owner gets it.
+        steps = any(diff(change.owned.get(one, {}), share).revoked for one, share in assignment.items())
+        given = any(diff(change.owned.get(one, {}), share).assigned for one, share in assignment.items())
+        return assignment, 1 + steps + given, not (steps or given)
+    rounds, owned = 1, {one.member_id: one.owned for one in members}
+    while any(diff(owned[one], share).revoked for one, share in assignment.items()):
+        # Who gave something up joins again (KIP-429): the next round hands it on.
+        if rounds == _MOST_ROUNDS:
+            return assignment, rounds, False
+        owned, rounds = dict(assignment), rounds + 1
+        claims = [_member(one, owned[one.member_id], number + rounds) for one in change.after.members]
+        assignment = assign(topics, claims)
+    return assignment, rounds, True
+
+
+def _with_id(topic: Topic) -> Topic:
+    """The topic with an id, made of its name where it is not known: the server's assignors ask for one."""
+    if topic.topic_id is not None:
+        return topic
+    made = blake2b(topic.name.encode(), digest_size=16).digest()
+    return replace(topic, topic_id=urlsafe_b64encode(made).decode().rstrip("="))
+
+
+def _member(one: LiveMember, owned: Share, generation: int) -> Member:
+    return Member(one.member_id, one.topics, one.names.group_instance_id, one.rack_id, owned, generation)
+
+
+def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, int]:
+    racks = {one.member_id: one.rack_id for one in group.members}
+    local = known = 0
+    for member, share in assignment.items():
+        rack = racks[member]
+        for topic, partitions in share.items():
+            replicas = group.topics[topic].racks
+            if rack is None or replicas is None:
+                continue
+            for p in partitions:
+                known += bool(replicas[p])
+                local += rack in replicas[p]
+    return local, known
+
+
+def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
+    """Why the group may come to something else."""
+    before = change.before
+    classic, was_classic = way.registry == "classic", before.protocol == "classic"
+    if classic != was_classic:
+        yield "members get other ids under this protocol: which of those alike gets what may differ"
+    elif any(_is_order_random(change, one, way) for one in change.after.members):
+        yield "ids of new members are drawn when they join: which of those alike gets what may differ"
+    if not classic and any(topic.topic_id is None for topic in change.after.topics.values()):
+        yield "ids of topics are not known: their order, and with it ties, may differ"
+    if (
+        way.assignor in ("sticky", "cooperative-sticky")
+        and change.own != way
+        and was_classic
+        and before.assignor not in ("sticky", "cooperative-sticky")
+    ):
+        yield "as if it had run before: a first round after a switch may know less of what members owned"
+
+
+def _is_order_random(change: ChangedGroup, one: LiveMember, way: ProtocolAssignor) -> bool:
+    """Whether chance decides where a new member stands among the others."""
+    if one.member_id not in change.new:
+        return False
+    if way.assignor not in ("range", "roundrobin") or way.registry != "classic":
+        # The sticky assignors go by the hash of whole member ids, the server's by ids that are drawn.
+        return True
+    if one.names.group_instance_id:
+        return False
+    prefix = f"{one.names.client_id}-"
+    return any(
+        other.member_id.startswith(prefix) or prefix.startswith(other.member_id)
+        for other in change.after.members
+        if other is not one
+    )

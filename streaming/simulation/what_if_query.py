@@ -1,0 +1,168 @@
+"""Options of `what-if` as a group change, and the answers as one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count, islice
+from typing import Any, NamedTuple
+
+from assignors.diff import as_lists
+from assignors.errors import BadInput
+from streaming.simulation.live_group import LiveGroup
+from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook, ProtocolAssignor, current_pair
+
+#: So many members are added at most.
+_MOST_NEW = 10_000
+
+
+class InvalidChange(BadInput):
+    """An option can't be read; the message names it."""
+
+
+class WhatIfQuery(NamedTuple):
+    """What is asked for: the changes, and under what; None: as the group runs now."""
+
+    changes: GroupChange
+    protocol: str | None = None
+    assignor: str | None = None
+
+    def chosen(self, group: LiveGroup, answers: Sequence[Outlook]) -> Outlook | None:
+        """The answer under what is asked for; None: nothing is, and the group's own assignor is none of Kafka's.
+
+        Raises:
+            InvalidChange: there is no such protocol, or it does not know the assignor.
+        """
+        own = current_pair(group)
+        if self.protocol is None and self.assignor is None:
+            return next((one for one in answers if one.way == own), None)
+        fitting = [
+            one
+            for one in answers
+            if self.protocol in (None, one.way.protocol) and self.assignor in (None, one.way.assignor)
+        ]
+        if not fitting:
+            known = "; ".join(_list_pairs(one.way for one in answers))
+            raise InvalidChange(
+                f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}: none of {known}"
+            )
+        return min(fitting, key=lambda one: own is None or one.way.protocol != own.protocol)
+
+
+def _list_pairs(ways: Iterable[ProtocolAssignor]) -> list[str]:
+    assignors: dict[str, list[str]] = {}
+    for way in ways:
+        assignors.setdefault(way.protocol, []).append(way.assignor)
+    return [f"{protocol} ({', '.join(names)})" for protocol, names in assignors.items()]
+
+
+def parse_query(
+    group: LiveGroup,
+    *,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+    partitions: Sequence[str] = (),
+    subscribe: Sequence[str] = (),
+    protocol: str | None = None,
+    assignor: str | None = None,
+) -> WhatIfQuery:
+    """The options as changes.
+
+    Args:
+        group: what is changed.
+        add: names of new members, or how many.
+        remove: names.
+        partitions: ``TOPIC=N`` each.
+        subscribe: topics; none: as now.
+        protocol: what is looked at first; None: the group's.
+        assignor: that of it.
+
+    Raises:
+        InvalidChange: an option can't be read.
+    """
+    return WhatIfQuery(
+        GroupChange(
+            add=tuple(_names(group, add)),
+            remove=tuple(dict.fromkeys(remove)),
+            partitions=dict(map(_partitions, partitions)),
+            subscribe=tuple(dict.fromkeys(subscribe)) or None,
+        ),
+        protocol,
+        assignor,
+    )
+
+
+def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
+    taken = {
+        name
+        for one in group.members
+        for name in (one.member_id, one.names.client_id, one.names.group_instance_id)
+    }
+    names: dict[str, None] = {}
+    for word in add:
+        if not word.isdecimal():
+            names[word] = None
+            continue
+        if not 0 < int(word) <= _MOST_NEW:
+            raise InvalidChange(f"--add {word}: give a name, or how many, 1 to {_MOST_NEW}")
+        free = (one for number in count(1) if (one := f"new-{number}") not in taken and one not in names)
+        names |= dict.fromkeys(list(islice(free, int(word))))
+    return list(names)
+
+
+def _partitions(text: str) -> tuple[str, int]:
+    topic, _, number = text.rpartition("=")
+    if not topic or not number.isdecimal() or not 0 < int(number) <= 1_000_000:  # noqa: PLR2004 - said below
+        raise InvalidChange(f"--partitions {text}: give TOPIC=N, N from 1 to 1000000")
+    return topic, int(number)
+
+
+def what_if_document(
+    change: ChangedGroup, answers: Sequence[Outlook], chosen: Outlook | None
+) -> dict[str, Any]:
+    """The answer for programs."""
+    before, after = change.before, change.after
+    names = {**before.names, **{one: after.names[one] for one in change.new}}
+    return {
+        "groupId": before.group_id,
+        "kind": before.kind,
+        "protocol": before.protocol,
+        "assignor": before.assignor,
+        "generation": before.number if before.protocol == "classic" else None,
+        "groupEpoch": None if before.protocol == "classic" else before.number,
+        "timestamp": before.timestamp,
+        "names": names,
+        "added": [one.member_id for one in after.members if one.member_id in change.new],
+        "removed": [
+            one.member_id
+            for one in before.members
+            if one.member_id not in {other.member_id for other in after.members}
+        ],
+        "partitions": {name: topic.partitions for name, topic in sorted(after.topics.items())},
+        "inexact": [*before.unknown, *change.notes],
+        "answers": [_outlook_document(one, chosen=one is chosen) for one in answers],
+    }
+
+
+def _outlook_document(one: Outlook, *, chosen: bool) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "protocol": one.way.protocol,
+        "assignor": one.way.assignor,
+        "own": one.own,
+        "chosen": chosen,
+    }
+    if one.problem is not None:
+        return {**said, "problem": one.problem}
+    return {
+        **said,
+        "rounds": one.rounds,
+        "roundsExact": one.exact_rounds,
+        "moved": one.moved,
+        "given": one.given,
+        "unowned": one.unowned,
+        "most": one.most,
+        "least": one.least,
+        "rackLocal": one.local[0] if one.local[1] else None,
+        "rackKnown": one.local[1],
+        "inexact": list(one.inexact),
+        "assignment": {member: as_lists(share) for member, share in one.assignment.items()},
+    }

@@ -1,0 +1,284 @@
+"""Real groups of six Java members, restarted one after the other, each beside its forecast.
+
+The forecast begins with what ``__consumer_offsets`` says of the group before, and knows nothing of what comes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from time import monotonic, sleep
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streaming.kafka.identity import identify
+from streaming.settings.connection import KafkaSettings
+from streaming.simulation import forecast
+from streaming.simulation.baseline import baseline_of
+from streaming.simulation.changes import BEGIN_MS, Deploy, request_change, rolling_restart
+from streaming.simulation.live_group import MembershipLog
+from streaming.simulation.parse import parse_scenario
+from streaming.wire.events import Event, PartitionsChanged, TopicMetadata
+from tests.integration.streaming.protocols.java_members import JavaMembers, Told
+from tests.integration.streaming.protocols.real_log import Log
+from tests.support.kafka import PROPERTIES, Kafka, unique
+from tests.support.members import Share
+from tests.support.wait import eventually
+
+PARTITIONS = 12
+MEMBERS = 6
+SESSION_MS = 30_000
+_JAVA = "org.apache.kafka.clients.consumer."
+#: A group that has said nothing for so long has come to rest.
+_QUIET_SECONDS = 6
+
+
+@dataclass
+class Restart:
+    """One group, and how its members are restarted."""
+
+    kind: str  # the name of a way: eager, cooperative, static, consumer
+    down_ms: int
+    between_ms: int
+    restarted: int = MEMBERS
+    heartbeat_ms: int = 3000
+    group: str = field(default_factory=lambda: unique("restart"))
+
+    @property
+    def names(self) -> list[str]:
+        """The members' client ids."""
+        return [f"{self.group}-m{number}" for number in range(1, MEMBERS + 1)]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What happens, as a scenario has it."""
+        return rolling_restart(
+            self.names[: self.restarted], parallel=1, down_ms=self.down_ms, between_ms=self.between_ms
+        )
+
+    def config(self, servers: str, name: str) -> dict[str, object]:
+        """The settings of a member."""
+        config: dict[str, object] = {
+            "bootstrap.servers": servers,
+            "group.id": self.group,
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": "false",
+        }
+        if self.kind == "consumer":
+            return config | {"group.protocol": "consumer", "group.remote.assignor": "uniform"}
+        if self.kind == "static":
+            config["group.instance.id"] = name
+        assignor = "CooperativeStickyAssignor" if self.kind == "cooperative" else "RangeAssignor"
+        return config | {
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": self.heartbeat_ms,
+            "partition.assignment.strategy": _JAVA + assignor,
+        }
+
+
+@dataclass
+class Outcome:
+    """What came of a restart, or what was forecast; ``total_ms``: downtime of all partitions together.
+
+    ``unheard``: generations that a member was in and was never told of. In a cooperative group another that gave
+    something up had already joined again when its SyncGroup came: what it was to give up too waits for the next
+    round, and the rebalance is one longer. No forecast can know whose request is faster.
+    """
+
+    rounds: int
+    moved: int
+    total_ms: int
+    worst_ms: int
+    unheard: int = 0
+
+
+def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[tuple[Outcome, Outcome]]:
+    """Every restart, all at the same time: what was forecast, and what came of it."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in admin.create_topics([NewTopic(one.group, PARTITIONS, 1) for one in restarts]).values():
+        future.result(30)
+    ids = _topic_ids(kafka, [one.group for one in restarts])
+    for one in restarts:
+        for name in one.names:
+            java.start(name, one.config(kafka.bootstrap_servers, name), [one.group])
+    _rest(java, restarts)
+    before = {one.group: _log(kafka, one.group, ids) for one in restarts}
+    starts = {name: dict(java.owned[name] or {}) for one in restarts for name in one.names}
+    forecasts = [_forecast(one, before[one.group], ids) for one in restarts]
+    since = len(java.told)
+    _restart(kafka, java, restarts)
+    _rest(java, restarts)
+    told = java.told[since:]
+    after = {one.group: _log(kafka, one.group, ids) for one in restarts}
+    for one in restarts:
+        for name in one.names:
+            java.begin_close(name, "LEAVE_GROUP")
+    eventually(lambda: all(java.owned[name] is None for one in restarts for name in one.names))
+    assert not java.failures, java.failures
+    return [
+        (said, _happened(one, starts, told, *_rounds(before[one.group], after[one.group], told)))
+        for one, said in zip(restarts, forecasts, strict=True)
+    ]
+
+
+def _topic_ids(kafka: Kafka, names: Sequence[str]) -> dict[str, str]:
+    settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
+
+    def known() -> dict[str, str]:
+        found = {name: one.topic_id for name, one in identify(settings, names).items() if one}
+        return found if len(found) == len(names) else {}
+
+    given: Any = eventually(known)
+    return {name: one.rstrip("=").replace("+", "-").replace("/", "_") for name, one in given.items()}
+
+
+def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
+    """Until every group consumes all of its topic, and has said nothing new for a while."""
+
+    def spread(one: Restart) -> bool:
+        owned = [java.owned[name] or {} for name in one.names]
+        return all(owned) and sorted(p for share in owned for p in share.get(one.group, [])) == list(
+            range(PARTITIONS)
+        )
+
+    said, since = len(java.told), monotonic()
+
+    def quiet() -> bool:
+        nonlocal said, since
+        assert not java.failures, java.failures
+        if len(java.told) != said or not all(spread(one) for one in restarts):
+            said, since = len(java.told), monotonic()
+        return monotonic() - since > _QUIET_SECONDS
+
+    eventually(quiet)
+
+
+def _log(kafka: Kafka, group: str, ids: Mapping[str, str]) -> Log:
+    """What the offsets topic says of the group up to now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": unique("reader"),
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,
+        }
+    )
+    topic = "__consumer_offsets"
+    numbers = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    marks = {number: consumer.get_watermark_offsets(TopicPartition(topic, number)) for number in numbers}
+    ends = {number: high for number, (low, high) in marks.items() if high > low}
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
+    log = Log(group, consumer, {topic_id: name for name, topic_id in ids.items()})
+
+    def read() -> bool:
+        log.read()
+        return all(
+            place.offset >= ends[place.partition] for place in consumer.position(consumer.assignment())
+        )
+
+    eventually(read)
+    log.complete()
+    consumer.close()
+    return log
+
+
+def _forecast(one: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
+    """What the group's own way would come to, from what is known of the group."""
+    assert log.seen is not None
+    membership = MembershipLog(one.group)
+    metadata = TopicMetadata(partitions=PARTITIONS, topic_id=ids[one.group])
+    for number, data in enumerate(
+        (PartitionsChanged(group_id=one.group, timestamp=0, topics={one.group: metadata}), log.seen)
+    ):
+        membership.feed(Event("test", str(number), data))
+    begun = baseline_of(membership.group(None))
+    assert begun.way == one.kind
+    times = {
+        "heartbeat_ms": one.heartbeat_ms,
+        "consumer_heartbeat_ms": int(PROPERTIES["group.consumer.heartbeat.interval.ms"]),
+        "processing_ms": 20,  # how long its members poll
+    }
+    asked = request_change(begun, times, Deploy({"events": one.events}))
+    way = next(way for way in forecast.ways(begun.protocol, begun.assignor) if way.name == one.kind)
+    cost = forecast.simulate_cost(parse_scenario(asked.document), way)
+    result = cost.simulation.result
+    return Outcome(result.round_count, result.moved, cost.total_ms, cost.worst_ms)
+
+
+def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> None:
+    """Stops and starts members, each when its time has come."""
+    actions = sorted(
+        (event["at"] - BEGIN_MS + later, number, event["bounce"], what)
+        for number, one in enumerate(restarts)
+        for event in one.events
+        for what, later in (("stop", 0), ("start", one.down_ms))
+    )
+    begun = monotonic()
+    for at, number, name, what in actions:
+        sleep(max(begun + at / 1000 - monotonic(), 0))  # the restart's own pace
+        if what == "stop":
+            java.begin_close(name, "DEFAULT")
+        else:
+            eventually(lambda name=name: java.owned[name] is None)
+            one = restarts[number]
+            java.start(name, one.config(kafka.bootstrap_servers, name), [one.group])
+
+
+def _rounds(before: Log, after: Log, told: Sequence[Told]) -> tuple[int, int]:
+    """Rounds since, and those that a member never heard of.
+
+    A generation is a round; an epoch's target is two where a member gives up what another gets.
+    """
+    numbers = sorted(after.generations)
+    last = max(before.generations)
+    since = [number for number in numbers if number > last]
+    if after.seen is not None and after.seen.generation is not None:
+        heard = Counter(one.name for one in told if one.event == "assigned")
+        was_in = Counter(name for number in since for name in after.generations[number])
+        return len(since), sum((was_in - heard).values())
+    return sum(
+        1 + _hands_over(after.generations[earlier], after.generations[number])
+        for earlier, number in pairwise(numbers)
+        if number > last
+    ), 0
+
+
+def _hands_over(before: Mapping[str, Share], after: Mapping[str, Share]) -> bool:
+    owner = {one: name for name, share in before.items() for one in _each(share)}
+    return any(
+        owner.get(one, name) != name and owner[one] in after
+        for name, share in after.items()
+        for one in _each(share)
+    )
+
+
+def _each(share: Share) -> Iterator[tuple[str, int]]:
+    return ((topic, partition) for topic, partitions in share.items() for partition in partitions)
+
+
+def _happened(
+    one: Restart, starts: Mapping[str, Share], told: Sequence[Told], rounds: int, unheard: int
+) -> Outcome:
+    """What the members' callbacks say."""
+    shares = {name: set(starts[name].get(one.group, [])) for name in one.names}
+    last = {partition: name for name, share in shares.items() for partition in share}
+    stopped: dict[int, int] = {}
+    downtime = dict.fromkeys(range(PARTITIONS), 0)
+    moved = 0
+    for name, at, _, owned in told:
+        if name not in shares:
+            continue
+        now = set(owned.get(one.group, []))
+        for partition in shares[name] - now:
+            stopped[partition] = at
+        for partition in now - shares[name]:
+            downtime[partition] += at - stopped.pop(partition, at)
+            moved += last[partition] != name
+            last[partition] = name
+        shares[name] = now
+    return Outcome(rounds, moved, sum(downtime.values()), max(downtime.values()), unheard)

@@ -1,0 +1,159 @@
+"""A live group as the start of a scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assignors.model import Topic
+from streaming.simulation.baseline import NoForecast, baseline_of
+from streaming.simulation.live_group import LiveGroup, LiveMember
+from streaming.simulation.parse import parse_scenario
+from streaming.wire.diffs import MemberNames
+
+TOPICS = {"t": Topic("t", 4, None, "AAAAAAAAAAAAAAAAAAAAAQ")}
+
+
+def member(name: str, *owned: int, instance: str | None = None, **more: Any) -> LiveMember:
+    return LiveMember(
+        **{
+            "member_id": f"{name}-id",
+            "names": MemberNames(client_id=name, group_instance_id=instance),
+            "topics": ("t",),
+            "owned": {"t": list(owned)} if owned else {},
+            "generation": 7,
+            "session_timeout_ms": 6000,
+            "rebalance_timeout_ms": 60_000,
+            **more,
+        }
+    )
+
+
+def group(*members: LiveMember, **more: Any) -> LiveGroup:
+    return LiveGroup(
+        **{
+            "group_id": "g",
+            "kind": "consumer",
+            "protocol": "classic",
+            "assignor": "range",
+            "number": 7,
+            "timestamp": 0,
+            "members": members,
+            "topics": TOPICS,
+            **more,
+        }
+    )
+
+
+def test_a_group_begins_as_it_stands_and_under_its_own_settings() -> None:
+    found = baseline_of(group(member("b", 0, 1), member("a", 2, 3)))
+
+    assert (found.way, found.protocol, found.assignor, found.unsure) == ("eager", "eager", "range", ())
+    assert found.members == ["b", "a"]
+    plan = parse_scenario({**found.document, "events": []})
+    assert (plan.generation, plan.session_timeout_ms, plan.rebalance_timeout_ms) == (7, 6000, 60_000)
+    assert [(one.member_id, one.owned) for one in plan.members] == [
+        ("b-id", {"t": [0, 1]}),
+        ("a-id", {"t": [2, 3]}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("members", "assignor", "protocol", "way"),
+    [
+        ([member("a", 0)], "sticky", "classic", "eager"),
+        ([member("a", assignors=("cooperative-sticky",))], "cooperative-sticky", "classic", "cooperative"),
+        ([member("a", assignors=("cooperative-sticky", "range"))], "cooperative-sticky", "classic", "eager"),
+        ([member("a", instance="a"), member("b", instance="b")], "range", "classic", "static"),
+        ([member("a", instance="a"), member("b")], "range", "classic", "eager"),
+        ([member("a", instance="a", classic=False)], "uniform", "consumer", "consumer"),
+    ],
+)
+def test_how_a_group_rebalances_now(
+    members: list[LiveMember], assignor: str, protocol: str, way: str
+) -> None:
+    assert baseline_of(group(*members, assignor=assignor, protocol=protocol)).way == way
+
+
+def test_static_members_that_are_cooperative_stay_so() -> None:
+    one = member("a", 0, instance="a", assignors=("cooperative-sticky",))
+    found = baseline_of(group(one, assignor="cooperative-sticky"))
+
+    assert (found.way, found.protocol) == ("static", "cooperative")
+    (said,) = found.unsure
+    assert said.startswith("1 of 1 members have an instance id")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"assignor": "com.example.Mine"},
+            "custom assignor com.example.Mine: what it assigns can't be computed",
+        ),
+        ({"assignor": None}, "the group's assignor is not known: range is taken"),
+        ({"unknown": ("topic u: not told",)}, "topic u: not told"),
+        (
+            {"assignor": "cooperative-sticky"},
+            "members' assignor lists are not known: the group is taken to be cooperative",
+        ),
+        (
+            {"members": (member("a", session_timeout_ms=None),)},
+            "no record tells the session timeout: the client's",
+        ),
+        ({"members": (member("a", rebalance_timeout_ms=None),)}, "no record tells the rebalance timeout"),
+        (
+            {"members": (member("a"), member("b", session_timeout_ms=9000))},
+            "members' session timeouts differ (6000 to 9000 ms): the longest",
+        ),
+        ({"members": (member("a", 0), member("b", 0, 1))}, "1 partitions have two owners now"),
+        (
+            {
+                "protocol": "consumer",
+                "assignor": "uniform",
+                "members": (member("a"), member("b", classic=False)),
+            },
+            "1 of 2 members still speak the classic protocol",
+        ),
+    ],
+)
+def test_what_is_only_assumed_is_said_in_a_line(changed: dict[str, Any], said: str) -> None:
+    (line,) = baseline_of(group(*changed.pop("members", (member("a", 0),)), **changed)).unsure
+    assert line.startswith(said)
+
+
+def test_partitions_that_nobody_told_of_are_those_that_members_own() -> None:
+    found = baseline_of(group(member("a", 0, 5), topics={}))
+    assert found.document["topics"]["t"]["partitions"] == 6
+
+
+def test_of_several_topics_the_ids_matter() -> None:
+    (said,) = baseline_of(
+        group(member("a", 0, topics=("t", "u")), topics={**TOPICS, "u": Topic("u", 2)})
+    ).unsure
+    assert said.startswith("topic ids are not known")
+
+
+def test_names_that_a_scenario_can_hold_and_that_tell_members_apart() -> None:
+    found = baseline_of(group(member("a~b"), member("a-b"), member("a\tb")))
+    assert found.members == ["a-b", "a-b 2", "a-b 3"]
+    parse_scenario({**found.document, "events": []})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"kind": "connect"}, "group g: Connect's leader"),
+        ({"kind": "streams"}, "group g: what a move of a Kafka Streams task costs"),
+        ({"kind": "share"}, "group g: members of a share group"),
+        ({"members": ()}, "group g: it has no members now"),
+        ({"topics": {}}, "group g: of no topic"),
+    ],
+)
+def test_groups_that_cannot_be_forecast_are_refused_with_the_reason(
+    changed: dict[str, Any], said: str
+) -> None:
+    members = changed.pop("members", (member("a"),))
+    with pytest.raises(NoForecast, match=said):
+        baseline_of(group(*members, **changed))

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from streaming.simulation.baseline import Baseline
+from streaming.simulation.changes import (
+    BEGIN_MS,
+    Deploy,
+    NoChange,
+    RollingRestart,
+    Scale,
+    request_change,
+    rolling_restart,
+    scale_events,
+    single_change,
+    usual_parallel,
+)
+from streaming.simulation.scenario import InvalidScenario
+
+
+def test_a_rolling_restart_takes_members_in_turn_and_some_at_once() -> None:
+    events = rolling_restart(["a", "b", "c"], parallel=2, down_ms=20_000, between_ms=30_000)
+
+    assert events == [
+        {"at": BEGIN_MS, "bounce": "a", "down_ms": 20_000},
+        {"at": BEGIN_MS, "bounce": "b", "down_ms": 20_000},
+        {"at": BEGIN_MS + 50_000 + 5 * 625, "bounce": "c", "down_ms": 20_000},
+    ]
+
+
+def test_new_members_have_names_of_their_own() -> None:
+    assert [event["join"] for event in scale_events(["a", "new-2"], 4)] == ["new-1", "new-3"]
+
+
+def test_the_last_members_leave() -> None:
+    assert [event["leave"] for event in scale_events(["a", "b", "c"], 1)] == ["b", "c"]
+
+
+@pytest.mark.parametrize("to", [0, 2])
+def test_no_change(to: int) -> None:
+    with pytest.raises(InvalidScenario, match=f"--scale {to}: the group has 2 members"):
+        scale_events(["a", "b"], to)
+
+
+GROUP = {"topics": {"t": {"partitions": 2}}, "members": {"b": {}, "a": {}}, "session_timeout_ms": 6000}
+START = Baseline(GROUP, "eager", "eager", "range")
+
+
+def test_members_restart_in_the_order_of_their_names() -> None:
+    found = request_change(START, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
+
+    assert (found.what, found.start, found.measured) == ("This rolling restart", START, "")
+    assert [event["bounce"] for event in found.document.pop("events")] == ["a", "b"]
+    assert found.document == {**GROUP, "processing_ms": 0}
+
+
+def test_a_file_brings_its_events_its_times_and_new_topics() -> None:
+    told = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
+
+    assert request_change(START, {}, Deploy(told)).document == {
+        **GROUP,
+        **told,
+        "topics": {"t": {"partitions": 2}, "u": 1},
+    }
+
+
+@pytest.mark.parametrize("told", [None, [], {"members": {}}, {"topics": [], "events": []}])
+def test_a_file_that_is_no_deploy(told: object) -> None:
+    with pytest.raises(InvalidScenario, match=r"^--deploy: "):
+        request_change(START, {}, Deploy(told))
+
+
+def test_one_change_is_asked_for() -> None:
+    assert single_change(None, Scale(3)) == Scale(3)
+    for asked in ((), (None,), (Scale(3), Scale(4))):
+        with pytest.raises(NoChange, match="say one of --rolling-restart"):
+            single_change(*asked)
+
+
+def test_of_a_large_group_a_twentieth_restarts_at_once() -> None:
+    names = [f"m{number:03}" for number in range(100)]
+    events = RollingRestart().events(names, len(names))
+
+    assert [event["bounce"] for event in events] == names
+    assert len({event["at"] for event in events}) == 20
+    assert [usual_parallel(size) for size in (1, 39, 40, 1000)] == [1, 1, 2, 50]

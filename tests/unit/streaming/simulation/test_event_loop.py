@@ -1,0 +1,109 @@
+"""How a scenario is played, apart from what any protocol makes of it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from assignors.model import Topic
+from streaming.protocols.vocabulary import After, CoordinatorFails, MachineEvent, Timing
+from streaming.simulation import event_loop
+from streaming.simulation.event_loop import NeverSettles, run_scenario, seeded_lag, timing_of
+from streaming.simulation.parse import load_scenario
+from tests.support.machines import scenario
+
+DAY_MS = 86_400_000
+TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
+
+
+class Restless:
+    """A machine that has one more event at an instant of its own, whatever happens."""
+
+    name = "restless"
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def initial(self, topics: Mapping[str, Topic]) -> int:
+        del topics
+        return 0
+
+    def apply(self, group: int, event: MachineEvent) -> tuple[int, tuple[Any, ...]]:
+        return group + 1, () if event.at == self.at else (After(CoordinatorFails(self.at)),)
+
+    def heartbeats(self, group: int, at: int) -> Iterator[Any]:
+        del group, at
+        return iter(())
+
+
+def test_a_group_may_take_a_day_to_settle_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop, "machine", lambda *_: Restless(5000 + DAY_MS))
+    assert run_scenario(load_scenario(TEXT), "eager").end == 5000
+    monkeypatch.setattr(event_loop, "machine", lambda *_: Restless(5001 + DAY_MS))
+    with pytest.raises(NeverSettles, match=r"^restless: the group is not at rest 86400000 ms after the last"):
+        run_scenario(load_scenario(TEXT), "eager")
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_afterwards_as_it_was_before(*, collects: bool) -> None:
+    was = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        run_scenario(load_scenario(TEXT), "eager")
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "rebalance_ms", "heartbeats_ms"),
+    [
+        (45_000, 60_000, (3000, 5000)),
+        (15_000, 60_000, (3000, 5000)),
+        (14_999, 60_000, (3000, 4999)),
+        (60_000, 9000, (3000, 3000)),
+        (60_000, 8999, (2999, 2999)),
+        (2, 60_000, (1, 1)),
+    ],
+)
+def test_a_timeout_lasts_three_heartbeats(
+    session_ms: int, rebalance_ms: int, heartbeats_ms: tuple[int, int]
+) -> None:
+    told = scenario(
+        "t: 1",
+        "at: 0, join: a",
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms,
+        scheduled_rebalance_delay_ms=7,
+        metadata_max_age_ms=9,
+    )
+    assert timing_of(load_scenario(told)) == Timing(
+        heartbeat_ms=heartbeats_ms[0],
+        consumer_heartbeat_ms=heartbeats_ms[1],
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms,
+        scheduled_rebalance_delay_ms=7,
+        metadata_age_ms=9,
+    )
+
+
+def test_what_a_scenario_does_not_say_is_as_kafka_has_it() -> None:
+    found = load_scenario(TEXT)
+    assert (found.session_timeout_ms, found.rebalance_timeout_ms) == (45_000, 60_000)
+    assert (found.scheduled_rebalance_delay_ms, found.metadata_max_age_ms) == (300_000, 0)
+
+
+def test_a_lag_lies_between_none_and_the_largest_and_differs_by_consumer_change_and_seed() -> None:
+    lags = [seeded_lag(seed, 3)(name, change) for seed in (1, 2) for name in "ab" for change in range(50)]
+    assert set(lags) == {0, 1, 2, 3}
+    assert lags[:50] != lags[50:100] != lags[100:150]
+    assert {seeded_lag(1, 0)("a", change) for change in range(9)} == {0}
+
+
+@pytest.mark.parametrize(("end", "until"), [(0, 1000), (20_000, 21_000), (20_019, 21_019), (20_020, 21_021)])
+def test_a_picture_goes_on_a_little_after_the_end(end: int, until: int) -> None:
+    found = run_scenario(load_scenario(TEXT), "eager")
+    assert event_loop.Simulation(found.protocol, found.assignor, found.result, end).shown_until == until

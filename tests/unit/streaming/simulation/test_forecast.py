@@ -1,0 +1,120 @@
+"""One change under each protocol, from the group as it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaming.simulation import forecast
+from streaming.simulation.changes import rolling_restart
+from streaming.simulation.parse import parse_scenario
+from streaming.simulation.scenario import Scenario
+
+_NAMES = ("a", "b", "c")
+
+
+def _deploy(**more: Any) -> Scenario:
+    return parse_scenario(
+        {
+            "topics": {"t": 6},
+            "members": {name: {"owned": {"t": [2 * n, 2 * n + 1]}} for n, name in enumerate(_NAMES)},
+            "processing_ms": 0,
+            "events": rolling_restart(_NAMES, parallel=1, down_ms=5000, between_ms=25_000),
+            **more,
+        }
+    )
+
+
+def _costs(plan: Scenario, own: str = "eager", assignor: str | None = None) -> dict[str, forecast.Cost]:
+    return {way.name: forecast.simulate_cost(plan, way) for way in forecast.ways(own, assignor)}
+
+
+def test_static_members_stand_still_for_as_long_as_they_are_down() -> None:
+    found = _costs(_deploy())["static"]
+
+    assert (found.simulation.result.rebalances, found.simulation.result.moved) == (0, 0)
+    assert 5000 <= found.worst_ms <= 5010
+    assert found.total_ms == 6 * found.worst_ms
+
+
+def test_static_members_that_are_down_for_longer_than_their_session_are_fenced() -> None:
+    found = _costs(_deploy(session_timeout_ms=3000, heartbeat_ms=1000))["static"]
+
+    assert found.simulation.result.rebalances == 6
+
+
+def test_nobody_has_an_instance_id_that_did_not_have_one_but_where_all_are_static() -> None:
+    assert all(
+        one.simulation.result.rebalances == 6 for name, one in _costs(_deploy()).items() if name != "static"
+    )
+
+
+def test_the_group_keeps_its_assignor_where_the_protocol_can_carry_it() -> None:
+    assert [way.assignor for way in forecast.ways("eager", "sticky")] == [
+        "sticky",
+        "cooperative-sticky",
+        "sticky",
+        "uniform",
+    ]
+    assert [way.assignor for way in forecast.ways("consumer", "range")] == [
+        "range",
+        "cooperative-sticky",
+        "range",
+        "range",
+    ]
+    assert [way.protocol for way in forecast.ways("cooperative", "cooperative-sticky")] == [
+        "eager",
+        "cooperative",
+        "cooperative",
+        "consumer",
+    ]
+
+
+def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
+    way = forecast.ways("eager", None)[1]
+    kept, counted = (
+        forecast.simulate_cost(_deploy(), way),
+        forecast.simulate_cost(_deploy(), way, rounds=False),
+    )
+
+    assert counted.simulation.result.rounds == []
+    assert counted.simulation.result.round_count == len(kept.simulation.result.rounds) > 6
+    assert counted[2:] == kept[2:]
+
+
+def test_the_answer_has_each_way_by_its_name() -> None:
+    costs = list(_costs(_deploy()).values())
+    found = forecast.costs_document(costs)["protocols"]
+
+    assert list(found) == ["eager", "cooperative", "static", "consumer"]
+    assert found["static"]["downtime"]["totalMs"] == sum(found["static"]["unavailableMs"]["t"].values())
+    assert found["static"]["downtime"]["worst"] == {"topic": "t", "partition": 0, "ms": costs[2].worst_ms}
+
+
+def test_new_member_ids_keep_the_order_of_client_ids() -> None:
+    """The first member's new id comes first again, whatever UUID Kafka draws: range gives it what it had."""
+    ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
+    members = {
+        name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)
+    }
+    found = _costs(_deploy(members=members))["eager"].simulation.result.rounds[-1].after
+
+    assert {name: list(found[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
+
+
+def test_the_sentence_says_what_the_change_costs_and_what_costs_least() -> None:
+    costs = list(_costs(_deploy()).values())
+    least = min(costs, key=lambda one: one.total_ms)
+
+    said = forecast.cost_sentence(costs, "static", "This deploy")
+
+    assert said == (
+        f"This deploy costs 30 s of downtime, all partitions together; "
+        f"{forecast.format_seconds(least.total_ms)} {forecast.WAY_PHRASES[least.way.name]}."
+    )
+    assert forecast.cost_sentence(costs, least.way.name, "It").endswith("; no other way costs less.")
+
+
+def test_under_kip_848_sessions_are_the_brokers() -> None:
+    """Three seconds of session would fence a static member that is away for five, and hurry heartbeats."""
+    short, usual = (_costs(_deploy(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
+    assert short.total_ms == usual.total_ms

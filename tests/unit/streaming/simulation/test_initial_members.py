@@ -1,0 +1,126 @@
+"""Scenarios that begin with members that own something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streaming.protocols.vocabulary import ImpossiblePair
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import load_scenario, parse_scenario
+from streaming.simulation.results import simulation_document as as_json
+from streaming.simulation.scenario import InvalidScenario
+from tests.support.machines import after, played, told
+
+_BEGIN = 600_000
+
+
+def _changes(at: int) -> list[dict[str, Any]]:
+    return [
+        {"at": at, "bounce": "c1", "down_ms": 20_000},
+        {"at": at + 70_000, "crash": "c3"},
+        {"at": at + 200_000, "join": "c4"},
+        {"at": at + 270_000, "subscribe": "c2", "topics": ["t1"]},
+        {"at": at + 340_000, "partitions": {"t0": 9}},
+        {"at": at + 410_000, "leave": "c4"},
+    ]
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize(
+    ("protocol", "assignor"),
+    [
+        ("eager-v1", "range"),
+        ("eager", "range"),
+        ("eager", "sticky"),
+        ("cooperative", "cooperative-sticky"),
+        ("consumer", "uniform"),
+        ("consumer", "range"),
+    ],
+)
+def test_a_group_goes_on_from_its_members_as_from_their_joins(
+    protocol: str, assignor: str, *, static: bool
+) -> None:
+    """The same changes come to the same rounds, whether the scenario tells how the group came to be or not."""
+    topics = {"t0": 7, "t1": 3}
+    clients = {f"c{n}": {"instance_id": f"i-{n}"} if static else {} for n in (1, 2, 3)}
+    joins = [{"at": 0, "join": name, **more} for name, more in clients.items()]
+    whole = _played({"topics": topics, "events": joins + _changes(_BEGIN)}, protocol, assignor)
+    first = [one for one in whole["rounds"] if one["at"] < _BEGIN]
+    settled, last = after(first[-1]), told(first[-1])[0]
+    members = {name: {"owned": settled[name], **more} for name, more in clients.items()}
+
+    begun = _played(
+        {"topics": topics, "members": members, "generation": last, "events": _changes(1000)},
+        protocol,
+        assignor,
+    )
+
+    later = [one for one in whole["rounds"] if one["at"] >= _BEGIN]
+    assert [(told(one), one["members"]) for one in begun["rounds"]] == [
+        (told(one), one["members"]) for one in later
+    ]
+
+
+def _played(document: dict[str, Any], protocol: str, assignor: str) -> dict[str, Any]:
+    return as_json(run_scenario(parse_scenario(document), protocol, assignor))
+
+
+def test_what_members_own_at_the_start_is_neither_a_round_nor_a_move() -> None:
+    text = "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\nevents: []\n"
+
+    found = played(text, "cooperative")
+
+    assert (found["rounds"], found["moved"], found["unavailableMs"]) == ([], 0, {"t0": {"0": 0, "1": 0}})
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ("{a: {owned: {t0: [0]}}, b: {owned: {t0: [0]}}}", "members.'b': owned.t0: 0 is also a's"),
+        ("{a: {owned: {t0: [2]}}}", "members.'a': owned.t0: 2 is no partition of it"),
+        ("{a: {owned: {t9: [0]}}}", "members.'a': owned: 't9' is no topic of this scenario"),
+        ("{a: {owned: [0]}}", "members.'a': owned: a mapping of topics to partitions is needed"),
+        ("{a: {owned: {t0: 0}}}", "members.'a': owned.t0: a list of partitions is needed"),
+        ("{a~1: }", "members.'a~1': a member's name is text without ~"),
+        ("{a: {own: {}}}", "own: unknown"),
+        ("[a]", "members: a mapping of names to what each owns is needed"),
+        ("{a: 1}", "members.'a': a mapping such as"),
+    ],
+)
+def test_members_that_cannot_be(members: str, message: str) -> None:
+    with pytest.raises(InvalidScenario, match=message):
+        load_scenario(f"topics: {{t0: 2}}\nmembers: {members}\nevents: []\n")
+
+
+def test_a_member_that_is_there_does_not_join() -> None:
+    with pytest.raises(InvalidScenario, match="'a' is a member since 0 ms"):
+        load_scenario("topics: {t0: 2}\nmembers: {a: }\nevents: [{at: 5, join: a}]\n")
+
+
+@pytest.mark.parametrize("protocol", ["zookeeper", "connect"])
+def test_protocols_that_cannot_begin_in_the_middle_say_so(protocol: str) -> None:
+    with pytest.raises(ImpossiblePair, match=f"members: {protocol} can't begin"):
+        played("topics: {t0: 2}\nmembers: {a: }\nevents: []\n", protocol)
+
+
+def test_a_topic_has_the_id_that_it_is_given() -> None:
+    given = "AAAAAAAAAAAAAAAAAAAAAQ"
+    assert (
+        load_scenario(f"topics: {{t0: {{partitions: 1, topic_id: {given}}}}}\nevents: []\n")
+        .topics["t0"]
+        .topic_id
+        == given
+    )
+    with pytest.raises(InvalidScenario, match="topic_id"):
+        load_scenario("topics: {t0: {partitions: 1, topic_id: x}}\nevents: []\n")
+
+
+def test_the_timing_is_the_scenarios_where_it_says_so() -> None:
+    text = (
+        "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\n"
+        "heartbeat_ms: 500\nprocessing_ms: 0\nevents: [{at: 600, leave: a}]\n"
+    )
+
+    assert played(text, "eager")["longestGapMs"] < 500

@@ -1,0 +1,131 @@
+"""A live group from its events: what its next rebalance would start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from assignors.model import Topic
+from streaming.simulation.live_group import LiveGroup, MembershipLog
+from streaming.wire.diffs import LatestAssignment, MemberNames
+from streaming.wire.events import Event, GroupChanged, ObservedMember
+from streaming.wire.owners import UnknownGroup
+from tests.support.histories import Log as Events
+
+
+def live(events: Iterable[Event], latest: LatestAssignment | None = None) -> LiveGroup:
+    log = MembershipLog("g")
+    for event in events:
+        log.feed(event)
+    return log.group(latest)
+
+
+def owning(**members: dict[str, list[int]]) -> LatestAssignment:
+    return LatestAssignment(
+        group_id="g",
+        protocol="classic",
+        assignor="range",
+        generation=7,
+        group_epoch=None,
+        timestamp=9,
+        members=dict(members),
+    )
+
+
+def test_of_an_observed_group_the_last_view_says_all() -> None:
+    log = Events()
+    clients = {"b": ("pay", "/h1"), "a": ("ship", "/h2")}
+    found = live(
+        [
+            log.topics(t=4, u=2),
+            log.observe(4, {"a": {"t": [0, 1, 2, 3]}}),
+            log.observe(5, {"b": {"t": [1, 0]}, "a": {"t": [2, 3]}}, clients=clients),
+            log.leave("a"),
+        ]
+    )
+    assert (found.kind, found.protocol, found.assignor, found.number) == ("consumer", "classic", "range", 5)
+    assert [(one.member_id, one.owned, one.generation) for one in found.members] == [
+        ("b", {"t": [0, 1]}, 5),
+        ("a", {"t": [2, 3]}, 5),
+    ]
+    assert found.topics == {"t": Topic("t", 4)}
+    assert found.names == {"b": "pay", "a": "ship"}
+    assert found.unknown == ()
+
+
+def test_under_the_consumer_protocol_members_start_from_their_targets() -> None:
+    log = Events()
+    view = log.observe(3, {"a": {"t": [0, 1]}, "b": {}}, epoch=True, protocol="uniform")
+    found = live([log.topics(t=2), view])
+    assert (found.protocol, found.assignor, [one.classic for one in found.members]) == (
+        "consumer",
+        "uniform",
+        [False, False],
+    )
+
+
+def test_of_a_derived_group_the_members_say_who_they_are_and_the_assignments_what_they_own() -> None:
+    log = Events()
+    found = live(
+        [
+            log.topics(t=4),
+            log.join("c", assignors=["sticky"], session_timeout_ms=6000, client_id="pay"),
+            log.join("a", rack_id="r1"),
+            log.join("b"),
+            log.leave("b"),
+            log.subscribe("a", "t", "u"),
+        ],
+        owning(c={"t": [0, 1]}, a={"t": [2, 3]}),
+    )
+    assert [(one.member_id, one.topics, one.owned) for one in found.members] == [
+        ("c", ("t",), {"t": [0, 1]}),
+        ("a", ("t", "u"), {"t": [2, 3]}),
+    ]
+    first, second = found.members
+    assert (first.assignors, first.session_timeout_ms, first.names) == (
+        ("sticky",),
+        6000,
+        MemberNames(client_id="pay"),
+    )
+    assert (second.rack_id, second.generation) == ("r1", 7)
+    assert found.unknown == ("topic u: the monitor was not told how many partitions it has",)
+
+
+def test_a_static_member_that_came_back_has_the_place_of_the_one_before() -> None:
+    log = Events()
+    came = [log.join("a-1", group_instance_id="a"), log.join("b-1"), log.join("a-2", group_instance_id="a")]
+    found = live([log.topics(t=2), *came], owning(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))
+    assert [one.member_id for one in found.members] == ["a-2", "b-1"]
+
+
+def test_what_is_not_in_the_log_any_more_is_said() -> None:
+    log = Events()
+    found = live([log.topics(t=2), log.join("a")], owning(a={"t": [0]}, b={"t": [1]}))
+    assert [(one.member_id, one.topics) for one in found.members] == [("a", ("t",)), ("b", ("t",))]
+    (said,) = found.unknown
+    assert said.startswith("the membership topic does not have the join of 1 of 2 members: ")
+
+
+def test_a_group_that_is_not_known_or_gone_is_refused() -> None:
+    log = Events()
+    with pytest.raises(UnknownGroup, match="nothing is known of it"):
+        live([])
+    with pytest.raises(UnknownGroup, match="does not exist any more"):
+        live([log.observe(5, {"b": {"t": [0]}}), log.delete()])
+
+
+def test_changes_that_follow_from_the_last_view_are_part_of_it() -> None:
+    log = Events()
+    view = log.observe(3, {"a": {"t": [0, 1]}, "b": {"t": [2]}}, epoch=True, protocol="uniform")
+    came = ObservedMember(member_id="c", topics=["t"], assigned={"t": [1]})
+    less = ObservedMember(member_id="a", topics=["t"], assigned={"t": [0]})
+    step = {"protocol": "uniform", "group_epoch": 4}
+    first = log.event(GroupChanged, since=view.id, members=[less, came], **step)
+    second = log.event(GroupChanged, since=first.id, gone=["b"], **step)
+    strange = log.event(GroupChanged, since="another", gone=["a", "c"], **step)
+    found = live([log.topics(t=3), view, first, second, strange])
+    assert (found.number, found.protocol) == (4, "consumer")
+    assert [(one.member_id, one.owned) for one in found.members] == [("a", {"t": [0]}), ("c", {"t": [1]})]
+    again = log.observe(5, {"d": {"t": [0, 1, 2]}}, epoch=True, protocol="uniform")
+    assert [one.member_id for one in live([view, first, again, second]).members] == ["d"]

@@ -1,0 +1,206 @@
+"""Whether a group is ready for another protocol, and the way there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streaming.simulation.baseline import NoForecast
+from streaming.simulation.changes import RollingRestart
+from streaming.simulation.forecast import simulate_cost, ways
+from streaming.simulation.live_group import LiveMember
+from streaming.simulation.migration import (
+    MigrationPath,
+    PastStep,
+    migration_document,
+    parse_targets,
+    plan_migration,
+    recent_steps,
+)
+from streaming.simulation.parse import parse_scenario
+from streaming.wire.diffs import MemberNames
+from tests.support.compacted import checkout, told
+from tests.unit.streaming.simulation.test_baseline import group, member
+
+RESTART = RollingRestart(parallel=1, down_ms=3000, between_ms=27_000)
+NAMES = ("a", "b")
+
+
+def two(**more: Any) -> list[LiveMember]:
+    return [member(name, 2 * number, 2 * number + 1, **more) for number, name in enumerate(NAMES)]
+
+
+def path(to: str, *members: LiveMember, **more: Any) -> MigrationPath:
+    (found,) = plan_migration(
+        group(*members, **more), [to], restart=RESTART, times={"processing_ms": 0}
+    ).paths
+    return found
+
+
+def costs(found: MigrationPath) -> list[tuple[int, int] | None]:
+    """Rebalances and moves of each step."""
+    return [
+        None
+        if one.cost is None
+        else (one.cost.simulation.result.rebalances, one.cost.simulation.result.moved)
+        for one in found.steps
+    ]
+
+
+def test_members_without_the_cooperative_assignor_take_two_rolling_restarts() -> None:
+    found = path("cooperative", *two(assignors=("range",)))
+
+    assert found.state == "ready"
+    assert {(one.name, one.reason, one.step) for one in found.hindrances} == {
+        (name, "lists range, without cooperative-sticky", 1) for name in NAMES
+    }
+    assert [one.says.partition(" partition.")[0] for one in found.steps] == [
+        "Rolling restart with cooperative-sticky added to",
+        "Rolling restart with cooperative-sticky alone in",
+    ]
+    assert [one and one[0] for one in costs(found)] == [4, 4]
+
+
+def test_with_the_lists_that_clients_have_by_default_one_is_enough() -> None:
+    found = path("cooperative", *two(assignors=("range", "cooperative-sticky")))
+
+    assert [(one.reason, one.step) for one in found.hindrances] == [
+        ("lists range, cooperative-sticky: it gives up all before it joins", 1)
+    ] * 2
+    assert len(found.steps) == 1
+
+
+def test_only_those_that_lack_it_restart_first() -> None:
+    found = path(
+        "cooperative",
+        member("a", 0, 1, assignors=("range", "cooperative-sticky")),
+        member("b", 2, 3, assignors=("range",)),
+    )
+    assert [one and one[0] for one in costs(found)] == [2, 4]
+
+
+def test_a_list_that_is_not_known_says_what_the_group_chose() -> None:
+    first, _ = path("cooperative", *two()).hindrances
+    assert first.reason == "its list is not known; the group chose range"
+
+
+def test_members_get_instance_ids_and_restarts_after_that_cost_no_rebalance() -> None:
+    found = path("static", *two())
+
+    assert [(one.name, one.reason) for one in found.hindrances] == [
+        (name, "has no group.instance.id") for name in NAMES
+    ]
+    assert [one and one[0] for one in costs(found)] == [4, 0]
+    (said,) = path("static", *two(session_timeout_ms=2500)).unsure
+    assert said.startswith(
+        "members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms"
+    )
+
+
+def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
+    found = path("consumer", *two())
+
+    assert (found.state, found.hindrances) == ("ready", [])
+    # Of the second one's leave and return the first hears with one heartbeat, five seconds after the one before.
+    assert [one and one[0] for one in costs(found)] == [None, 3]
+
+
+def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
+    found = path(
+        "consumer",
+        member("a", 0, 1, classic=False),
+        member("b", 2, 3),
+        protocol="consumer",
+        assignor="uniform",
+    )
+    assert [one and one[0] for one in costs(found)] == [None, 2]
+    assert "1 of 2 members speak it: the group is half migrated" in found.unsure
+
+
+@pytest.mark.parametrize(
+    ("one", "assignor", "reason"),
+    [
+        (member("a", 0), "com.example.Mine", "custom assignor com.example.Mine: KIP-848 has none in clients"),
+        (member("a", 0, assignors=("range", "mine")), "range", "custom assignor mine: KIP-848 has none"),
+        (
+            member("a", 0, names=MemberNames(client_id="kafka-python-2.0.2")),
+            "range",
+            "kafka-python 2.0.2 does not speak KIP-848",
+        ),
+    ],
+)
+def test_what_no_step_takes_away_blocks(one: LiveMember, assignor: str, reason: str) -> None:
+    found = path("consumer", one, assignor=assignor)
+    (said,) = found.hindrances
+    assert (found.state, said.step) == ("blocked", None)
+    assert said.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("to", "members", "more"),
+    [
+        ("cooperative", two(assignors=("cooperative-sticky",)), {"assignor": "cooperative-sticky"}),
+        ("static", [member("a", 0, instance="i")], {}),
+        ("consumer", two(classic=False), {"protocol": "consumer", "assignor": "uniform"}),
+        ("cooperative", two(classic=False), {"protocol": "consumer", "assignor": "uniform"}),
+    ],
+)
+def test_what_is_done_is_said_to_be(to: str, members: list[LiveMember], more: dict[str, Any]) -> None:
+    found = path(to, *members, **more)
+    assert (found.state, found.steps) == ("done", ())
+
+
+def test_a_step_begins_where_the_one_before_it_ended() -> None:
+    """The second restart of static members is that of a group of static members."""
+    live = group(*two())
+    (found,) = plan_migration(live, ["static"], restart=RESTART, times={"processing_ms": 0}).paths
+    second = found.steps[1].cost
+    assert second is not None
+    migration_document = {
+        "topics": {"t": 4},
+        "processing_ms": 0,
+        "members": {
+            name: {"instance_id": name, "owned": {"t": [2 * n, 2 * n + 1]}} for n, name in enumerate(NAMES)
+        },
+        "events": [
+            {"at": 1500 + 30_000 * n, "bounce": name, "down_ms": 3000} for n, name in enumerate(NAMES)
+        ],
+    }
+    eager, *_ = ways("eager", "range")
+    assert simulate_cost(parse_scenario(migration_document), eager).total_ms == second.total_ms
+
+
+def test_the_answer_for_programs() -> None:
+    found = migration_document("g", plan_migration(group(*two()), restart=RESTART), [])
+
+    assert (found["groupId"], found["now"], list(found["targets"])) == (
+        "g",
+        "eager",
+        ["cooperative", "static", "consumer"],
+    )
+    static = found["targets"]["static"]
+    assert static["inTheWay"][0] == {
+        "memberId": "a-id",
+        "name": "a",
+        "reason": "has no group.instance.id",
+        "step": 1,
+    }
+    assert static["steps"][1]["forecast"]["rebalances"] == 0
+    assert found["targets"]["consumer"]["steps"][0]["forecast"] is None
+
+
+def test_what_has_happened_is_told_the_newest_first() -> None:
+    known = [one.episode for one in told(checkout())]
+    assert [one.kind for one in recent_steps(known)] == ["rolling-restart"]
+    went = [PastStep(one) for one in recent_steps(known)]
+    (found,) = migration_document("g", plan_migration(group(*two()), ["static"]), went)["happened"]
+    assert (found["episode"], found["rebalances"], found["downtime"], found["forecast"]) == (2, 4, None, None)
+
+
+def test_what_cannot_migrate_and_what_is_no_target() -> None:
+    with pytest.raises(NoForecast, match=r"group g: Connect's workers choose by connect\.protocol"):
+        plan_migration(group(member("w"), kind="connect"))
+    with pytest.raises(NoForecast, match="--to: 'eager' is none of cooperative, static, consumer"):
+        parse_targets(["static", "eager"])
+    assert parse_targets(["static", "static"]) == ("static",)

@@ -1,0 +1,235 @@
+"""What can't be played is refused in one line that names the event and the field."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.simulation import ready_scenarios
+from streaming.simulation.document import MAX_JSON, MAX_YAML, parse_document
+from streaming.simulation.parse import load_scenario
+from streaming.simulation.scenario import InvalidScenario
+
+JOIN = "{at: 0, join: c1, topics: [t]}"
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ("{at: 0, join: c1, topcis: [t]}", "event 1 (join c1): topcis: unknown (did you mean topics?)"),
+        ("{at: 0, jion: c1}", "event 1: jion: unknown (did you mean join?)"),
+        ("{at: 0, topics: [t]}", "event 1: says nothing"),
+        ("{at: 0, join: c1, leave: c1}", "event 1: says both join and leave"),
+        ("{join: c1}", "event 1 (join c1): at: missing"),
+        ("{at: -1, join: c1}", "event 1 (join c1): at: a whole number from 0 up is needed, not -1"),
+        ("{at: true, join: c1}", "event 1 (join c1): at: a whole number"),
+        ("{at: 1.5, join: c1}", "event 1 (join c1): at: a whole number"),
+        ("{at: 0, join: 7}", "event 1 (join): join: a member's name is needed"),
+        ("{at: 0, join: c1, topics: t}", "event 1 (join c1): topics: a list of names is needed"),
+        ("{at: 0, join: c1, topics: [tt]}", "event 1 (join c1): topics: 'tt' is no topic of this scenario"),
+        ("{at: 0, join: c1, instance_id: 3}", "event 1 (join c1): instance_id: text is needed"),
+        ("{at: 0, join: c1, group_protocol: new}", "group_protocol: 'new' is neither classic nor consumer"),
+        (f"{JOIN}, {{at: 5, join: c1}}", "event 2 (join c1): join: 'c1' is a member since 0 ms"),
+        (f"{JOIN}, {{at: 5, bounce: c1}}", "event 2 (bounce c1): down_ms: missing"),
+        (f"{JOIN}, {{at: 5, subscribe: c1}}", "event 2 (subscribe c1): topics: missing"),
+        (f"{JOIN}, {{at: 5, leave: c1, topics: [t]}}", "event 2 (leave c1): topics: unknown"),
+        ("{at: 9, join: c1}, {at: 3, leave: c1}", "event 2 (leave c1): at: 3 is before 9"),
+        ("{at: 0, leave: c1}", "event 1 (leave c1): leave: 'c1' has not joined"),
+        (
+            f"{JOIN}, {{at: 5, crash: c1}}, {{at: 6, leave: c1}}",
+            "event 3 (leave c1): leave: 'c1' crashed at 5 ms",
+        ),
+        (
+            f"{JOIN}, {{at: 5, leave: c1}}, {{at: 6, bounce: c1, down_ms: 1}}",
+            "event 3 (bounce c1): bounce: 'c1' left",
+        ),
+        (
+            f"{JOIN}, {{at: 5, bounce: c1, down_ms: 9}}, {{at: 6, bounce: c1, down_ms: 9}}",
+            "event 3 (bounce c1): bounce: 'c1' is down until 14 ms",
+        ),
+        (
+            f"{JOIN}, {{at: 5, partitions: {{t: 3}}}}",
+            "event 2 (partitions): partitions.t: 3 is fewer than its 4",
+        ),
+        (f"{JOIN}, {{at: 5, partitions: {{u: 3}}}}", "event 2 (partitions): partitions: 'u' is no topic"),
+        (f"{JOIN}, {{at: 5, partitions: 3}}", "event 2 (partitions): partitions: a mapping"),
+        ("7", "event 1: a mapping such as"),
+        ("{at: 0, join: c1, at: 5}", "event 1: at: stands there twice"),
+        (
+            f"{JOIN}, {{at: 5, partitions: {{t: 5, t: 6}}}}",
+            "event 2 (partitions): partitions: t: stands there twice",
+        ),
+        (
+            "{at: 0, join: c1, assignors: [rnage]}",
+            "event 1 (join c1): assignors: 'rnage' is none of range, roundrobin",
+        ),
+        ('{at: 0, join: ""}', "event 1 (join): join: a member's name is needed"),
+        ('{at: 0, join: "a\\u0000"}', "event 1 (join): join: a member's name is needed"),
+    ],
+)
+def test_a_bad_event(events: str, message: str) -> None:
+    with pytest.raises(InvalidScenario) as caught:
+        load_scenario(f"{{topics: {{t: 4}}, events: [{events}]}}")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "scenario: a mapping with topics and events is needed, not nothing"),
+        ("[1]", "scenario: a mapping"),
+        ("{topics: {t: 1}", "scenario: neither YAML nor JSON"),
+        ("{topics: {t: 1, t: 2}, events: []}", "scenario: topics: t: stands there twice"),
+        ('{"topics": {"t": 1}, "topics": {"t": 2}, "events": []}', "scenario: topics: stands there twice"),
+        ("{topics: {t: 1}, ? [a] : b}", "scenario: line 1: a key is not plain text"),
+        ("!!python/object:os.system {}", "tags are not read; leave it out"),
+        ("topics: {t: 2020-99-99}\nevents: []", "a whole number from 0 up is needed, not '2020-99-99'"),
+        ("[" * 5000, "scenario: n"),
+        ("topics: {t: 1}", "scenario: events: missing"),
+        ("events: []", "scenario: topics: missing"),
+        ("{topics: [t], events: []}", "scenario: topics: a mapping"),
+        ("{topics: {t: x}, events: []}", "scenario: topics.t: a whole number"),
+        ("{topics: {t: 1}, events: {}}", "scenario: events: a list is needed"),
+        ("{topics: {t: 1}, event: [], events: []}", "scenario: event: unknown (did you mean events?)"),
+        (
+            "{topics: {t: 1}, events: [], session_timeout_ms: 0}",
+            "scenario: session_timeout_ms: a whole number from 1",
+        ),
+        (
+            "{topics: {t: {partitions: 2, racks: [[a]]}}, events: []}",
+            "scenario: topics.t: racks: 1 entries for 2",
+        ),
+    ],
+)
+def test_a_bad_scenario(text: str, message: str) -> None:
+    with pytest.raises(InvalidScenario) as caught:
+        load_scenario(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_json_and_yaml_say_the_same() -> None:
+    yaml = "topics: {t: 4}\nevents:\n  - {at: 0, join: c1, topics: [t], instance_id: i}\n"
+    json = '{"topics": {"t": 4}, "events": [{"at": 0, "join": "c1", "topics": ["t"], "instance_id": "i"}]}'
+    assert load_scenario(yaml) == load_scenario(json)
+
+
+def test_a_member_that_left_subscribes_again() -> None:
+    events = f"{JOIN}, {{at: 5, leave: c1}}, {{at: 9, subscribe: c1, topics: [t]}}"
+    assert [str(one) for one in load_scenario(f"{{topics: {{t: 4}}, events: [{events}]}}").events] == [
+        "event 1 (join c1)",
+        "event 2 (leave c1)",
+        "event 3 (subscribe c1)",
+    ]
+
+
+LIMITS = {
+    "aliases that grow": "a: &a [x, x]\nb: &b [*a, *a]\ntopics: *b\nevents: []",
+    "a merge": "a: &a {t: 1}\ntopics: {<<: *a}\nevents: []",
+    "a tag": "topics: {t: !!bool maybe}\nevents: []",
+    "a number without digits": "topics: {t: 0b_}\nevents: []",
+    "a number of sixties": "topics: {t: 1" + ":1" * 5000 + "}\nevents: []",
+    "digits in YAML": "topics: {t: " + "9" * 5000 + "}\nevents: []",
+    "digits in base 16": "topics: {t: 0x" + "f" * 5000 + "}\nevents: []",
+    "digits in JSON": '{"topics": {"t": ' + "9" * 5000 + '}, "events": []}',
+    "no number": '{"topics": {"t": NaN}, "events": []}',
+    "infinite": '{"topics": {"t": 1e999}, "events": []}',
+    "half a letter": '{"topics": {"\\ud800": 1}, "events": []}',
+    "brackets": "[" * 5000,
+    "braces": '{"a":' * 5000,
+    "closed braces": '{"a":' * 500 + "1" + "}" * 500,
+    "dashes": "- " * 5000,
+    "two documents": "a: b\n---\nc: d",
+    "NUL": "\0",
+    "a list as key": "? [a]\n: b",
+    "a long file": "a" * (MAX_YAML + 1),
+    "a longer one": "{" + " " * MAX_JSON,
+    "partitions": "topics: {t: 2000000000}\nevents: []",
+    "partitions of several topics": "topics: {t: 150000, u: 150000}\nevents: []",
+    "partitions later": "topics: {t: 1}\nevents: [{at: 0, partitions: {t: 2000000000}}]",
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_would_grow_or_break_is_one_short_line(name: str) -> None:
+    with pytest.raises(InvalidScenario) as caught:
+        load_scenario(LIMITS[name])
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("topics: {t: 1}\nevents: [{at: %d, join: c}]", (2147483647, 2147483648)),
+        ("topics: {t: %d}\nevents: []", (200_000, 200_001)),
+        ("topics: {t: 1, u: %d}\nevents: []", (199_999, 200_000)),
+        ("topics: {t: 1}\nevents: [{at: 0, partitions: {t: %d}}]", (200_000, 200_001)),
+        ("topics: {t: 1}\nevents: []\nsession_timeout_ms: %d", (1, 0)),
+        ("topics: {t: 1}\nevents: []\nrebalance_timeout_ms: %d", (1, 0)),
+        ("topics: {t: 1}\nevents: []\nscheduled_rebalance_delay_ms: %d", (0, -1)),
+        ("topics: {t: 1}\nevents: []\nmetadata_max_age_ms: %d", (0, -1)),
+        ("topics: {t: %d}\nevents: []", (0, -1)),
+        ("topics: {t: 1}\nevents: [{at: 0, join: c}, {at: 0, pause: c, down_ms: %d}]", (0, -1)),
+    ],
+)
+def test_the_last_number_that_is_taken(text: str, more: tuple[int, int]) -> None:
+    taken, refused = more
+    load_scenario(text % taken)
+    with pytest.raises(InvalidScenario, match=str(refused)):
+        load_scenario(text % refused)
+
+
+@pytest.mark.parametrize(
+    ("text", "filler", "most"),
+    [
+        ("topics: {t: 1}\nevents: []\n#", "x", 1_048_576),
+        ('{"topics": {"t": 1}, "events": []}', " ", 16_777_216),
+    ],
+)
+def test_the_longest_text_that_is_read(text: str, filler: str, most: int) -> None:
+    longest = text + filler * (most - len(text))
+    load_scenario(longest)
+    with pytest.raises(InvalidScenario, match=f"longer than {most} characters"):
+        load_scenario(longest + filler)
+
+
+def test_the_deepest_value_and_the_longest_number_that_are_read() -> None:
+    for opened, closed in (('{"a": ', "}"), ("{a: ", "}"), ("[", "]")):
+        for kind in ("1", "[]"):
+            deepest = 20 if kind == "1" else 19
+            parse_document(opened * deepest + kind + closed * deepest)
+            with pytest.raises(InvalidScenario, match="nested more than 20 deep"):
+                parse_document(opened * 21 + kind + closed * 21)
+    for written in ('{"a": %s}', "a: %s"):
+        assert parse_document(written % ("9" * 40)) == {"a": 10**40 - 1}
+        with pytest.raises(InvalidScenario, match=r"a number of 41 .*; 40 are the limit"):
+            parse_document(written % ("9" * 41))
+
+
+def test_a_date_is_text() -> None:
+    found = load_scenario("topics: {t: 1}\nevents: [{at: 0, join: a, rack_id: 2024-01-02}]")
+    assert found.events[0].rack_id == "2024-01-02"
+
+
+@pytest.mark.parametrize(
+    ("members", "partitions", "message"),
+    [
+        (1_000_000, None, "--members: 1000000; at least 1, at most 1000"),
+        (0, None, "--members: 0; at least 1, at most 1000"),
+        (None, 10**9, "--partitions: 1000000000; at least 1, at most 200000"),
+    ],
+)
+def test_a_ready_scenario_has_bounds(members: int | None, partitions: int | None, message: str) -> None:
+    for name in ready_scenarios.READY_SCENARIOS:
+        with pytest.raises(InvalidScenario) as caught:
+            ready_scenarios.load_ready_scenario(name, members, partitions)
+        assert str(caught.value) == message
+
+
+def test_every_ready_scenario_is_played_at_its_largest() -> None:
+    for name in ready_scenarios.READY_SCENARIOS:
+        assert (
+            len(ready_scenarios.load_ready_scenario(name, ready_scenarios.MAX_MEMBERS, 1).events)
+            >= ready_scenarios.MAX_MEMBERS
+        )

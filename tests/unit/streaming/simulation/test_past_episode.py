@@ -1,0 +1,118 @@
+"""A past episode as a change from where the group stood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from streaming.simulation.baseline import NoForecast
+from streaming.simulation.changes import BEGIN_MS
+from streaming.simulation.forecast import forecast_change
+from streaming.simulation.past_episode import find_episode, forecast_past_episode, past_change
+from streaming.wire.diffs import Diff
+from streaming.wire.episodes import Downtime, Episode
+from tests.support.compacted import checkout, told
+from tests.support.told import Teller
+
+
+def episodes(teller: Teller) -> list[Episode]:
+    return [one.episode for one in told(teller)]
+
+
+def rounds(teller: Teller, episode: Episode) -> list[Diff]:
+    by_id = dict(teller.told)
+    return [by_id[one] for one in episode.rounds]
+
+
+def replayed(teller: Teller, which: str = "last", **more: Any) -> Any:
+    episode = find_episode(teller.group_id, episodes(teller), which)
+    episode = structs.replace(episode, **more)
+    return past_change(episode, rounds(teller, episode), None, {"processing_ms": 0})
+
+
+def test_who_came_back_restarted_and_was_away_for_as_long() -> None:
+    found = replayed(checkout())
+
+    assert found.document["events"] == [
+        {"at": BEGIN_MS, "bounce": "pay (h1)", "down_ms": 5000},
+        {"at": BEGIN_MS + 10_000, "bounce": "pay (h2)", "down_ms": 5000},
+    ]
+    assert sorted(found.start.members) == ["pay (h1)", "pay (h2)", "web-0"]
+    assert found.document["topics"] == {"t": {"partitions": 6, "racks": None}}
+    assert found.what.startswith("The rolling-restart of 2023-11-14T22:23:21")
+    assert found.measured == ""
+    answer = forecast_change(found)
+    assert answer.own == "eager"
+    assert answer.costs[0].simulation.result.rebalances == 4
+
+
+def test_who_came_who_left_and_who_was_lost() -> None:
+    teller = Teller(6).join("a@h1#1", "b@h2#1", "c@h3#1")
+    teller.join("d@h4#1", after=600).leave("b@h2#1", after=10)
+    assert replayed(teller).document["events"] == [
+        {"at": BEGIN_MS, "join": "d"},
+        {"at": BEGIN_MS + 10_000, "leave": "b"},
+    ]
+    teller = Teller(6).join("a@h1#1", "b@h2#1", "c@h3#1").fence("b@h2#1", after=600)
+    assert replayed(teller).document["events"] == [{"at": BEGIN_MS, "crash": "b"}]
+
+
+def test_what_was_measured_then_stands_beside_the_forecast() -> None:
+    found = replayed(checkout(), downtime=Downtime(lower_ms=4000, upper_ms=12_400))
+    assert found.measured == "When it happened, at least 4.0 s were measured, at most 12 s."
+    assert forecast_change(found).sentence.endswith(found.measured)
+
+
+def test_what_of_it_is_not_known_is_said() -> None:
+    found = replayed(checkout(), round_count=9).start.unsure
+    assert any("the group is gone" in line for line in found)
+    assert "4 of the episode's 9 rounds are known, the last ones" in found
+
+
+def test_episodes_by_number() -> None:
+    known = episodes(checkout())
+    assert find_episode("g", known, "1").kind == "first-start"
+    assert find_episode("g", known, "last").kind == "rolling-restart"
+    with pytest.raises(NoForecast, match="--from 9: group g has no such episode; there are 1 to 2"):
+        find_episode("g", known, "9")
+    with pytest.raises(NoForecast, match="--from last: group g has no episode in which a member"):
+        find_episode("g", [], "last")
+
+
+def test_what_cannot_be_replayed() -> None:
+    teller = checkout()
+    with pytest.raises(
+        NoForecast, match="group team/checkout, episode 2: none of its rounds is in the diff topic"
+    ):
+        past_change(episodes(teller)[1], [], None, {})
+    first = episodes(teller)[0]
+    with pytest.raises(NoForecast, match="group team/checkout: it has no members now"):
+        past_change(first, rounds(teller, first), None, {})
+
+
+def played_again(teller: Teller, **more: Any) -> tuple[int, int] | None:
+    """Rebalances and moves of the last episode, as they are forecast."""
+    episode = structs.replace(find_episode("g", episodes(teller), "last"), **more)
+    found = forecast_past_episode(episode, rounds(teller, episode), None, {"processing_ms": 0})
+    return None if found is None else (found.simulation.result.rebalances, found.simulation.result.moved)
+
+
+def test_an_episode_is_played_again_the_way_it_went() -> None:
+    episode = find_episode("g", episodes(checkout()), "last")
+    found = played_again(checkout())
+    assert found is not None
+    assert found[0] == episode.rebalances
+
+
+def test_a_migration_is_played_again_as_one() -> None:
+    teller = checkout()
+    ce_id, last = teller.told[-1]
+    teller.told[-1] = (ce_id, structs.replace(last, protocol="consumer", assignor="uniform"))
+    assert played_again(teller, kind="protocol-migration") is not None
+
+
+def test_what_cannot_be_played_again() -> None:
+    assert played_again(checkout(), kind="assignor-change") is None
+    assert played_again(checkout(), round_count=99) is None

@@ -1,0 +1,219 @@
+"""The contract's scenario, its JSON shape and the algebra of every round, under every protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streaming.protocols.families import FAMILIES
+from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
+from streaming.simulation.parse import load_scenario
+from streaming.simulation.ready_scenarios import READY_SCENARIOS, load_ready_scenario
+from streaming.simulation.results import simulation_document as as_json
+from streaming.simulation.results import simulations_document
+from streaming.simulation.scenario import InvalidScenario
+from tests.support.machines import after, scenario, told
+
+CONTRACT = scenario(
+    "t0: 6, t1: 3",
+    "at: 0, join: c1, topics: [t0, t1]",
+    "at: 0, join: c2, topics: [t0, t1], instance_id: i-2, rack_id: r1",
+    "at: 10000, bounce: c1, down_ms: 4000",
+    "at: 20000, crash: c2",
+    "at: 30000, leave: c1",
+    "at: 40000, subscribe: c1, topics: [t1]",
+    "at: 50000, partitions: {t0: 8}",
+    session_timeout_ms=45000,
+    rebalance_timeout_ms=60000,
+    scheduled_rebalance_delay_ms=300000,
+)
+CAUSES = {
+    "member.joined",
+    "member.left",
+    "member.fenced",
+    "member.subscription_changed",
+    "topic.partitions_changed",
+    "coordinator.failed",
+}
+
+
+def pieces(share: dict[str, list[int]]) -> set[tuple[str, int]]:
+    return {(topic, partition) for topic, partitions in share.items() for partition in partitions}
+
+
+def check_algebra(answer: dict[str, Any], number: str) -> None:
+    held: dict[str, set[tuple[str, int]]] = {}
+    last = (-1, -1)
+    for one in answer["rounds"]:
+        assert set(one) == {"at", number, "round", "cause", "members"}
+        assert set(one["cause"]) == {"kind", "memberIds"}
+        assert one["cause"]["kind"] in CAUSES
+        assert (one["at"], one[number]) >= last
+        last = (one["at"], one[number])
+        owners: list[tuple[str, int]] = []
+        for name, member in one["members"].items():
+            assert set(member) == {"owned", "revoked", "assigned", "kept"}
+            owned, revoked, assigned, kept = (
+                pieces(member[key]) for key in ("owned", "revoked", "assigned", "kept")
+            )
+            assert kept == owned - revoked
+            assert revoked <= owned
+            assert not assigned & owned
+            assert owned == held.get(name, set())
+            held[name] = kept | assigned
+            owners += held[name]
+            for share in member.values():
+                assert all(partitions == sorted(partitions) and partitions for partitions in share.values())
+        assert len(owners) == len(set(owners))
+        assert {name for name, share in held.items() if share} <= set(one["members"])
+    assert answer["rebalances"] == sum(one["round"] == 1 for one in answer["rounds"])
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_the_contract(protocol: str) -> None:
+    answer = as_json(run_scenario(load_scenario(CONTRACT), protocol))
+    assert set(answer) == {"rounds", "requests", "rebalances", "moved", "unavailableMs", "longestGapMs"}
+    check_algebra(answer, "groupEpoch" if protocol == "consumer" else "generation")
+    last = after(answer["rounds"][-1])
+    everything = {(topic, p) for topic, count in (("t0", 8), ("t1", 3)) for p in range(count)}
+    wanted = everything if protocol == "connect" else {("t1", 0), ("t1", 1), ("t1", 2)}
+    assert pieces(last["c1"]) == wanted
+    assert answer["longestGapMs"] <= max(
+        ms for topic in answer["unavailableMs"].values() for ms in topic.values()
+    )
+
+
+@pytest.mark.parametrize("name", READY_SCENARIOS)
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_ready_scenarios(name: str, protocol: str) -> None:
+    scenario = load_ready_scenario(name)
+    found = run_scenario(scenario, protocol)
+    check_algebra(as_json(found), "groupEpoch" if protocol == "consumer" else "generation")
+    last = found.result.rounds[-1].after
+    count = found.result.gaps.topics["orders"]
+    assert sorted(p for share in last.values() for p in share.get("orders", ())) == list(range(count))
+    assert as_json(run_scenario(scenario, protocol)) == as_json(found)
+
+
+def test_the_protocols_differ_as_their_authors_say() -> None:
+    scenario = load_ready_scenario("rolling-restart", 6, 24)
+    gaps = {protocol: run_scenario(scenario, protocol).result.gaps for protocol in FAMILIES}
+    total = {name: sum(sum(one) for one in gap.total.values()) for name, gap in gaps.items()}
+    assert total["cooperative"] < total["eager"]
+    assert total["consumer"] < total["eager"]
+    deploy = load_ready_scenario("deploy-static", 4, 12)
+    moved = {protocol: run_scenario(deploy, protocol).result.moved for protocol in FAMILIES}
+    assert (moved["eager"], moved["cooperative"]) == (0, 0)
+    assert moved["eager-v1"] > 0
+
+
+def test_joins_in_the_initial_delay_are_one_generation() -> None:
+    text = "topics: {t: 4}\nevents:\n" + "".join(
+        f"  - {{at: {at}, join: c{at}, topics: [t]}}\n" for at in (0, 500, 2500, 5000, 20_000)
+    )
+    rounds = as_json(run_scenario(load_scenario(text), "eager"))["rounds"]
+    assert [told(one) for one in rounds] == [
+        (1, 1, "member.joined", ["c0", "c500", "c2500", "c5000"]),
+        (2, 1, "member.joined", ["c20000"]),
+    ]
+
+
+def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
+    text = "topics: {t: 2}\nevents: [{at: 0, join: a}, {at: 0, join: b}, {at: 60000, pause: b, down_ms: %d}]"
+    for protocol in ("eager", "cooperative", "consumer", "zookeeper", "eager-v1", "connect"):
+        short = as_json(run_scenario(load_scenario(text % 20_000), protocol))
+        assert [one for one in short["rounds"] if one["at"] > 60_000] == [], protocol
+        assert short["longestGapMs"] >= 20_000
+    kinds = [told(one)[2] for one in as_json(run_scenario(load_scenario(text % 70_000), "eager"))["rounds"]]
+    assert kinds == ["member.joined", "member.fenced", "member.joined"]
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_a_story_may_go_on_for_days(protocol: str) -> None:
+    """A group must come to rest within a day of the last event, wherever the first was."""
+    days = 24 * 3600 * 1000
+    text = scenario("t: 4", "at: 0, join: a", f"at: {2 * days}, join: b", f"at: {4 * days}, leave: b")
+    last = as_json(run_scenario(load_scenario(text), protocol))["rounds"][-1]
+    assert last["at"] >= 4 * days
+    assert {name: share for name, share in after(last).items() if share} == {"a": {"t": [0, 1, 2, 3]}}
+
+
+def test_a_duplicate_instance_id_fences_the_one_before() -> None:
+    text = scenario(
+        "t: 4",
+        "at: 0, join: c1, topics: [t], instance_id: i-1",
+        "at: 0, join: c2, topics: [t], instance_id: i-2",
+        "at: 60000, join: c9, topics: [t], instance_id: i-2",
+        "at: 90000, join: c4, topics: [t]",
+    )
+    answer = as_json(run_scenario(load_scenario(text), "eager"))
+    # No rebalance for the replacement; the next round finds the share with the new process.
+    assert [told(one)[2:] for one in answer["rounds"]] == [
+        ("member.joined", ["c1", "c2"]),
+        ("member.joined", ["c4"]),
+    ]
+    assert answer["rounds"][1]["members"]["c9"]["owned"] == {"t": [2, 3]}
+    assert "c2" not in answer["rounds"][1]["members"]
+
+
+def test_protocols_and_assignors() -> None:
+    assert protocol_assignor_pairs([], []) == [(name, family.default) for name, family in FAMILIES.items()]
+    assert dict(protocol_assignor_pairs(["all"], ["roundrobin", "consumer=range"])) == {
+        "zookeeper": "roundrobin",
+        "eager-v1": "roundrobin",
+        "eager": "roundrobin",
+        "cooperative": "cooperative-sticky",
+        "connect": "incremental",
+        "consumer": "range",
+    }
+    assert protocol_assignor_pairs(["eager", "eager"], ["sticky"]) == [("eager", "sticky")]
+    with pytest.raises(Exception, match="no protocol can run 'best'"):
+        protocol_assignor_pairs(["all"], ["best"])
+    with pytest.raises(Exception, match="cooperative can't run 'range'"):
+        protocol_assignor_pairs(["eager", "cooperative"], ["range"])
+
+
+def test_a_document_holds_a_part_a_protocol() -> None:
+    scenario = load_scenario(CONTRACT)
+    value = simulations_document([run_scenario(scenario, "eager"), run_scenario(scenario, "consumer")])
+    assert list(value) == ["protocols"]
+    assert list(value["protocols"]) == ["eager", "consumer"]
+
+
+def test_members_without_topics_are_members_all_the_same() -> None:
+    text = "topics: {t: 4}\nevents: [{at: 0, join: a, topics: []}]"
+    for protocol in FAMILIES:
+        rounds = as_json(run_scenario(load_scenario(text), protocol))["rounds"]
+        given = {"t": [0, 1, 2, 3]} if protocol == "connect" else {}  # workers run every connector
+        assert [after(one) for one in rounds] == [{"a": given}], protocol
+
+
+def test_nothing_in_common_names_the_event() -> None:
+    text = scenario("t: 4", "at: 0, join: a, assignors: [range]", "at: 9000, join: b, assignors: [sticky]")
+    with pytest.raises(
+        InvalidScenario, match=r"^event 2 \(join b\): assignors: the members have none in common"
+    ):
+        run_scenario(load_scenario(text), "eager")
+
+
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_a_process_that_a_duplicate_instance_id_ended_can_do_no_more(protocol: str) -> None:
+    text = scenario(
+        "t: 4",
+        "at: 0, join: a, instance_id: i",
+        "at: 60000, join: b, instance_id: i",
+        "at: 90000, subscribe: a, topics: [t]",
+        "at: 91000, leave: b",
+        "at: 99000, leave: a",
+    )
+    last = as_json(run_scenario(load_scenario(text), protocol))["rounds"][-1]
+    assert {share for one in after(last).values() for share in one} == set()
+
+
+@pytest.mark.parametrize(("members", "gone"), [(2, 1), (3, 1), (7, 1), (8, 2), (13, 3)])
+def test_a_quarter_of_the_members_goes_when_it_scales_in(members: int, gone: int) -> None:
+    happened = [
+        event for event in load_ready_scenario("scale-in", members, 4).events if event.kind == "leave"
+    ]
+    assert len({event.member for event in happened}) == len(happened) == gone

@@ -1,0 +1,52 @@
+"""Timelines: what a row shows, that all share one scale, and the picture of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+from streaming.simulation.event_loop import run_scenario
+from streaming.simulation.parse import load_scenario
+from streaming.simulation.timeline import Cell, draw_timeline, member_names, render_svg, tick_ms
+from tests.support.machines import scenario
+
+TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, leave: a", "at: 80000, join: b")
+
+
+def test_a_row_shows_owners_and_gaps_up_to_the_common_end() -> None:
+    found = run_scenario(load_scenario(TEXT), "zookeeper", stretches=True)
+    timeline = draw_timeline(found, member_names([found]), 10, 1, 100_000)
+    assert timeline.members == ("a", "b")
+    first, nobody, second = Cell(0, gap=False), Cell(None, gap=True), Cell(1, gap=False)
+    assert [(row.label, row.cells) for row in timeline.rows] == [
+        ("t-0", (*[first] * 6, nobody, nobody, second, second))
+    ]
+    assert (timeline.hidden, timeline.end) == (1, 100_000)
+
+
+def test_ticks_are_few_and_round() -> None:
+    assert [tick_ms(end) for end in (900, 60_000, 107_400, 3_600_000)] == [1000, 10_000, 20_000, 600_000]
+
+
+def test_the_picture_has_a_panel_a_protocol_and_a_row_a_partition() -> None:
+    found = [run_scenario(load_scenario(TEXT), one, stretches=True) for one in ("eager", "cooperative")]
+    root = ET.fromstring(render_svg(found, "a <b>"))  # noqa: S314 - our own
+    texts = ["".join(one.itertext()) for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == "a <b>"
+    assert [text for text in texts if text in ("t-0", "t-1")] == ["t-0", "t-1"] * 2
+    assert [text for text in texts if text.startswith(("eager", "cooperative"))] == [
+        "eager (range)",
+        "cooperative (cooperative-sticky)",
+    ]
+
+
+def test_ticks_of_a_long_forecast_are_whole_seconds_and_about_eight() -> None:
+    ends = (9000, 9001, 64_800_000, 80_000_000)
+    assert [tick_ms(end) for end in ends] == [1000, 2000, 7_200_000, 10_001_000]
+    assert isinstance(tick_ms(80_000_000), int)
+
+
+def test_every_tick_up_to_the_last_forecast_that_it_serves() -> None:
+    ticks = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
+    for seconds, next_one in pairwise(ticks):
+        assert [tick_ms(seconds * 9000), tick_ms(seconds * 9000 + 1)] == [seconds * 1000, next_one * 1000]

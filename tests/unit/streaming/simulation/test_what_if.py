@@ -1,0 +1,226 @@
+"""A live group with changes, under every assignor: what it would come to, and what is not certain."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from assignors import registry
+from assignors.diff import as_lists
+from assignors.model import Member, Topic
+from streaming.simulation.forecast import Way as CostWay
+from streaming.simulation.forecast import simulate_cost
+from streaming.simulation.live_group import LiveGroup, LiveMember
+from streaming.simulation.scenario import InitialMember, Scenario, ScenarioEvent
+from streaming.simulation.what_if import (
+    PAIRS,
+    GroupChange,
+    ImpossibleChange,
+    Outlook,
+    ProtocolAssignor,
+    apply_change,
+    current_pair,
+    outlook,
+    outlooks,
+)
+from streaming.wire.diffs import MemberNames
+from streaming.wire.events import Holding
+
+EAGER, COOPERATIVE, UNIFORM = (
+    ProtocolAssignor("eager", "range"),
+    ProtocolAssignor("cooperative", "cooperative-sticky"),
+    PAIRS[4],
+)
+
+
+def member(name: str, owned: Holding, *, topics: tuple[str, ...] = ("t",), **more: object) -> LiveMember:
+    fields = {
+        "member_id": f"{name}-00000000-0000-4000-8000-000000000000",
+        "names": MemberNames(client_id=name),
+        "topics": topics,
+        "owned": owned,
+        "generation": 5,
+        **more,
+    }
+    return LiveMember(**fields)  # type: ignore[arg-type]
+
+
+def group(*members: LiveMember, assignor: str = "range", kind: str = "consumer", t: int = 4) -> LiveGroup:
+    protocol = "consumer" if assignor == "uniform" else "classic"
+    topics = {"t": Topic("t", t), "u": Topic("u", 2)}
+    return LiveGroup("g", kind, protocol, assignor, 5, 9, members, topics)
+
+
+def two(assignor: str = "range") -> LiveGroup:
+    return group(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}), assignor=assignor)
+
+
+def by_name(group: LiveGroup, found: Outlook) -> dict[str, dict[str, list[int]]]:
+    return {
+        group.names[one]: {topic: list(ps) for topic, ps in share.items()}
+        for one, share in found.assignment.items()
+    }
+
+
+def test_without_changes_a_balanced_group_stays_as_it_is_under_its_own_assignor() -> None:
+    found = {one.way: one for one in outlooks(apply_change(two(), GroupChange()))}
+    assert list(found) == list(PAIRS)
+    assert [one.way for one in found.values() if one.own] == [EAGER]
+    own = found[EAGER]
+    assert (own.moved, own.given, own.unowned, own.most, own.least, own.inexact) == (0, 0, 0, 2, 2, ())
+    assert found[ProtocolAssignor("eager", "roundrobin")].moved == 2
+
+
+def test_a_member_that_comes_and_one_that_goes() -> None:
+    change = apply_change(two(), GroupChange(add=("c",), remove=("a",)))
+    found = outlook(change, EAGER)
+    assert by_name(change.after, found) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
+    assert (found.moved, found.rounds, found.exact_rounds) == (4, 1, True)
+    sticky = outlook(change, ProtocolAssignor("eager", "sticky"))
+    assert by_name(change.after, sticky)["b"] == {"t": [2, 3]}
+    assert sticky.moved == 2
+
+
+def test_a_cooperative_group_hands_on_in_a_second_round() -> None:
+    change = apply_change(two("cooperative-sticky"), GroupChange(add=("c",)))
+    found = outlook(change, COOPERATIVE)
+    assert (found.own, found.rounds, found.moved, found.unowned) == (True, 2, 1, 0)
+    assert (
+        outlook(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
+    )
+
+
+def test_partitions_and_topics() -> None:
+    grown = apply_change(two(), GroupChange(partitions={"t": 6}))
+    assert by_name(grown.after, outlook(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
+    assert outlook(grown, EAGER).given == 2
+    other = apply_change(two(), GroupChange(subscribe=("u", "v"), partitions={"v": 1}))
+    assert by_name(other.after, outlook(other, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
+
+
+def test_new_partitions_have_no_racks_that_anybody_knows_and_new_members_come_where_few_are() -> None:
+    racks = (("r1",), ("r2",), ("r1",), ("r2",))
+    members = [member("a", {"t": [0, 2]}, rack_id="r1"), member("b", {"t": [1, 3]}, rack_id="r2")]
+    found = group(*members)._replace(topics={"t": Topic("t", 4, racks)})
+    own = outlook(apply_change(found, GroupChange()), EAGER)
+    assert (own.moved, own.local) == (0, (4, 4))
+    change = apply_change(found, GroupChange(partitions={"t": 6}, add=("c",)))
+    assert change.after.topics["t"].racks == (*racks, (), ())
+    assert [one.rack_id for one in change.after.members] == ["r1", "r2", "r1"]
+    assert change.notes == ("new members are taken to be in the racks with the fewest members",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (GroupChange(remove=("x",)), "--remove x: no member is called so; there are a, b"),
+        (GroupChange(remove=("a", "b")), "--remove: nobody is left; keep a member, or --add one"),
+        (GroupChange(partitions={"t": 3}), "--partitions t=3: it has 4, and Kafka takes none away"),
+        (GroupChange(partitions={"x": 3}), "--partitions x=3: no member subscribes to x"),
+        (
+            GroupChange(subscribe=("x",)),
+            "--subscribe x: the monitor was not told how many partitions it has; say it with --partitions x=N",
+        ),
+    ],
+)
+def test_what_can_not_be_is_refused_with_the_option(changes: GroupChange, said: str) -> None:
+    with pytest.raises(ImpossibleChange) as problem:
+        apply_change(two(), changes)
+    assert str(problem.value) == said
+
+
+def test_two_of_one_name_are_told_apart_by_their_ids() -> None:
+    twins = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
+    with pytest.raises(ImpossibleChange, match="--remove a: 2 members are called so; there are a "):
+        apply_change(group(*twins), GroupChange(remove=("a",)))
+    change = apply_change(group(*twins), GroupChange(remove=(twins[0].member_id,)))
+    assert change.after.members == (twins[1],)
+
+
+@pytest.mark.parametrize("kind", ["connect", "streams", "share"])
+def test_other_kinds_are_refused(kind: str) -> None:
+    with pytest.raises(ImpossibleChange, match=f"its kind is {kind}"):
+        apply_change(group(kind=kind), GroupChange())
+
+
+def test_a_custom_assignor_is_no_way_of_ours() -> None:
+    assert current_pair(two("StreamsPartitionAssignor")) is None
+    assert current_pair(two("uniform")) == UNIFORM
+    assert not any(one.own for one in outlooks(apply_change(two("mine"), GroupChange())))
+
+
+def test_static_members_are_joined_by_static_members_whose_place_is_certain() -> None:
+    statics = [
+        member(name, {"t": ps}, names=MemberNames(client_id="c", group_instance_id=name))
+        for name, ps in (("a", [0, 1]), ("b", [2, 3]))
+    ]
+    change = apply_change(group(*statics), GroupChange(add=("aa",)))
+    assert [one.names.group_instance_id for one in change.after.members] == ["a", "b", "aa"]
+    found = outlook(change, EAGER)
+    assert found.inexact == ()
+    assert by_name(change.after, found) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
+    with pytest.raises(ImpossibleChange, match="--add a: there is a member of this name"):
+        apply_change(group(*statics), GroupChange(add=("a",)))
+
+
+def test_what_is_not_certain_says_why() -> None:
+    drawn = "ids of new members are drawn when they join: which of those alike gets what may differ"
+    other = "members get other ids under this protocol: which of those alike gets what may differ"
+    apart = {one.way: one.inexact for one in outlooks(apply_change(two(), GroupChange(add=("c",))))}
+    assert apart[EAGER] == ()  # its name alone decides where it stands
+    assert drawn in apart[ProtocolAssignor("eager", "sticky")]
+    assert other in apart[UNIFORM]
+    assert "ids of topics are not known: their order, and with it ties, may differ" in apart[UNIFORM]
+    alike = apply_change(two(), GroupChange(add=("a",)))
+    assert outlook(alike, EAGER).inexact == (drawn,)
+    unequal = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))
+    assert apply_change(unequal, GroupChange(add=("c",))).notes == (
+        "members subscribe to different topics: new ones to those of a",
+    )
+
+
+def test_an_assignor_that_refuses_says_why() -> None:
+    twice = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
+    problems = {one.problem for one in outlooks(apply_change(twice, GroupChange()))}
+    assert None not in problems
+    assert all("a-00000000-0000-4000-8000-000000000000' is listed twice" in str(one) for one in problems)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_comes_to_what_the_machines_of_the_protocols_come_to(seed: int) -> None:
+    """A member goes from a group at rest, under each way of classic groups: the same shares, rounds and moves.
+
+    Under the consumer protocol ids are drawn: the machine's are its own.
+    """
+    random = Random(seed)
+    names = [f"m{number:02}" for number in random.sample(range(100), random.randint(2, 6))]
+    topics = {"t": Topic("t", random.randint(1, 12)), "u": Topic("u", random.randint(1, 5))}
+    gone = random.choice(names)
+    for way in PAIRS[:4]:
+        start = registry.find("classic", way.assignor).assign(
+            topics, [Member(name, tuple(topics)) for name in names]
+        )
+        owned = {name: {topic: list(ps) for topic, ps in start[name].items() if ps} for name in names}
+        members = [member(name, owned[name], member_id=name, topics=tuple(topics)) for name in names]
+        live = LiveGroup("g", "consumer", "classic", way.assignor, 5, 9, tuple(members), topics)
+        found = outlook(apply_change(live, GroupChange(remove=(gone,))), way)
+        scenario = Scenario(
+            topics,
+            (ScenarioEvent(1, 1500, "leave", gone),),
+            tuple(InitialMember(name, tuple(topics), owned=owned[name], member_id=name) for name in names),
+            generation=5,
+        )
+        result = simulate_cost(scenario, CostWay(way.protocol, way.protocol, way.assignor)).simulation.result
+        assert (result.round_count, result.moved) == (found.rounds, found.moved)
+        for name, before, change in result.rounds[-1].members():
+            if name != gone:
+                held = before if change is None else merged(change.kept, change.assigned)
+                assert as_lists(found.assignment[name]) == as_lists(held), (way, name)
+
+
+def merged(kept: Holding, assigned: Holding) -> Holding:
+    return {
+        topic: sorted([*kept.get(topic, ()), *assigned.get(topic, ())])
+        for topic in sorted({*kept, *assigned})
+    }
