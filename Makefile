@@ -69,6 +69,19 @@ MUTANTS := $(if $(SEED),--seed $(SEED)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if 
 mutants: packages ## do the fast tests fail when the code is wrong? (SEED=1 SAMPLE=40 ROOM=collect; ARGS=--write)
 	@$$(command -v uv || echo .uv/bin/uv) run --isolated --locked --group mutants $(NATIVE) python -m tests.mutants $(MUTANTS)
 
+# Without PySpark, whose download is large and which serves no request.
+LOWEST := .venvs/lowest
+SECURITY := $(addprefix tests/unit/streaming/serve/test_,accesslog.py api.py app.py callers.py connections.py params.py \
+	paths.py security.py server.py) tests/unit/streaming/simulation/test_what_if_query.py tests/fuzz
+test-lowest: packages ## the web service's security tests on the lowest versions that the wheel allows
+	@uv=$$(command -v uv || echo .uv/bin/uv); $$uv venv --quiet --clear --python $(BIN)/python $(LOWEST) && \
+	$$uv pip compile --quiet --no-config --no-header --no-annotate --resolution lowest-direct \
+		--python $(LOWEST)/bin/python pyproject.toml | grep -v -e '^pyspark' -e '^py4j' > $(LOWEST)/requirements.txt && \
+	$$uv pip install --quiet --no-config --no-deps --python $(LOWEST)/bin/python -r $(LOWEST)/requirements.txt && \
+	$$uv pip install --quiet --no-config --python $(LOWEST)/bin/python pytest pytest-timeout hypothesis && \
+	$(LOWEST)/bin/python -m pytest $(SECURITY) $(ARGS)
+.PHONY: test-lowest
+
 # Newer connectors of Spark's may be missing from a repository: scripts/spark_versions.py says what is run then.
 VERSIONS := 4.1.1 4.2.0 4.3.0
 test-spark: packages jdk ## the job's tests on other releases of PySpark (VERSIONS="4.1.1 4.3.0")

@@ -151,7 +151,7 @@ class Client:
     async def _connection(self) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**20)
         last = b"Last-Event-ID: %b\r\n" % self.last if self.last else b""
-        writer.write(b"GET /api/stream HTTP/1.0\r\nHost: localhost\r\n%b\r\n" % last)
+        writer.write(b"GET /api/v1/stream HTTP/1.0\r\nHost: localhost\r\n%b\r\n" % last)
         self.connections += 1
         rest = b""
         try:

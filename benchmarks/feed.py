@@ -105,8 +105,8 @@ def large(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> 
         begin = time.monotonic()
         serve.start().await_status("/ready", 200, seconds=120)
         rows = [["read from the topics", f"{(time.monotonic() - begin) * 1000:.0f}", ""]]
-        timeline = "/api/groups/large/timeline"
-        for path in ("/api/groups", f"{timeline}?limit=300", f"{timeline}?limit=2000"):
+        timeline = "/api/v1/groups/large/timeline"
+        for path in ("/api/v1/groups", f"{timeline}?limit=300", f"{timeline}?limit=2000"):
             taken = [_ask(serve, path) for _ in range(20)]
             rows.append([f"`{path}`", f"{statistics.median(taken):.0f}", f"{max(taken):.0f}"])
         rows += _paint(serve)

@@ -122,11 +122,11 @@ def _tell_counts(monitor: Monitor, topics: dict[str, int]) -> None:
     producer.send(Event("bench", "first", joined))
     producer.flush(30)
     # All parts run, and have done something, before anything is measured.
-    eventually(lambda: monitor.serve.ask("/api/groups")[1]["groups"], timeout=PATIENCE)
+    eventually(lambda: monitor.serve.ask("/api/v1/groups")[1]["groups"], timeout=PATIENCE)
 
 
 def _summary(monitor: Monitor) -> dict[str, Any]:
-    groups = monitor.serve.ask("/api/groups")[1]["groups"]
+    groups = monitor.serve.ask("/api/v1/groups")[1]["groups"]
     return next((one for one in groups if one["groupId"] == _GROUP), {})
 
 
@@ -136,11 +136,11 @@ def _members(monitor: Monitor) -> int:
 
 def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
     """Path → status, bytes and ms of the answer."""
-    newest = monitor.serve.ask(f"/api/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
+    newest = monitor.serve.ask(f"/api/v1/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
     found = {}
     for path in ("", "/timeline?limit=300", "/rounds?limit=10", f"/rounds/{newest}", "/episodes"):
-        found[path] = _asked(monitor, f"/api/groups/{_GROUP}{path}")
-    found["/what-if?remove=…"] = _asked(monitor, f"/api/groups/{_GROUP}/what-if?add=x")
+        found[path] = _asked(monitor, f"/api/v1/groups/{_GROUP}{path}")
+    found["/what-if?remove=…"] = _asked(monitor, f"/api/v1/groups/{_GROUP}/what-if?add=x")
     return found
 
 
@@ -206,7 +206,7 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
             log.write(one.start(), number % log.partitions, int(time.time() * 1000))
         log.flush()
         eventually(
-            lambda: len(monitor.serve.ask("/api/groups")[1]["groups"]) == count,
+            lambda: len(monitor.serve.ask("/api/v1/groups")[1]["groups"]) == count,
             timeout=max(PATIENCE, options.patience),
             every=1,
         )
@@ -260,10 +260,10 @@ def _await_rolled(
     """Wait until every group stands in its last epoch; notes the server's newest round on the way."""
     by = time.monotonic() + patience
     while True:
-        answer = monitor.serve.ask("/api/rounds?view=summary&limit=1")[1]["rounds"]
+        answer = monitor.serve.ask("/api/v1/rounds?view=summary&limit=1")[1]["rounds"]
         newest.append((time.time(), answer[0]["seq"] if answer else 0))
         if len(newest) % 10 == 0:
-            stand = monitor.serve.ask("/api/groups")[1]
+            stand = monitor.serve.ask("/api/v1/groups")[1]
             there = sum(
                 one["groupEpoch"] == groups[0].epoch and one["state"] == "Stable" for one in stand["groups"]
             )

@@ -48,6 +48,9 @@ COMMANDS: dict[str, str] = {
     "doctor": "Check Java, jars, broker, permissions, topics and checkpoint, and say what to do.",
 }
 
+#: Commands that serve or collect: they log to standard error and print no answer.
+SERVICES = frozenset({"run", "collect", "stream", "serve", "broker"})
+
 
 def _version(value: bool) -> None:
     import typer
@@ -146,6 +149,16 @@ def _leave_the_pipe() -> NoReturn:
     sys.exit(0)
 
 
+def _occupy_closed_descriptors() -> None:
+    """Open /dev/null in place of closed standard streams.
+
+    Otherwise the next file or socket would get the number of one of them, and child processes would write into it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - standard error
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+
+
 def _print_anything() -> None:
     """Characters that the locale can't encode are escaped too."""
     for stream in (sys.stdout, sys.stderr):
@@ -166,10 +179,15 @@ def main() -> NoReturn:
     follow_parent()
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _occupy_closed_descriptors()
     _print_anything()
     arguments = sys.argv[1:]
     verbose = "--verbose" in arguments
     called = next((word for word in arguments if not word.startswith("-")), None)
+    if sys.stdout is None and called not in SERVICES:
+        _end(
+            3, "standard output is closed, so the answer can't be printed; send it to a file, or to /dev/null"
+        )
     try:
         status = build(called)(arguments or ["--help"], standalone_mode=False) or 0
         if sys.stdout is not None:

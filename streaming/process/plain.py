@@ -23,7 +23,9 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """One line on standard error; the middle of a very long one is left out."""
+    """Print one line on standard error, without the middle of a very long one; nothing where it is closed."""
+    if sys.stderr is None:  # print() would take standard output in its place
+        return
     if len(text) > LONGEST_MESSAGE:
         half = LONGEST_MESSAGE // 2
         text = f"{text[:half]} … {text[-half:]}"

@@ -86,22 +86,22 @@ class Api:
         self._forecasts = CapacityLimiter(1)
 
     def routes(self) -> list[Route]:
-        """The routes below /api/."""
+        """The routes below /api/v1/."""
         return [
-            Route("/api/stream", self.stream, name="stream"),
-            Route("/api/groups", self.groups, name="groups"),
-            Route("/api/groups/{group:path}/rounds", self.rounds, name="rounds"),
-            Route("/api/groups/{group:path}/rounds/{seq}", self.round, name="round"),
-            Route("/api/groups/{group:path}/episodes", self.episodes, name="episodes"),
-            Route("/api/groups/{group:path}/incidents", self.incidents, name="incidents"),
-            Route("/api/groups/{group:path}/timeline", self.timeline, name="timeline"),
-            Route("/api/groups/{group:path}/forecast", self.forecast, name="forecast"),
-            Route("/api/groups/{group:path}/migrate", self.migrate, name="migrate"),
-            Route("/api/groups/{group:path}/what-if", self.what_if, name="what-if"),
-            Route("/api/groups/{group:path}", self.group, name="group"),
-            Route("/api/rounds", self.all_rounds, name="all-rounds"),
-            Route("/api/incidents", self.all_incidents, name="all-incidents"),
-            Route("/api/openapi.json", self.description, name="openapi"),
+            Route("/api/v1/stream", self.stream, name="stream"),
+            Route("/api/v1/groups", self.groups, name="groups"),
+            Route("/api/v1/groups/{group:path}/rounds", self.rounds, name="rounds"),
+            Route("/api/v1/groups/{group:path}/rounds/{seq}", self.round, name="round"),
+            Route("/api/v1/groups/{group:path}/episodes", self.episodes, name="episodes"),
+            Route("/api/v1/groups/{group:path}/incidents", self.incidents, name="incidents"),
+            Route("/api/v1/groups/{group:path}/timeline", self.timeline, name="timeline"),
+            Route("/api/v1/groups/{group:path}/forecast", self.forecast, name="forecast"),
+            Route("/api/v1/groups/{group:path}/migrate", self.migrate, name="migrate"),
+            Route("/api/v1/groups/{group:path}/what-if", self.what_if, name="what-if"),
+            Route("/api/v1/groups/{group:path}", self.group, name="group"),
+            Route("/api/v1/rounds", self.all_rounds, name="all-rounds"),
+            Route("/api/v1/incidents", self.all_incidents, name="all-incidents"),
+            Route("/api/v1/openapi.json", self.description, name="openapi"),
         ]
 
     async def _read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -117,7 +117,9 @@ class Api:
         name = unquote(request.path_params["group"])  # what paths.py protected
         group = self._board.groups.get(name)
         if group is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "group", f"no group {name!r} is known; /api/groups lists all")
+            raise Problem(
+                HTTPStatus.NOT_FOUND, "group", f"no group {name!r} is known; /api/v1/groups lists all"
+            )
         return group
 
     def _window(self, request: Request, group: str | None, most: int) -> Window:

@@ -92,7 +92,7 @@ class _Compressed:
         self._gzip = GZipMiddleware(app, minimum_size=1024, compresslevel=1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream = scope["type"] == "http" and scope["path"] == "/api/stream"
+        stream = scope["type"] == "http" and scope["path"] == "/api/v1/stream"
         await (self._app if stream else self._gzip)(scope, receive, send)
 
 
@@ -142,6 +142,8 @@ def build(
             Exception: on_failure,
         },
     )
+    # A redirect to the path without its last slash would name the host of the request's own Host header.
+    answering.router.redirect_slashes = False
     # Around all of it: Starlette answers failures outside of its own middleware.
     guarded = Guard(answering, access=access, loopback_only=loopback_only)
     return AccessLog(guarded) if access_log else guarded

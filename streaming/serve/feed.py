@@ -1,4 +1,4 @@
-"""`/api/stream`: server-sent events, snapshot first, then changes, then marks of progress; resumable.
+"""`/api/v1/stream`: server-sent events, snapshot first, then changes, then marks of progress; resumable.
 
 An ASGI response of its own: all events that are due go out in one write of bytes that were encoded once.
 sse-starlette, which formats each event for each client, took twice the CPU for 200 clients at 50 events a second.

@@ -260,7 +260,7 @@ def _group_paths() -> dict[str, Any]:
         ),
     }
     return {
-        f"/api/groups/{{group}}{path}": _get(summary, schema, [_GROUP, *parameters], missing=True)
+        f"/api/v1/groups/{{group}}{path}": _get(summary, schema, [_GROUP, *parameters], missing=True)
         for path, (summary, schema, parameters) in below.items()
     }
 
@@ -268,11 +268,13 @@ def _group_paths() -> dict[str, Any]:
 def _paths() -> dict[str, Any]:
     of_group = _parameter("group", _STRING, "Only this group's.")
     return {
-        "/api/stream": _stream(),
-        "/api/groups": _get("Every group as it stands.", _standing(groups=_list(_ref("GroupSummary"))), []),
+        "/api/v1/stream": _stream(),
+        "/api/v1/groups": _get(
+            "Every group as it stands.", _standing(groups=_list(_ref("GroupSummary"))), []
+        ),
         **_group_paths(),
-        "/api/rounds": _get("All groups' rounds, newest first.", _ROUNDS, [*_RANGE, *_SELECTION, _VIEW]),
-        "/api/incidents": _get(
+        "/api/v1/rounds": _get("All groups' rounds, newest first.", _ROUNDS, [*_RANGE, *_SELECTION, _VIEW]),
+        "/api/v1/incidents": _get(
             f"All groups' incidents, newest first. {_WHOLE}", _stories("incident"), [of_group, *_RANGE, _OPEN]
         ),
     }
@@ -280,7 +282,7 @@ def _paths() -> dict[str, Any]:
 
 @cache
 def document() -> dict[str, Any]:
-    """OpenAPI 3.1 of everything below /api/."""
+    """OpenAPI 3.1 of everything below /api/v1/."""
     _, components = schema_components(_TYPES, ref_template="#/components/schemas/{name}")
     components["Round"] = {
         "type": "object",

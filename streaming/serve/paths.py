@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_GROUPS: Final = ("/api/groups/", "/groups/")
+_GROUPS: Final = ("/api/v1/groups/", "/groups/")
 
 
 class WholeGroups:

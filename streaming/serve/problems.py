@@ -52,7 +52,7 @@ async def on_problem(request: Request, error: Exception) -> Response:
     """Answers a :class:`Problem`."""
     if not isinstance(error, Problem):
         raise error
-    return error.response(request.url.path)
+    return error.response(request.scope["path"])
 
 
 async def on_http(request: Request, error: Exception) -> Response:
@@ -61,18 +61,18 @@ async def on_http(request: Request, error: Exception) -> Response:
         raise error
     status = HTTPStatus(error.status_code)
     detail = {
-        HTTPStatus.NOT_FOUND: "nothing is served here; /api/openapi.json lists what is",
+        HTTPStatus.NOT_FOUND: "nothing is served here; /api/v1/openapi.json lists what is",
         HTTPStatus.METHOD_NOT_ALLOWED: "this service is read-only: GET and HEAD",
     }.get(status, error.detail)
     return Problem(status, status.name.lower().replace("_", "-"), detail, error.headers).response(
-        request.url.path
+        request.scope["path"]
     )
 
 
 async def on_history(request: Request, error: Exception) -> Response:
     """Answers a history that can't be read: the disk is full, the file locked, damaged or gone."""
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "history", str(error), {"Retry-After": "10"}).response(
-        request.url.path
+        request.scope["path"]
     )
 
 
@@ -80,4 +80,4 @@ async def on_failure(request: Request, _: Exception) -> Response:
     """Answers an error of our own; the log has the details."""
     return Problem(
         HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the server failed; its log says how"
-    ).response(request.url.path)
+    ).response(request.scope["path"])

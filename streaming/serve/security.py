@@ -60,6 +60,15 @@ def _name(host_header: str) -> str:
     return match[1] if match else ""
 
 
+def _needs_access(path: str) -> bool:
+    """Return True if the path is open to callers with access only.
+
+    The path is the one that routes are matched by. ``Request.url`` is no substitute: Starlette builds it from the
+    ``Host`` header, so a caller could choose it.
+    """
+    return path.startswith("/api/") or path == "/metrics"
+
+
 class Guard:
     """Middleware: asks who it is, checks the host, refuses bodies, sets the headers."""
 
@@ -112,7 +121,7 @@ class Guard:
         if self._access.is_open:
             return None
         request.scope[CALLER] = caller = self._access.caller(request)
-        return self._access.refusal() if caller is None and self._guarded(request.url.path) else None
+        return self._access.refusal() if caller is None and _needs_access(request.scope["path"]) else None
 
     def _behind_tls(self, request: Request) -> bool:
         """Whether a trusted proxy says that it was asked by TLS."""
@@ -120,7 +129,3 @@ class Guard:
         if proxies is None or not proxies.vouches(request):
             return False
         return request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
-
-    @staticmethod
-    def _guarded(path: str) -> bool:
-        return path.startswith("/api/") or path == "/metrics"

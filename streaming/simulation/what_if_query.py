@@ -13,6 +13,9 @@ from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook, Pro
 
 #: So many members are added at most.
 _MOST_NEW = 10_000
+_MOST_PARTITIONS = 1_000_000
+#: Characters of an option that a refusal repeats.
+_SHOWN = 60
 
 
 class InvalidChange(BadInput):
@@ -102,18 +105,31 @@ def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
         if not word.isdecimal():
             names[word] = None
             continue
-        if not 0 < int(word) <= _MOST_NEW:
-            raise InvalidChange(f"--add {word}: give a name, or how many, 1 to {_MOST_NEW}")
-        free = (one for number in count(1) if (one := f"new-{number}") not in taken and one not in names)
-        names |= dict.fromkeys(list(islice(free, int(word))))
+        number = _number(word, _MOST_NEW)
+        if number is None:
+            raise InvalidChange(f"--add {word[:_SHOWN]}: give a name, or how many, 1 to {_MOST_NEW}")
+        free = (one for index in count(1) if (one := f"new-{index}") not in taken and one not in names)
+        names |= dict.fromkeys(list(islice(free, number)))
     return list(names)
 
 
 def _partitions(text: str) -> tuple[str, int]:
-    topic, _, number = text.rpartition("=")
-    if not topic or not number.isdecimal() or not 0 < int(number) <= 1_000_000:  # noqa: PLR2004 - said below
-        raise InvalidChange(f"--partitions {text}: give TOPIC=N, N from 1 to 1000000")
-    return topic, int(number)
+    topic, _, digits = text.rpartition("=")
+    number = _number(digits, _MOST_PARTITIONS)
+    if not topic or number is None:
+        raise InvalidChange(f"--partitions {text[:_SHOWN]}: give TOPIC=N, N from 1 to {_MOST_PARTITIONS}")
+    return topic, number
+
+
+def _number(text: str, most: int) -> int | None:
+    """Return a number from 1 to ``most`` written in ASCII digits, or None.
+
+    The length is checked first: Python refuses to convert more than 4,300 digits.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most))):
+        return None
+    number = int(text)
+    return number if 0 < number <= most else None
 
 
 def what_if_document(

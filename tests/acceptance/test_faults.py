@@ -102,7 +102,7 @@ def a_diff_of_the_far_future_is_refused_alone(monitor: Monitor) -> None:
     publisher.put([])
     refused = "rebalance_monitor_feed_refused_records_total", ""
     eventually(lambda: monitor.metrics()[refused] == 1)
-    assert monitor.serve.ask("/api/groups/odd")[0] == 404
+    assert monitor.serve.ask("/api/v1/groups/odd")[0] == 404
     monitor.says(None)
 
 
@@ -126,7 +126,7 @@ def a_full_disk_is_told_when_retention_runs(monitor: Monitor, disk: Path, topic:
         (letter,) = read(monitor.servers, settings.topics.dead_letters)
         assert dict(letter.headers())["dlt_topic"] == b"__consumer_offsets"
         assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
-        eventually(lambda: monitor.serve.ask("/api/groups/poison")[0] == 200, timeout=PATIENCE)
+        eventually(lambda: monitor.serve.ask("/api/v1/groups/poison")[0] == 200, timeout=PATIENCE)
         leader.end()
     monitor.collect.check()
 

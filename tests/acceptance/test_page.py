@@ -294,7 +294,7 @@ def neighbours(stage: Stage) -> None:
 
 
 def members(stage: Stage, group: str) -> int:
-    found = {one["groupId"]: one["members"] for one in stage.serve.ask("/api/groups")[1]["groups"]}
+    found = {one["groupId"]: one["members"] for one in stage.serve.ask("/api/v1/groups")[1]["groups"]}
     return found.get(group, 0)
 
 
@@ -346,11 +346,11 @@ def test_a_part_that_stops_is_told_within_half_a_minute(stage: Stage) -> None:
         assert parts(stage) == {"collector": "silent", "stream": "alive"}
         stage.stream.terminate()
         eventually(lambda: parts(stage) == {"collector": "silent", "stream": "stopped"}, timeout=60)
-        standing = stage.serve.ask(f"/api/groups/{stage.group}")[1]["standing"]
+        standing = stage.serve.ask(f"/api/v1/groups/{stage.group}")[1]["standing"]
         assert standing["stale"]["kind"] == "collector-silent"  # what was true for the longest time
         assert watched.errors == []
 
 
 def parts(stage: Stage) -> dict[str, str]:
     """Part → state, as the server tells."""
-    return {one["part"]: one["state"] for one in stage.serve.ask("/api/groups")[1].get("parts", ())}
+    return {one["part"]: one["state"] for one in stage.serve.ask("/api/v1/groups")[1].get("parts", ())}

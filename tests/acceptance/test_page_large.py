@@ -103,14 +103,14 @@ def test_who_is_there_is_asked_one_question_at_a_time(browser: Browser, tmp_path
     with running(options, source) as feed:
         watched = open_page(browser, "about:blank")
         page = watched.page
-        page.route(f"{feed.server.address}/api/groups/g", kept)
+        page.route(f"{feed.server.address}/api/v1/groups/g", kept)
         page.goto(f"{feed.server.address}/groups/g")
         for number in (2, 3):
             source.put(*records(rounds[number - 1 : number], start=number - 1))
             expect(page.locator(".round")).to_have_count(number)
         page.wait_for_timeout(2500)  # what is tried: nothing is asked while there is no answer
         assert len(asked) == 1
-        with page.expect_request(f"{feed.server.address}/api/groups/g"):
+        with page.expect_request(f"{feed.server.address}/api/v1/groups/g"):
             asked[0].continue_()
         assert watched.errors == []
         page.context.close()

@@ -124,7 +124,7 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
     expect(outlook.get_by_role("status")).to_have_text(
         re.compile(r"^This rolling restart costs \d"), timeout=WORKED_OUT_MS
     )
-    told = page.request.get(f"{url}/api/groups/orders-1/forecast").json()
+    told = page.request.get(f"{url}/api/v1/groups/orders-1/forecast").json()
     assert outlook.get_by_role("status").inner_text() == told["sentence"]
     assert [[row[0].removesuffix("now"), *row[1:5]] for row in rows(page)] == [
         [name, one["assignor"], *(str(one[what]) for what in ("rebalances", "roundCount", "moved"))]
@@ -137,7 +137,7 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
     expect(own).to_contain_text(re.compile(f"^{told['now']}now", re.IGNORECASE))
     outlook.locator("summary").click()
     assert outlook.locator("li").all_inner_texts() == told["unsure"]
-    members = len(page.request.get(f"{url}/api/groups/orders-1").json()["assignment"]["members"])
+    members = len(page.request.get(f"{url}/api/v1/groups/orders-1").json()["assignment"]["members"])
     more.click()
     expect(outlook.get_by_role("status")).to_have_text(
         re.compile(f"^Scaling to {members + 1} members costs "), timeout=WORKED_OUT_MS
@@ -146,7 +146,7 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
     expect(outlook.get_by_role("status")).to_have_text(
         re.compile(r"^Another assignor would move "), timeout=WORKED_OUT_MS
     )
-    answers = page.request.get(f"{url}/api/groups/orders-1/what-if").json()["answers"]
+    answers = page.request.get(f"{url}/api/v1/groups/orders-1/what-if").json()["answers"]
     assert [[row[1], row[3]] for row in rows(page)] == [
         [one["assignor"], str(one["moved"])] for one in answers
     ]
@@ -264,14 +264,14 @@ OWNERSHIP = """async (group) => {
   const live = new Ownership(new Owners());
   let cursor = "";
   do {
-    const where = `/api/groups/${group}/timeline?limit=7${cursor && `&cursor=${cursor}`}`;
+    const where = `/api/v1/groups/${group}/timeline?limit=7${cursor && `&cursor=${cursor}`}`;
     const page = await (await fetch(where)).json();
     pages.load(page);
     cursor = page.next;
   } while (cursor);
-  const { rounds } = await (await fetch(`/api/groups/${group}/rounds?limit=500`)).json();
+  const { rounds } = await (await fetch(`/api/v1/groups/${group}/rounds?limit=500`)).json();
   for (const round of rounds.reverse()) live.append(round);
-  const { assignment } = await (await fetch(`/api/groups/${group}`)).json();
+  const { assignment } = await (await fetch(`/api/v1/groups/${group}`)).json();
   const told = (model) => {
     const ids = [...model.owners.index.keys()];
     const found = {};

@@ -52,7 +52,7 @@ class FeedClient:
     async def _connection(self, done: Callable[[], bool]) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**22)
         last = b"Last-Event-ID: %b\r\n" % self.last if self.last else b""
-        writer.write(b"GET /api/stream HTTP/1.0\r\nHost: localhost\r\n%b\r\n" % last)
+        writer.write(b"GET /api/v1/stream HTTP/1.0\r\nHost: localhost\r\n%b\r\n" % last)
         self.connections += 1
         rest = b""
         try:
@@ -98,7 +98,7 @@ def _stuck(port: int) -> socket.socket:
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", port))
-    client.sendall(b"GET /api/stream HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    client.sendall(b"GET /api/v1/stream HTTP/1.0\r\nHost: localhost\r\n\r\n")
     return client
 
 

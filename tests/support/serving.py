@@ -78,7 +78,7 @@ class Serve(Running):
         found: list[str] = []
         cursor = ""
         while True:
-            _, page = self.ask(f"/api/rounds?view=summary&limit={limit}{cursor}")
+            _, page = self.ask(f"/api/v1/rounds?view=summary&limit={limit}{cursor}")
             found += [one["summary"]["id"] for one in page["rounds"]]
             if page["next"] is None:
                 return found[::-1]
@@ -129,7 +129,7 @@ class Follower(threading.Thread):
     def _follow(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         connection.request(
-            "GET", f"/api/stream{self.query}", headers={"Last-Event-ID": self.last} if self.last else {}
+            "GET", f"/api/v1/stream{self.query}", headers={"Last-Event-ID": self.last} if self.last else {}
         )
         response = connection.getresponse()
         fields: dict[str, str] = {}

@@ -122,7 +122,7 @@ def project() -> Iterator[Compose]:
 def groups(project: Compose) -> dict[str, int]:
     """Group → rounds, as a client of the feed gets them first."""
     try:
-        with urlopen(f"http://127.0.0.1:{project.env['SERVE_PORT']}/api/stream", timeout=30) as feed:
+        with urlopen(f"http://127.0.0.1:{project.env['SERVE_PORT']}/api/v1/stream", timeout=30) as feed:
             for line in feed:
                 if line.startswith(b"data: "):
                     return {group["groupId"]: group["rounds"] for group in json.loads(line[6:])["groups"]}

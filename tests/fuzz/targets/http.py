@@ -34,15 +34,23 @@ from tests.support.incidents import incident
 
 _TOKEN = "0123456789abcdef"  # noqa: S105 - of this harness
 _PATHS = (
-    *("/", "/health", "/ready", "/metrics", "/api/openapi.json", "/assets/main.js", "/groups/orders"),
-    *("/api/groups", "/api/groups/orders", "/api/groups/a%2Fb/rounds", "/api/groups/%C3%A9%0A/timeline"),
-    *("/api/groups/orders/rounds/1", "/api/groups/orders/rounds?view=summary&limit=2&cursor=3"),
-    "/api/rounds?from=2020-01-01T00:00:00Z&to=4102444800000&cause=member.joined&min_moved=1",
-    "/api/groups/orders/timeline?from=1&to=1900000000000&limit=5",
-    *("/api/groups/team%2Fcheckout/episodes?limit=1&cursor=2", "/api/groups/orders/incidents?open=false"),
-    "/api/incidents?group=orders&open=true&from=1&to=1900000000000&limit=5&cursor=9",
-    *("/api/stream", "/api/stream?group=orders&last_event_id=x.1&min_moved=2", "/nothing", "*"),
-    "/api/stream?stories=true&last_event_id=x.1.1",
+    *("/", "/health", "/ready", "/metrics", "/api/v1/openapi.json", "/assets/main.js", "/groups/orders"),
+    *(
+        "/api/v1/groups",
+        "/api/v1/groups/orders",
+        "/api/v1/groups/a%2Fb/rounds",
+        "/api/v1/groups/%C3%A9%0A/timeline",
+    ),
+    *("/api/v1/groups/orders/rounds/1", "/api/v1/groups/orders/rounds?view=summary&limit=2&cursor=3"),
+    "/api/v1/rounds?from=2020-01-01T00:00:00Z&to=4102444800000&cause=member.joined&min_moved=1",
+    "/api/v1/groups/orders/timeline?from=1&to=1900000000000&limit=5",
+    *(
+        "/api/v1/groups/team%2Fcheckout/episodes?limit=1&cursor=2",
+        "/api/v1/groups/orders/incidents?open=false",
+    ),
+    "/api/v1/incidents?group=orders&open=true&from=1&to=1900000000000&limit=5&cursor=9",
+    *("/api/v1/stream", "/api/v1/stream?group=orders&last_event_id=x.1&min_moved=2", "/nothing", "*"),
+    "/api/v1/stream?stories=true&last_event_id=x.1.1",
 )
 _HEADERS = (
     *(b"host", b"last-event-id", b"authorization", b"if-none-match", b"accept-encoding", b"content-length"),
@@ -144,7 +152,7 @@ def _asgi_seeds() -> Iterator[Case]:
         yield [b"GET", path.encode(), b"localhost:8686", None, b"Bearer " + _TOKEN.encode(), *[None] * 5]
     yield [
         b"HEAD",
-        b"/api/stream",
+        b"/api/v1/stream",
         b"[::1]:1",
         b"x.1",
         b"Basic eA==",
@@ -156,7 +164,7 @@ def _asgi_seeds() -> Iterator[Case]:
     ]
     yield [
         b"POST",
-        b"/api/groups",
+        b"/api/v1/groups",
         b"evil.com",
         b"abcd.99999999999999999999",
         None,
@@ -243,7 +251,7 @@ def _taken(client: socket.socket) -> bytes:
 def _byte_seeds() -> Iterator[Case]:
     for path in _PATHS:
         yield [b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode()]
-    one = b"GET /api/groups HTTP/1.1\r\nHost: localhost\r\n"
+    one = b"GET /api/v1/groups HTTP/1.1\r\nHost: localhost\r\n"
     yield [one, b"Connection: close\r\n\r\n"]
     yield [one + b"\r\n" + one + b"Last-Event-ID: x.1\r\n\r\n"]
     yield [one + b"Content-Length: 5\r\n\r\nhello", one + b"\r\n"]
@@ -254,7 +262,7 @@ def _byte_seeds() -> Iterator[Case]:
 
 _WORDS = (
     *(
-        b"/api/groups/",
+        b"/api/v1/groups/",
         b"/rounds",
         b"/timeline",
         b"/episodes",

@@ -1,7 +1,7 @@
 """An hour in which nothing happens, and half a minute without one of the parts, on a clock that the test moves.
 
 What the collector and the stream leave as signs, what is heard of them, and what every surface makes of it:
-`/ready`, `/api/groups`, the feed that the page shows, `/metrics`, `watch`. With real processes, for seconds:
+`/ready`, `/api/v1/groups`, the feed that the page shows, `/metrics`, `watch`. With real processes, for seconds:
 ``tests/integration/streaming/serve/test_freshness.py``.
 """
 
@@ -146,7 +146,7 @@ class Scene:
 
     def shown(self) -> dict[str, Any]:
         """What each surface says of late: of `/ready` its status too, of the page what the feed begins with."""
-        ready, listed = ask(self.app, "/ready"), ask(self.app, "/api/groups").json
+        ready, listed = ask(self.app, "/ready"), ask(self.app, "/api/v1/groups").json
         metrics = ask(self.app, "/metrics").body.decode()
         samples = re.findall(
             r"^rebalance_monitor_(?:feed_stale|part_alive)\{(.*)\} (.*)$", metrics, re.MULTILINE

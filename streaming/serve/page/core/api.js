@@ -12,7 +12,7 @@ export class ApiError extends Error {
 
 export async function get(path, params = {}, signal = undefined) {
   const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== ""));
-  const url = `/api/${path}${query.size ? `?${query}` : ""}`;
+  const url = `/api/v1/${path}${query.size ? `?${query}` : ""}`;
   for (;;) {
     let response;
     try {

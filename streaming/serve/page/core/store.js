@@ -18,7 +18,7 @@ class Store extends EventTarget {
   seq = 0;
 
   connect() {
-    this.stream = new Stream("/api/stream?stories=true", {
+    this.stream = new Stream("/api/v1/stream?stories=true", {
       onEvent: (event, data) => this.take(event, data),
       onState: (state) => this.become(state),
     });

@@ -43,8 +43,8 @@ class Cluster:
         assert ready["ready"] is (status == 200)
         told = {
             "ready": ready,
-            "groups": self.serve.ask("/api/groups")[1],
-            "group": self.serve.ask(f"/api/groups/{group}")[1]["standing"],
+            "groups": self.serve.ask("/api/v1/groups")[1],
+            "group": self.serve.ask(f"/api/v1/groups/{group}")[1]["standing"],
         }
         kinds = {name: one.get("stale", {}).get("kind") for name, one in told.items()}
         families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
@@ -56,7 +56,7 @@ class Cluster:
 
     def states(self) -> dict[str, str]:
         """Part → state, as the server tells them one by one."""
-        parts = self.serve.ask("/api/groups")[1].get("parts", ())
+        parts = self.serve.ask("/api/v1/groups")[1].get("parts", ())
         return {one["id"].removeprefix(self.prefix): one["state"] for one in parts}
 
     def says(self, group: str, kind: str | None) -> None:

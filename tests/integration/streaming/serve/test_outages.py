@@ -157,7 +157,7 @@ def test_a_lock_of_another_program_is_told_and_waited_for(serve: Serve, tmp_path
     wanted = made(1, 30)
     publisher.put(wanted)
     eventually(lambda: stale(serve, "history-blocked"))
-    assert serve.ask("/api/rounds")[0] == 200
+    assert serve.ask("/api/v1/rounds")[0] == 200
     other.execute("ROLLBACK")
     other.close()
     eventually(lambda: sorted(serve.ids()) == ids(wanted))

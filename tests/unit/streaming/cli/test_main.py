@@ -190,6 +190,8 @@ def test_streams_that_are_closed_are_no_bug(command: str, closed: str) -> None:
         stdin=subprocess.DEVNULL,
     )
     assert answer.returncode in (0, 2, 3)
+    if closed == ">&-":
+        assert (answer.returncode, answer.stderr.count("standard output is closed")) == (3, 1)
     assert "unexpected" not in answer.stderr
     assert "Traceback" not in answer.stderr
 

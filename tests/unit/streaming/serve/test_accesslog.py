@@ -40,17 +40,19 @@ def requests(lines: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 
 def test_a_request_is_a_line(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
-    answer = ask(app, "/api/groups", {"x-user": "alice"}, peer="10.0.0.1")
+    answer = ask(app, "/api/v1/groups", {"x-user": "alice"}, peer="10.0.0.1")
     (record,) = requests(lines)
     assert fields(record) == {
         "peer": "10.0.0.1",
         "caller": "alice",
         "method": "GET",
-        "path": "/api/groups",
+        "path": "/api/v1/groups",
         "status": 200,
     }
     assert vars(record)["bytes"] == len(answer.body)
-    assert record.getMessage().startswith('peer="10.0.0.1" caller="alice" method="GET" path="/api/groups" ')
+    assert record.getMessage().startswith(
+        'peer="10.0.0.1" caller="alice" method="GET" path="/api/v1/groups" '
+    )
 
 
 def test_a_refusal_is_a_line_whether_requests_are_or_not(
@@ -58,7 +60,7 @@ def test_a_refusal_is_a_line_whether_requests_are_or_not(
 ) -> None:
     quiet = service(history, token=TOKEN, loopback_only=False)
     for _ in range(3):
-        ask(quiet, "/api/groups", {"authorization": "Bearer wrong-and-secret"}, peer="10.0.0.9")
+        ask(quiet, "/api/v1/groups", {"authorization": "Bearer wrong-and-secret"}, peer="10.0.0.9")
     ask(quiet, "/health", method="POST", peer="10.0.0.9")
     assert [record.getMessage() for record in lines.records] == [
         "refused 10.0.0.9: token",
@@ -69,7 +71,7 @@ def test_a_refusal_is_a_line_whether_requests_are_or_not(
 
 def test_nothing_secret_is_written(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
     for sent in (TOKEN, "not-the-token-of-it"):
-        ask(app, f"/api/groups?token={sent}", {"authorization": f"Bearer {sent}", "cookie": sent})
+        ask(app, f"/api/v1/groups?token={sent}", {"authorization": f"Bearer {sent}", "cookie": sent})
     assert [fields(record)["caller"] for record in requests(lines)] == ["token", None]
     written = "".join(JsonFormatter().format(record) for record in lines.records)
     assert TOKEN not in written

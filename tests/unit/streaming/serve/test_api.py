@@ -15,69 +15,79 @@ from tests.support.histories import Group
 
 
 def test_groups(app: ASGIApp) -> None:
-    answer = ask(app, "/api/groups")
+    answer = ask(app, "/api/v1/groups")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert [group["groupId"] for group in answer.json["groups"]] == ["orders", "team/billing"]
     assert (answer.json["seq"], answer.json["caughtUp"]) == (35, False)
 
 
 def test_one_group_with_its_assignment(app: ASGIApp) -> None:
-    found = ask(app, "/api/groups/orders").json
+    found = ask(app, "/api/v1/groups/orders").json
     assert found["group"]["rounds"] == 30
     assert found["assignment"]["groupId"] == "orders"
     assert (found["downtime"], found["downtimeToday"]) == ({"lowerMs": 0, "upperMs": 0, "unbounded": 0}, None)
-    slashed = ask(app, "/api/groups/team%2Fbilling").json
+    slashed = ask(app, "/api/v1/groups/team%2Fbilling").json
     assert (slashed["group"]["groupId"], slashed["assignment"]) == ("team/billing", None)
-    assert len(ask(app, "/api/groups/team%2Fbilling/rounds").json["rounds"]) == 5
+    assert len(ask(app, "/api/v1/groups/team%2Fbilling/rounds").json["rounds"]) == 5
 
 
 def test_rounds_have_cursors_and_views(app: ASGIApp) -> None:
-    first = ask(app, "/api/groups/orders/rounds?limit=20").json
+    first = ask(app, "/api/v1/groups/orders/rounds?limit=20").json
     assert [len(first["rounds"]), first["next"]] == [20, "11"]
     assert set(first["rounds"][0]) == {"seq", "summary", "diff"}
-    rest = ask(app, f"/api/groups/orders/rounds?cursor={first['next']}&view=summary").json
+    rest = ask(app, f"/api/v1/groups/orders/rounds?cursor={first['next']}&view=summary").json
     assert [one["seq"] for one in rest["rounds"]] == list(range(10, 0, -1))
     assert (set(rest["rounds"][0]), rest["next"]) == ({"seq", "summary"}, None)
-    assert len(ask(app, "/api/rounds?limit=2000&view=summary").json["rounds"]) == 35
+    assert len(ask(app, "/api/v1/rounds?limit=2000&view=summary").json["rounds"]) == 35
 
 
 def test_a_round_and_a_timeline(app: ASGIApp) -> None:
-    assert ask(app, "/api/groups/orders/rounds/3").json["seq"] == 3
-    timeline = ask(app, "/api/groups/orders/timeline?limit=5").json
+    assert ask(app, "/api/v1/groups/orders/rounds/3").json["seq"] == 3
+    timeline = ask(app, "/api/v1/groups/orders/timeline?limit=5").json
     assert [len(timeline["rounds"]), timeline["next"]] == [5, "26"]
 
 
 def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
-    stamp = ask(app, "/api/groups/orders/rounds/10").json["summary"]["timestamp"]
-    by_number = ask(app, f"/api/groups/orders/rounds?from={stamp}&view=summary").json
+    stamp = ask(app, "/api/v1/groups/orders/rounds/10").json["summary"]["timestamp"]
+    by_number = ask(app, f"/api/v1/groups/orders/rounds?from={stamp}&view=summary").json
     from datetime import UTC, datetime
 
     text = datetime.fromtimestamp(stamp / 1000, UTC).isoformat().replace("+", "%2B")
-    assert ask(app, f"/api/groups/orders/rounds?from={text}&view=summary").json == by_number
+    assert ask(app, f"/api/v1/groups/orders/rounds?from={text}&view=summary").json == by_number
     assert by_number["rounds"][-1]["seq"] == 10
 
 
 @pytest.mark.parametrize(
     ("target", "status", "kind", "says"),
     [
-        ("/api/groups/nobody", 404, "group", "no group 'nobody'"),
-        ("/api/groups/orders/rounds/999", 404, "round", "no such round"),
-        ("/api/groups/orders/rounds/x", 404, "round", "no such round"),
-        (f"/api/groups/orders/rounds/{'9' * 5000}", 404, "round", "no such round"),
-        (f"/api/rounds?cursor={'9' * 5000}", 400, "parameter", "…' is no whole number in 0…9007199254740992"),
-        ("/api/rounds?limit=0", 400, "parameter", "limit: '0' is no whole number in 1…"),
-        ("/api/rounds?limit=1&limit=2", 400, "parameter", "limit: is given twice"),
-        (f"/api/rounds?{'a' * 9000}", 400, "parameter", f"{'a' * 60}…: no such parameter"),
-        ("/api/groups/a%2Frounds", 404, "group", "no group 'a/rounds'"),
-        ("/api/groups/100%25%2Fb", 404, "group", "no group '100%/b'"),
-        ("/api/groups/gr%C3%BC%C3%9Fe", 404, "group", "no group 'grüße'"),
-        ("/api/groups/orders/rounds?limit=many", 400, "parameter", "limit: 'many' is no whole number"),
-        ("/api/groups/orders/rounds?limt=1", 400, "parameter", "limt: no such parameter"),
-        ("/api/groups/orders/rounds?from=tomorrow", 400, "parameter", "from: 'tomorrow' is neither RFC 3339"),
-        ("/api/groups/orders/rounds?from=9&to=3", 400, "parameter", "from: must be before to"),
-        ("/api/rounds?view=all", 400, "parameter", "view: 'all' is none of diff, summary"),
-        ("/api/stream?min_moved=-1", 400, "parameter", "min_moved"),
-        ("/api/nothing", 404, "not-found", "openapi.json"),
+        ("/api/v1/groups/nobody", 404, "group", "no group 'nobody'"),
+        ("/api/v1/groups/orders/rounds/999", 404, "round", "no such round"),
+        ("/api/v1/groups/orders/rounds/x", 404, "round", "no such round"),
+        (f"/api/v1/groups/orders/rounds/{'9' * 5000}", 404, "round", "no such round"),
+        (
+            f"/api/v1/rounds?cursor={'9' * 5000}",
+            400,
+            "parameter",
+            "…' is no whole number in 0…9007199254740992",
+        ),
+        ("/api/v1/rounds?limit=0", 400, "parameter", "limit: '0' is no whole number in 1…"),
+        ("/api/v1/rounds?limit=1&limit=2", 400, "parameter", "limit: is given twice"),
+        (f"/api/v1/rounds?{'a' * 9000}", 400, "parameter", f"{'a' * 60}…: no such parameter"),
+        ("/api/v1/groups/a%2Frounds", 404, "group", "no group 'a/rounds'"),
+        ("/api/v1/groups/100%25%2Fb", 404, "group", "no group '100%/b'"),
+        ("/api/v1/groups/gr%C3%BC%C3%9Fe", 404, "group", "no group 'grüße'"),
+        ("/api/v1/groups/orders/rounds?limit=many", 400, "parameter", "limit: 'many' is no whole number"),
+        ("/api/v1/groups/orders/rounds?limt=1", 400, "parameter", "limt: no such parameter"),
+        (
+            "/api/v1/groups/orders/rounds?from=tomorrow",
+            400,
+            "parameter",
+            "from: 'tomorrow' is neither RFC 3339",
+        ),
+        ("/api/v1/groups/orders/rounds?from=9&to=3", 400, "parameter", "from: must be before to"),
+        ("/api/v1/rounds?view=all", 400, "parameter", "view: 'all' is none of diff, summary"),
+        ("/api/v1/stream?min_moved=-1", 400, "parameter", "min_moved"),
+        ("/api/v1/nothing", 404, "not-found", "openapi.json"),
         ("/assets/../app.py", 404, "not-found", ""),
     ],
 )
@@ -94,15 +104,15 @@ def test_what_cannot_be_answered_is_a_problem_document(
 @pytest.mark.parametrize(
     ("target", "unknown"),
     [
-        ("/api/groups", "limit"),
-        ("/api/groups/orders", "limit"),
-        ("/api/groups/orders/rounds", "min"),
-        ("/api/groups/orders/rounds/3", "view"),
-        ("/api/groups/orders/timeline", "view"),
-        ("/api/groups/orders/timeline", "cause"),
-        ("/api/rounds", "group"),
-        ("/api/stream", "from"),
-        ("/api/openapi.json", "format"),
+        ("/api/v1/groups", "limit"),
+        ("/api/v1/groups/orders", "limit"),
+        ("/api/v1/groups/orders/rounds", "min"),
+        ("/api/v1/groups/orders/rounds/3", "view"),
+        ("/api/v1/groups/orders/timeline", "view"),
+        ("/api/v1/groups/orders/timeline", "cause"),
+        ("/api/v1/rounds", "group"),
+        ("/api/v1/stream", "from"),
+        ("/api/v1/openapi.json", "format"),
     ],
 )
 def test_a_parameter_that_would_change_nothing_is_refused(app: ASGIApp, target: str, unknown: str) -> None:
@@ -115,11 +125,11 @@ def test_a_group_may_be_called_what_a_route_is(history: History) -> None:
     history.append(records(Group("team/rounds", {"t": 6}, 2).diffs(5)))
     history.append(records(Group("50%/rounds/1", {"t": 6}, 2).diffs(3), partition=1))
     app = service(history)
-    assert ask(app, "/api/groups/team%2Frounds").json["group"]["rounds"] == 5
-    assert len(ask(app, "/api/groups/team%2Frounds/rounds").json["rounds"]) == 5
-    assert ask(app, "/api/groups/50%25%2Frounds%2F1").json["group"]["rounds"] == 3
-    assert ask(app, "/api/groups/50%25%2Frounds%2F1/rounds/7").json["seq"] == 7
-    assert ask(app, "/api/groups/team/rounds").status == 404
+    assert ask(app, "/api/v1/groups/team%2Frounds").json["group"]["rounds"] == 5
+    assert len(ask(app, "/api/v1/groups/team%2Frounds/rounds").json["rounds"]) == 5
+    assert ask(app, "/api/v1/groups/50%25%2Frounds%2F1").json["group"]["rounds"] == 3
+    assert ask(app, "/api/v1/groups/50%25%2Frounds%2F1/rounds/7").json["seq"] == 7
+    assert ask(app, "/api/v1/groups/team/rounds").status == 404
 
 
 ODD = [
@@ -145,7 +155,7 @@ def test_a_group_may_be_called_anything(history: History) -> None:
     app = service(history)
     page = ask(app, "/").body
     for number, name in enumerate(ODD):
-        path = f"/api/groups/{quote(name, safe='')}"
+        path = f"/api/v1/groups/{quote(name, safe='')}"
         assert ask(app, path).json["group"]["groupId"] == name
         assert len(ask(app, f"{path}/rounds").json["rounds"]) == 2
         assert ask(app, f"{path}/rounds/{2 * number + 1}").json["diff"]["groupId"] == name
@@ -157,12 +167,12 @@ def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -
     history.append(records(Group("g", {"t": 6}, 2).diffs(2)))
     app = service(history)
     history._connection.execute("UPDATE rounds SET body = x'00', changes = x'00'")
-    for target in ("/api/rounds", "/api/groups/g/rounds/1", "/api/groups/g/timeline"):
+    for target in ("/api/v1/rounds", "/api/v1/groups/g/rounds/1", "/api/v1/groups/g/timeline"):
         answer = ask(app, target)
         assert (answer.status, answer.json["type"]) == (503, "/problems#history")
         assert "is damaged; restore a copy, or remove it to build it anew" in answer.json["detail"]
     history._connection.execute("DROP TABLE rounds")
-    answer = ask(service(history), "/api/rounds?view=summary")
+    answer = ask(service(history), "/api/v1/rounds?view=summary")
     assert (answer.status, answer.headers["retry-after"]) == (503, "10")
     assert "no such table: rounds" in answer.json["detail"]
 
@@ -170,25 +180,25 @@ def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -
 def test_a_history_that_is_gone_is_a_problem_document(history: History) -> None:
     app = service(history)
     history.path.unlink()
-    answer = ask(app, "/api/rounds")
+    answer = ask(app, "/api/v1/rounds")
     assert (answer.status, answer.headers["content-type"]) == (503, "application/problem+json")
     assert "it can't be opened" in answer.json["detail"]
 
 
 def test_rounds_are_selected_by_time_cause_and_what_they_moved(app: ASGIApp) -> None:
-    whole = [one["summary"] for one in ask(app, "/api/rounds?view=summary&limit=2000").json["rounds"]]
+    whole = [one["summary"] for one in ask(app, "/api/v1/rounds?view=summary&limit=2000").json["rounds"]]
     orders = [one for one in whole if one["groupId"] == "orders"]
     first, last = orders[20]["timestamp"], orders[5]["timestamp"]
 
     def asked(query: str) -> list[object]:
-        found = ask(app, f"/api/groups/orders/rounds?view=summary&{query}").json["rounds"]
+        found = ask(app, f"/api/v1/groups/orders/rounds?view=summary&{query}").json["rounds"]
         return [one["summary"] for one in found]
 
     assert asked(f"from={first}&to={last}") == [one for one in orders if first <= one["timestamp"] < last]
     assert asked("cause=member.left") == [one for one in orders if one["cause"]["kind"] == "member.left"]
     assert asked("min_moved=2") == [one for one in orders if one["moved"] >= 2]
     assert asked("min_moved=0") == asked("limit=30") == orders
-    answer = ask(app, f"/api/rounds?from={first}&to={first}")
+    answer = ask(app, f"/api/v1/rounds?from={first}&to={first}")
     assert (answer.status, answer.json["detail"]) == (400, "from: must be before to")
 
 
@@ -198,33 +208,33 @@ def test_a_page_with_diffs_is_shorter_than_one_of_summaries(
     monkeypatch.setattr(api, "MAX_DIFFS", 3)
     monkeypatch.setattr(api, "MAX_PAGE", 4)
     for target, most in (
-        ("/api/rounds?limit=9", 3),
-        ("/api/rounds?limit=2", 2),
-        ("/api/rounds?limit=9&view=summary", 4),
-        ("/api/groups/orders/timeline?limit=9", 4),
+        ("/api/v1/rounds?limit=9", 3),
+        ("/api/v1/rounds?limit=2", 2),
+        ("/api/v1/rounds?limit=9&view=summary", 4),
+        ("/api/v1/groups/orders/timeline?limit=9", 4),
     ):
         assert len(ask(app, target).json["rounds"]) == most
 
 
 def test_what_is_not_asked_for_is_a_page_of_a_hundred(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 2).diffs(102)))
-    found = ask(service(history), "/api/rounds?view=summary").json
+    found = ask(service(history), "/api/v1/rounds?view=summary").json
     assert (len(found["rounds"]), found["next"]) == (100, "3")
 
 
 def test_a_problem_is_a_whole_document(app: ASGIApp) -> None:
-    assert ask(app, "/api/groups/orders/rounds?limit=many").json == {
+    assert ask(app, "/api/v1/groups/orders/rounds?limit=many").json == {
         "type": "/problems#parameter",
         "title": "Bad Request",
         "status": 400,
         "detail": "limit: 'many' is no whole number in 1…9007199254740992",
-        "instance": "/api/groups/orders/rounds",
+        "instance": "/api/v1/groups/orders/rounds",
         "parameter": "limit",
     }
     assert ask(app, "/nothing").json == {
         "type": "/problems#not-found",
         "title": "Not Found",
         "status": 404,
-        "detail": "nothing is served here; /api/openapi.json lists what is",
+        "detail": "nothing is served here; /api/v1/openapi.json lists what is",
         "instance": "/nothing",
     }

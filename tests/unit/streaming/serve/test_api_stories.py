@@ -1,4 +1,4 @@
-"""Episodes and incidents under /api/, asked without a server."""
+"""Episodes and incidents under /api/v1/, asked without a server."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def asked(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]], Any]:
 
 
 def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
-    whole = ask(stored, f"/api/groups/{GROUP}/episodes")
+    whole = ask(stored, f"/api/v1/groups/{GROUP}/episodes")
     assert (whole.json["next"], whole.json["caughtUp"]) == (None, True)
     values = [one.value for one in reversed(told(checkout()))]
     assert whole.body.startswith(b'{"episodes":[%b]' % b",".join(values))
-    first, cursor = asked(stored, f"/api/groups/{GROUP}/episodes?limit=1")
+    first, cursor = asked(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1")
     assert first == [("team/checkout", 2)]
-    assert asked(stored, f"/api/groups/{GROUP}/episodes?limit=1&cursor={cursor}") == (
+    assert asked(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1&cursor={cursor}") == (
         [("team/checkout", 1)],
         None,
     )
-    assert asked(stored, f"/api/groups/{GROUP}/episodes?cursor=99") == ([], None)
+    assert asked(stored, f"/api/v1/groups/{GROUP}/episodes?cursor=99") == ([], None)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
 def test_episodes_of_a_time_are_those_that_began_then(
     stored: ASGIApp, query: str, numbers: list[int]
 ) -> None:
-    assert [one for _, one in asked(stored, f"/api/groups/{GROUP}/episodes?{query}")[0]] == numbers
+    assert [one for _, one in asked(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]] == numbers
 
 
 def test_without_episodes_none_are_told_and_that_there_may_be_some(app: ASGIApp) -> None:
     nothing = {"episodes": [], "next": None, "names": {}, "caughtUp": False}
-    assert ask(app, "/api/groups/team%2Fbilling/episodes").json == nothing
-    assert ask(app, "/api/groups/none/episodes").status == 404
-    assert ask(app, "/api/groups/orders/episodes?cause=x").status == 400
-    assert ask(app, "/api/groups/orders/episodes?open=true").status == 400
+    assert ask(app, "/api/v1/groups/team%2Fbilling/episodes").json == nothing
+    assert ask(app, "/api/v1/groups/none/episodes").status == 404
+    assert ask(app, "/api/v1/groups/orders/episodes?cause=x").status == 400
+    assert ask(app, "/api/v1/groups/orders/episodes?open=true").status == 400
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,23 @@ def test_without_episodes_none_are_told_and_that_there_may_be_some(app: ASGIApp)
 def test_incidents_of_all_groups_or_one_open_or_over(
     stored: ASGIApp, query: str, found: list[tuple[str, int]]
 ) -> None:
-    assert asked(stored, f"/api/incidents?{query}") == (found, None)
+    assert asked(stored, f"/api/v1/incidents?{query}") == (found, None)
 
 
 def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> None:
-    first, cursor = asked(stored, "/api/incidents?limit=2")
-    rest = asked(stored, f"/api/incidents?limit=2&cursor={cursor}")
+    first, cursor = asked(stored, "/api/v1/incidents?limit=2")
+    rest = asked(stored, f"/api/v1/incidents?limit=2&cursor={cursor}")
     assert (len(first), rest) == (2, ([("team/checkout", 1)], None))
-    assert asked(stored, f"/api/groups/{GROUP}/incidents")[0] == [("team/checkout", 2), ("team/checkout", 1)]
-    assert asked(stored, f"/api/groups/{GROUP}/incidents?open=true")[0] == [("team/checkout", 2)]
-    assert ask(stored, "/api/groups/none/incidents").status == 404
-    answer = ask(stored, "/api/incidents?open=yes")
+    assert asked(stored, f"/api/v1/groups/{GROUP}/incidents")[0] == [
+        ("team/checkout", 2),
+        ("team/checkout", 1),
+    ]
+    assert asked(stored, f"/api/v1/groups/{GROUP}/incidents?open=true")[0] == [("team/checkout", 2)]
+    assert ask(stored, "/api/v1/groups/none/incidents").status == 404
+    answer = ask(stored, "/api/v1/incidents?open=yes")
     assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is none of true, false")
 
 
 def test_whether_all_are_told_is_said_of_each_topic(stored: ASGIApp) -> None:
-    assert ask(stored, "/api/incidents").json["caughtUp"] is False
-    assert ask(stored, f"/api/groups/{GROUP}/episodes").json["caughtUp"] is True
+    assert ask(stored, "/api/v1/incidents").json["caughtUp"] is False
+    assert ask(stored, f"/api/v1/groups/{GROUP}/episodes").json["caughtUp"] is True

@@ -19,11 +19,11 @@ from tests.support.feed import service
 
 
 def test_only_reading(app: ASGIApp) -> None:
-    assert ask(app, "/api/groups", {"content-length": "3"}, method="POST").status == 405
-    answer = ask(app, "/api/groups", method="POST")
+    assert ask(app, "/api/v1/groups", {"content-length": "3"}, method="POST").status == 405
+    answer = ask(app, "/api/v1/groups", method="POST")
     assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
-    assert ask(app, "/api/groups", {"content-length": "3"}).status == 413
-    assert ask(app, "/api/groups", {"transfer-encoding": "chunked"}).status == 413
+    assert ask(app, "/api/v1/groups", {"content-length": "3"}).status == 413
+    assert ask(app, "/api/v1/groups", {"transfer-encoding": "chunked"}).status == 413
 
 
 def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer]:
@@ -32,15 +32,15 @@ def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer
         "/",
         "/groups/g",
         "/assets/app.js",
-        "/api/groups",
-        "/api/none",
+        "/api/v1/groups",
+        "/api/v1/none",
         "/health",
         "/metrics",
-        "/api/groups?x=1",
+        "/api/v1/groups?x=1",
     )
     for target in targets:
         yield ask(app, target)
-    yield ask(app, "/api/groups", method="POST")
+    yield ask(app, "/api/v1/groups", method="POST")
     yield ask(app, "/health", host="evil.example")
     monkeypatch.setattr(Board, "stands", lambda _: 1 / 0)
     yield ask(app, "/ready")
@@ -74,7 +74,7 @@ def test_every_body_says_what_it_is(app: ASGIApp, monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_but_the_page_is_kept_by_browsers(app: ASGIApp) -> None:
-    for target in ("/api/groups", "/api/groups/orders", "/metrics", "/api/none", "/ready"):
+    for target in ("/api/v1/groups", "/api/v1/groups/orders", "/metrics", "/api/v1/none", "/ready"):
         assert ask(app, target).headers["cache-control"] == "no-store"
     assert ask(app, "/").headers["cache-control"] == "no-cache"
 
@@ -85,9 +85,12 @@ def test_a_failure_of_ours_says_nothing_of_itself(app: ASGIApp, monkeypatch: pyt
 
 
 def test_an_origin_changes_nothing(app: ASGIApp) -> None:
-    plain, foreign = ask(app, "/api/groups"), ask(app, "/api/groups", {"origin": "https://evil.example"})
+    plain, foreign = (
+        ask(app, "/api/v1/groups"),
+        ask(app, "/api/v1/groups", {"origin": "https://evil.example"}),
+    )
     assert (foreign.status, foreign.headers, foreign.body) == (plain.status, plain.headers, plain.body)
-    assert ask(app, "/api/groups", method="OPTIONS").status == 405
+    assert ask(app, "/api/v1/groups", method="OPTIONS").status == 405
 
 
 def test_loopback_answers_to_its_own_names_only(app: ASGIApp, history: History) -> None:
@@ -111,12 +114,12 @@ def test_loopback_answers_to_its_own_names_only(app: ASGIApp, history: History) 
 
 def test_a_token_guards_data_and_metrics_but_not_probes(history: History) -> None:
     app = service(history, token="a-long-enough-token")  # noqa: S106 - made up here
-    for target in ("/api/groups", "/api/stream", "/metrics", "/api/none"):
+    for target in ("/api/v1/groups", "/api/v1/stream", "/metrics", "/api/v1/none"):
         assert ask(app, target).status == 401
         assert ask(app, target, {"authorization": "Bearer wrong"}).status == 401
-    refused = ask(app, "/api/groups")
+    refused = ask(app, "/api/v1/groups")
     assert refused.headers["www-authenticate"].startswith("Bearer")
-    assert ask(app, "/api/groups", {"authorization": "bearer a-long-enough-token"}).status == 200
+    assert ask(app, "/api/v1/groups", {"authorization": "bearer a-long-enough-token"}).status == 200
     for target in ("/health", "/", "/assets/app.js"):
         assert ask(app, target).status == 200
 
@@ -131,19 +134,19 @@ def test_ready_only_when_caught_up(history: History) -> None:
 
 
 def test_too_many_followers_are_asked_to_wait(history: History) -> None:
-    answer = ask(service(history, max_clients=0), "/api/stream")
+    answer = ask(service(history, max_clients=0), "/api/v1/stream")
     assert (answer.status, answer.headers["retry-after"]) == (503, "10")
 
 
 def test_large_answers_are_compressed_when_asked(app: ASGIApp) -> None:
-    plain = ask(app, "/api/groups/orders/rounds").body
-    packed = ask(app, "/api/groups/orders/rounds", {"accept-encoding": "gzip"})
+    plain = ask(app, "/api/v1/groups/orders/rounds").body
+    packed = ask(app, "/api/v1/groups/orders/rounds", {"accept-encoding": "gzip"})
     assert packed.headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed.body) == plain
 
 
 def test_the_head_of_the_feed_says_what_it_is_and_ends(app: ASGIApp) -> None:
-    answer = ask(app, "/api/stream", method="HEAD")
+    answer = ask(app, "/api/v1/stream", method="HEAD")
     assert (answer.status, answer.body) == (200, b"")
     told = {name: answer.headers[name] for name in ("content-type", "cache-control", "x-accel-buffering")}
     assert told == {
@@ -151,7 +154,7 @@ def test_the_head_of_the_feed_says_what_it_is_and_ends(app: ASGIApp) -> None:
         "cache-control": "no-store",
         "x-accel-buffering": "no",
     }
-    asking_for_less = ask(app, "/api/stream", {"accept-encoding": "gzip"}, method="HEAD")
+    asking_for_less = ask(app, "/api/v1/stream", {"accept-encoding": "gzip"}, method="HEAD")
     assert "content-encoding" not in asking_for_less.headers
 
 
@@ -165,9 +168,9 @@ def test_as_many_followers_as_are_allowed_are_let_in(history: History) -> None:
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build(feed, access=Access(), loopback_only=True, max_clients=2)
     with board.listening():
-        assert ask(app, "/api/stream", method="HEAD").status == 200
+        assert ask(app, "/api/v1/stream", method="HEAD").status == 200
         with board.listening():
-            full = ask(app, "/api/stream", method="HEAD")
+            full = ask(app, "/api/v1/stream", method="HEAD")
     assert full.status == 503
 
 
@@ -175,3 +178,12 @@ def test_bodies_are_refused_in_whatever_way_they_are_announced(app: ASGIApp) -> 
     assert ask(app, "/health", {"content-length": "0"}).status == 200
     answer = ask(app, "/health", {"content-length": "1"})
     assert (answer.status, answer.json["type"]) == (413, "/problems#body")
+
+
+@pytest.mark.parametrize(
+    "target", ["/metrics/", "/health/", "/api/v1/groups/", "/api/v1/stream/", "//evil.example/"]
+)
+def test_no_address_is_redirected(app: ASGIApp, target: str) -> None:
+    answer = ask(app, target)
+    assert answer.status == 404
+    assert "location" not in answer.headers

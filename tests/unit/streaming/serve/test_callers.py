@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from starlette.datastructures import URL
+from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from streaming.serve import callers
@@ -66,7 +68,7 @@ def test_tokens_change_while_it_serves(always: None, tmp_path: Path, history: Hi
     app = service(history, access=Access(TokenFile(path)))
 
     def accepted() -> list[bool]:
-        return [ask(app, "/api/groups", bearer(token)).status == 200 for token in (FIRST, SECOND)]
+        return [ask(app, "/api/v1/groups", bearer(token)).status == 200 for token in (FIRST, SECOND)]
 
     assert accepted() == [True, False]
     file_of(tmp_path, f"{FIRST}\n{SECOND}\n")
@@ -141,7 +143,7 @@ def behind(history: History) -> Iterator[ASGIApp]:
 def test_the_header_counts_from_a_trusted_proxy_alone(
     behind: ASGIApp, peer: str, headers: dict[str, str], status: int
 ) -> None:
-    assert ask(behind, "/api/groups", headers, peer=peer).status == status
+    assert ask(behind, "/api/v1/groups", headers, peer=peer).status == status
     assert ask(behind, "/metrics", headers, peer=peer).status == status
     assert ask(behind, "/health", headers, peer=peer).status == 200
 
@@ -149,7 +151,7 @@ def test_the_header_counts_from_a_trusted_proxy_alone(
 def test_two_names_are_none(behind: ASGIApp) -> None:
     """The proxy has added its own to what somebody sent."""
     twice = [("x-user", "mallory"), ("x-user", "alice")]
-    assert ask(behind, "/api/groups", twice, peer="10.0.0.7").status == 403
+    assert ask(behind, "/api/v1/groups", twice, peer="10.0.0.7").status == 403
 
 
 def test_a_token_is_another_way_in(tmp_path: Path, history: History) -> None:
@@ -217,7 +219,7 @@ def test_a_file_whose_mode_alone_changed_is_read_again(always: None, tmp_path: P
 )
 def test_a_token_is_sent_as_a_bearers(history: History, sent: str, status: int) -> None:
     app = service(history, access=Access(lambda: (FIRST, SECOND)))
-    answer = ask(app, "/api/groups", {"authorization": sent})
+    answer = ask(app, "/api/v1/groups", {"authorization": sent})
     assert answer.status == status
     if status == 401:
         assert answer.json["type"] == "/problems#token"
@@ -225,8 +227,8 @@ def test_a_token_is_sent_as_a_bearers(history: History, sent: str, status: int) 
 
 
 def test_the_longest_name_of_a_caller(behind: ASGIApp) -> None:
-    assert ask(behind, "/api/groups", {"x-user": "a" * 256}, peer="10.0.0.7").status == 200
-    refused = ask(behind, "/api/groups", {"x-user": "a" * 257}, peer="10.0.0.7")
+    assert ask(behind, "/api/v1/groups", {"x-user": "a" * 256}, peer="10.0.0.7").status == 200
+    refused = ask(behind, "/api/v1/groups", {"x-user": "a" * 257}, peer="10.0.0.7")
     assert (refused.json["type"], refused.json["detail"]) == (
         "/problems#proxy",
         "come by the proxy that signs you in",
@@ -241,3 +243,15 @@ def test_the_shortest_token_and_one_that_is_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff" * 20)
     with pytest.raises(UnusableToken, match=r"--token-file .*'utf-8' codec"):
         read_tokens(path)
+
+
+@pytest.mark.parametrize("host", ["a?", "a/b?", "a#", "a@b", "[", "a?/api/v1/groups", ""])
+def test_the_host_header_never_opens_a_guarded_path(
+    history: History, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    app = service(history, token="t" * 16, loopback_only=False)
+    # Releases of Starlette before 1.1 build it from the Host header.
+    monkeypatch.setattr(Request, "url", property(lambda _: URL("http://a/?/api/v1/groups")))
+    for path in ("/api/v1/groups", "/api/v1/stream", "/metrics", "/api/v1/none"):
+        answer = ask(app, path, host=host)
+        assert (answer.status, answer.json["instance"]) == (401, path)

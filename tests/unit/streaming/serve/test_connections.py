@@ -36,8 +36,8 @@ def test_a_client_that_stops_reading_is_cut_off_and_nobody_waits_for_it(options:
     options = replace(options, times=FeedTimes(stuck=1.0, keep_alive=1.0))
     with (
         running(options) as feed,
-        asking(feed.port, "/api/stream", buffer=4096) as deaf,
-        asking(feed.port, "/api/stream") as fine,
+        asking(feed.port, "/api/v1/stream", buffer=4096) as deaf,
+        asking(feed.port, "/api/v1/stream") as fine,
     ):
         eventually(lambda: feed.metrics()["rebalance_monitor_feed_clients"] == 2)
         feed.source.put(*records(Group("g", {"t": 200}, 1).diffs(3000)))
@@ -57,7 +57,7 @@ def test_an_answer_that_nobody_takes_is_given_up(options: ServeOptions) -> None:
         feed.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections inherit it
         feed.source.put(*records(Group("g", {"t": 500}, 1).diffs(500)))
         eventually(lambda: feed.get("/ready")["seq"] == 500)
-        with asking(feed.port, "/api/rounds?limit=500", buffer=4096) as deaf:
+        with asking(feed.port, "/api/v1/rounds?limit=500", buffer=4096) as deaf:
             time.sleep(2)  # what is tried: a client that takes nothing for longer than is allowed
             taken = b""
             with contextlib.suppress(ConnectionResetError):

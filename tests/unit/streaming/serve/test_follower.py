@@ -199,13 +199,13 @@ def test_what_the_source_says_is_told_and_taken_back(options: ServeOptions) -> N
         eventually(lambda: feed.ask("/ready")[0] == 503)
         stale = {"kind": "kafka-unreachable", "reason": "No contact with Kafka", "since": 1_700_000_000_000}
         assert feed.get("/ready") == {"ready": False, "lag": None, "seq": 5, "stale": stale}
-        listed = feed.get("/api/groups")
+        listed = feed.get("/api/v1/groups")
         assert (listed["caughtUp"], listed["stale"]) == (False, stale)
         assert feed.metrics()['kafka_consumergroup_group_state{consumergroup="g",state="Unknown"}'] == 1
         assert feed.metrics()["rebalance_monitor_feed_stale_since_timestamp_seconds"] == 1_700_000_000
         source.stale = None
         eventually(lambda: ready(feed, 5))
-        assert "stale" not in feed.get("/api/groups")
+        assert "stale" not in feed.get("/api/v1/groups")
 
 
 def test_what_the_parts_say_of_themselves_is_told_by_every_face(options: ServeOptions) -> None:
@@ -237,8 +237,8 @@ def test_what_the_parts_say_of_themselves_is_told_by_every_face(options: ServeOp
         stale = {"kind": "collector-silent", "reason": "No sign of life from c", "since": 1000}
         told = {"lag": None, "seq": 5, "stale": stale, "parts": parts(state="silent")}
         eventually(lambda: feed.get("/ready") == {"ready": False, **told})
-        assert feed.get("/api/groups/g")["standing"] == {"caughtUp": False, **told}
-        listed = feed.get("/api/groups")
+        assert feed.get("/api/v1/groups/g")["standing"] == {"caughtUp": False, **told}
+        listed = feed.get("/api/v1/groups")
         del listed["groups"]
         assert listed == {"caughtUp": False, **told}
         metrics = feed.metrics()
@@ -257,7 +257,7 @@ def test_a_topic_made_anew_while_running_is_read_from_its_start(options: ServeOp
         eventually(lambda: ready(feed, 9))
         source.remake("t-2", *made(20, "h"))
         eventually(lambda: ready(feed, 29))
-        assert {one["groupId"]: one["rounds"] for one in feed.get("/api/groups")["groups"]} == {
+        assert {one["groupId"]: one["rounds"] for one in feed.get("/api/v1/groups")["groups"]} == {
             "g": 9,
             "h": 20,
         }
@@ -284,4 +284,4 @@ def test_retention_runs_while_serving(options: ServeOptions) -> None:
     with running(options, source) as feed:
         eventually(lambda: feed.get("/ready")["seq"] == 4)
     with running(options, source) as feed:  # the first round of trimming comes with the first step
-        eventually(lambda: feed.get("/api/rounds")["rounds"] == [])
+        eventually(lambda: feed.get("/api/v1/rounds")["rounds"] == [])

@@ -1,4 +1,4 @@
-"""Forecasts under /api/, asked without a server."""
+"""Forecasts under /api/v1/, asked without a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stored(history: History) -> ASGIApp:
 
 
 def asked(app: ASGIApp, target: str) -> Any:
-    found = ask(app, f"/api/groups/team%2Fcheckout/{target}")
+    found = ask(app, f"/api/v1/groups/team%2Fcheckout/{target}")
     assert found.status == 200, found.json
     return found.json
 
@@ -81,13 +81,13 @@ def test_what_would_move(stored: ASGIApp) -> None:
     ],
 )
 def test_what_cannot_be_answered(stored: ASGIApp, target: str, status: int) -> None:
-    assert ask(stored, f"/api/groups/{target}").status == status
+    assert ask(stored, f"/api/v1/groups/{target}").status == status
 
 
 def test_a_group_that_is_too_large_is_refused_at_once(
     stored: ASGIApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forecasts, "MAX_PARTITIONS", 5)
-    found = ask(stored, "/api/groups/team%2Fcheckout/migrate")
+    found = ask(stored, "/api/v1/groups/team%2Fcheckout/migrate")
     assert found.status == 422
     assert found.json["detail"].startswith("3 members and 6 partitions: past what is forecast here")

@@ -33,7 +33,7 @@ def test_it_describes_every_route_and_no_other() -> None:
     served = {
         re.sub(r":\w+", "", route.path)
         for route in Api.routes(Api.__new__(Api))
-        if isinstance(route, Route) and route.path != "/api/openapi.json"
+        if isinstance(route, Route) and route.path != "/api/v1/openapi.json"
     }
     assert served == set(plain()["paths"])
 
@@ -41,18 +41,18 @@ def test_it_describes_every_route_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        ("/api/groups", "/api/groups"),
-        ("/api/groups/{group}", "/api/groups/g"),
-        ("/api/groups/{group}/rounds", "/api/groups/g/rounds?limit=3"),
-        ("/api/groups/{group}/rounds/{seq}", "/api/groups/g/rounds/2"),
-        ("/api/groups/{group}/episodes", "/api/groups/g/episodes"),
-        ("/api/groups/{group}/incidents", "/api/groups/g/incidents"),
-        ("/api/groups/{group}/timeline", "/api/groups/g/timeline"),
-        ("/api/groups/{group}/forecast", "/api/groups/g/forecast?parallel=2&processing_ms=0"),
-        ("/api/groups/{group}/migrate", "/api/groups/g/migrate?to=consumer"),
-        ("/api/groups/{group}/what-if", "/api/groups/g/what-if?add=2"),
-        ("/api/incidents", "/api/incidents?open=true"),
-        ("/api/rounds", "/api/rounds?view=summary"),
+        ("/api/v1/groups", "/api/v1/groups"),
+        ("/api/v1/groups/{group}", "/api/v1/groups/g"),
+        ("/api/v1/groups/{group}/rounds", "/api/v1/groups/g/rounds?limit=3"),
+        ("/api/v1/groups/{group}/rounds/{seq}", "/api/v1/groups/g/rounds/2"),
+        ("/api/v1/groups/{group}/episodes", "/api/v1/groups/g/episodes"),
+        ("/api/v1/groups/{group}/incidents", "/api/v1/groups/g/incidents"),
+        ("/api/v1/groups/{group}/timeline", "/api/v1/groups/g/timeline"),
+        ("/api/v1/groups/{group}/forecast", "/api/v1/groups/g/forecast?parallel=2&processing_ms=0"),
+        ("/api/v1/groups/{group}/migrate", "/api/v1/groups/g/migrate?to=consumer"),
+        ("/api/v1/groups/{group}/what-if", "/api/v1/groups/g/what-if?add=2"),
+        ("/api/v1/incidents", "/api/v1/incidents?open=true"),
+        ("/api/v1/rounds", "/api/v1/rounds?view=summary"),
     ],
 )
 def test_answers_are_as_described(history: History, path: str, target: str) -> None:
@@ -69,4 +69,4 @@ def test_answers_are_as_described(history: History, path: str, target: str) -> N
 def test_problems_are_as_described(history: History) -> None:
     described = plain()
     whole = {"$ref": "#/components/schemas/Problem", "components": described["components"]}
-    Draft202012Validator(whole).validate(ask(service(history), "/api/groups/none").json)
+    Draft202012Validator(whole).validate(ask(service(history), "/api/v1/groups/none").json)

@@ -25,12 +25,12 @@ def routed(raw: str) -> str:
 @pytest.mark.parametrize(
     ("raw", "wanted"),
     [
-        ("/api/groups/orders/rounds", "/api/groups/orders/rounds"),
-        ("/api/groups/team%2Frounds", "/api/groups/team%2Frounds"),
-        ("/api/groups/a%2fb/rounds/5", "/api/groups/a%2Fb/rounds/5"),
-        ("/api/groups/100%25", "/api/groups/100%25"),
-        ("/api/groups/gr%C3%BC%C3%9Fe", "/api/groups/grüße"),
-        ("/api%2Fgroups/x", "/api%2Fgroups/x"),
+        ("/api/v1/groups/orders/rounds", "/api/v1/groups/orders/rounds"),
+        ("/api/v1/groups/team%2Frounds", "/api/v1/groups/team%2Frounds"),
+        ("/api/v1/groups/a%2fb/rounds/5", "/api/v1/groups/a%2Fb/rounds/5"),
+        ("/api/v1/groups/100%25", "/api/v1/groups/100%25"),
+        ("/api/v1/groups/gr%C3%BC%C3%9Fe", "/api/v1/groups/grüße"),
+        ("/api%2Fv1%2Fgroups/x", "/api%2Fv1%2Fgroups/x"),
         ("/assets/a%2Fb.js", "/assets/a/b.js"),
     ],
 )

@@ -24,7 +24,7 @@ def test_what_arrives_is_served(options: ServeOptions) -> None:
     with running(options) as feed:
         feed.source.put(*records(Group("g", {"t": 6}, 1).diffs(7)))
         eventually(lambda: feed.get("/ready") == {"ready": True, "lag": 0, "seq": 7})
-        assert len(feed.get("/api/rounds")["rounds"]) == 7
+        assert len(feed.get("/api/v1/rounds")["rounds"]) == 7
 
 
 def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
@@ -59,7 +59,7 @@ def test_a_feed_ends_with_the_token_that_opened_it(
     file.write_text(f"{old}\n{new}\n")
     with running(replace(options, token_file=file)) as feed:
         going, staying = (
-            asking(feed.port, "/api/stream", f"Authorization: Bearer {one}") for one in (old, new)
+            asking(feed.port, "/api/v1/stream", f"Authorization: Bearer {one}") for one in (old, new)
         )
         with going, staying:
             for client in (going, staying):
@@ -95,7 +95,7 @@ def test_a_signal_drains_and_ends_with_zero(tmp_path: Path, number: signal.Signa
     ) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline().rsplit(b":", 1)[1])
-        with asking(port, "/api/stream") as client:
+        with asking(port, "/api/v1/stream") as client:
             assert client.recv(12) == b"HTTP/1.1 200"
             process.send_signal(number)
             while client.recv(1 << 20):
