@@ -1,4 +1,4 @@
-"""``rebalance-monitor forecast``: what a change of a live group will cost under each protocol."""
+"""``forecast``, ``migrate`` and ``what-if``: the effect of a change on a live group."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from streaming.cli.options import command, connected
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
+    from streaming.simulation.what_if import Outlook
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
+
+GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
 _Rolling = Annotated[
     bool, typer.Option("--rolling-restart", help="Every member stops and comes back, in the order of names.")
 ]
@@ -73,7 +75,7 @@ OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document for
 @connected
 def forecast(
     settings: Settings,
-    group_id: Group,
+    group_id: GroupId,
     *,
     rolling_restart: _Rolling = False,
     parallel: Parallel = None,
@@ -90,22 +92,21 @@ def forecast(
 
     Say one of --rolling-restart, --scale, --deploy and --from. TIME is 500ms, 20s or 5m.
     """
-    from streaming.answers import forecast as ask
-    from streaming.answers.output import json_lines
-    from streaming.answers.progress import Progress
-    from streaming.cli.durations import short_ms
-    from streaming.cli.forecast_view import show_answer
+    from streaming.cli import simulate as ask
+    from streaming.cli.forecast_view import show_forecast
+    from streaming.cli.options import short_duration_ms
+    from streaming.cli.output import Progress, json_lines
     from streaming.kafka.live import read_change
     from streaming.simulation import changes
     from streaming.simulation.forecast import forecast_change, forecast_document
 
     rolling = changes.RollingRestart(
-        parallel, short_ms(down, "--down", least=1), short_ms(between, "--between")
+        parallel, short_duration_ms(down, "--down", least=1), short_duration_ms(between, "--between")
     )
     change = changes.single_change(
         rolling if rolling_restart else None,
         None if scale is None else changes.Scale(scale),
-        None if deploy is None else changes.Deploy(ask.deploy(deploy)),
+        None if deploy is None else changes.Deploy(ask.load_deploy_file(deploy)),
         None if from_ is None else changes.PastEpisode(from_),
     )
     times = given_times(heartbeat, processing)
@@ -116,7 +117,7 @@ def forecast(
     if as_json:
         json_lines()(forecast_document(group_id, answer))
     else:
-        show_answer(group_id, answer)
+        show_forecast(group_id, answer)
 
 
 def given_times(heartbeat: str | None, processing: str) -> dict[str, int]:
@@ -125,10 +126,169 @@ def given_times(heartbeat: str | None, processing: str) -> dict[str, int]:
     Raises:
         UnreadableDuration: one is no time.
     """
-    from streaming.cli.durations import short_ms
+    from streaming.cli.options import short_duration_ms
 
-    times = {"processing_ms": short_ms(processing, "--processing")}
+    times = {"processing_ms": short_duration_ms(processing, "--processing")}
     if heartbeat is not None:
-        beat = short_ms(heartbeat, "--heartbeat", least=1)
+        beat = short_duration_ms(heartbeat, "--heartbeat", least=1)
         times |= {"heartbeat_ms": beat, "consumer_heartbeat_ms": beat}
     return times
+
+
+_To = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--to", metavar="NAME", help="cooperative, static or consumer. Repeatable.", show_default="all three"
+    ),
+]
+
+
+@command(
+    "Example: rebalance-monitor migrate checkout --to consumer", subcommand_metavar="", interspersed=True
+)
+@connected
+def migrate(
+    settings: Settings,
+    group_id: GroupId,
+    *,
+    to: _To = None,
+    parallel: Parallel = None,
+    down: Down = "20s",
+    between: Between = "30s",
+    heartbeat: Heartbeat = None,
+    processing: Processing = "1s",
+    as_json: OneDocument = False,
+) -> None:
+    """Whether a group is ready for cooperative rebalancing, static members and KIP-848.
+
+    What stands in the way, member by member; the steps that Kafka's documentation asks for, each with its
+    forecast; and what has happened of it. TIME is 500ms, 20s or 5m.
+    """
+    from streaming.cli.forecast_view import show_migration
+    from streaming.cli.options import short_duration_ms
+    from streaming.cli.output import Progress, json_lines
+    from streaming.cli.render import warn_skipped
+    from streaming.kafka.live import read_live, read_rounds
+    from streaming.kafka.newest import read_episodes
+    from streaming.simulation import migration as ask
+    from streaming.simulation.changes import RollingRestart
+    from streaming.simulation.past_episode import forecast_past_episode
+
+    targets = ask.parse_targets(to or [])
+    restart = RollingRestart(
+        parallel, short_duration_ms(down, "--down", least=1), short_duration_ms(between, "--between")
+    )
+    times = given_times(heartbeat, processing)
+    with Progress("records read") as progress:
+        group = read_live(settings, group_id, each=progress.step)
+        told = read_episodes(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        happened = ask.recent_steps([one.episode for one in told])
+        diffs = read_rounds(settings, happened, each=progress.step)
+    with Progress("events played") as progress:
+        found = ask.plan_migration(group, targets, restart=restart, times=times, each=progress.step)
+        went = [
+            ask.PastStep(one, forecast_past_episode(one, rounds, group, times))
+            for one, rounds in zip(happened, diffs, strict=True)
+        ]
+    if as_json:
+        json_lines()(ask.migration_document(group_id, found, went))
+    else:
+        show_migration(group_id, found, went)
+
+
+_Add = Annotated[list[str] | None, typer.Option("--add", metavar="N|NAME", help="New members. Repeatable.")]
+_Remove = Annotated[
+    list[str] | None, typer.Option("--remove", metavar="NAME", help="A member that goes. Repeatable.")
+]
+_Partitions = Annotated[
+    list[str] | None,
+    typer.Option("--partitions", metavar="TOPIC=N", help="A topic with more partitions. Repeatable."),
+]
+_Subscribe = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subscribe", metavar="TOPIC", help="What all members subscribe to, in place of now. Repeatable."
+    ),
+]
+_Protocol = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol", metavar="NAME", help="eager, cooperative or consumer.", show_default="the group's"
+    ),
+]
+_Assignor = Annotated[
+    str | None, typer.Option("--assignor", metavar="NAME", help="Its assignor.", show_default="the group's")
+]
+_Most = Annotated[
+    int | None,
+    typer.Option(
+        "--fail-if-moved-more-than", metavar="N", min=0, help="Exit with 1 if more partitions would move."
+    ),
+]
+
+
+@command(
+    "Example: rebalance-monitor what-if checkout --add 2 --partitions orders=24 --fail-if-moved-more-than 20",
+    subcommand_metavar="",
+    interspersed=True,
+)
+@connected
+def what_if(
+    settings: Settings,
+    group_id: GroupId,
+    *,
+    add: _Add = None,
+    remove: _Remove = None,
+    partitions: _Partitions = None,
+    subscribe: _Subscribe = None,
+    protocol: _Protocol = None,
+    assignor: _Assignor = None,
+    most: _Most = None,
+    as_json: OneDocument = False,
+) -> None:
+    """What would move if members came or went, topics grew, or the group ran another assignor.
+
+    The group is read from the monitor's topics. Without changes: what its next rebalance would do. The exit status
+    is 2 when nothing is known of the group.
+    """
+    from streaming.cli.forecast_view import show_what_if
+    from streaming.cli.output import Progress, json_lines
+    from streaming.kafka.live import read_live
+    from streaming.simulation.what_if import apply_change, outlooks
+    from streaming.simulation.what_if_query import parse_query, what_if_document
+
+    with Progress("records read") as progress:
+        group = read_live(settings, group_id, also=tuple(subscribe or ()), each=progress.step)
+    question = parse_query(
+        group,
+        add=add or (),
+        remove=remove or (),
+        partitions=partitions or (),
+        subscribe=subscribe or (),
+        protocol=protocol,
+        assignor=assignor,
+    )
+    change = apply_change(group, question.changes)
+    found = []
+    with Progress("assignments computed") as progress:
+        for one in outlooks(change):
+            found.append(one)
+            progress.step()
+    chosen = question.chosen(group, found)
+    if as_json:
+        json_lines()(what_if_document(change, found, chosen))
+    else:
+        show_what_if(change, found, chosen)
+    if most is not None:
+        _fail_if_moved_more(most, group.assignor, chosen)
+
+
+def _fail_if_moved_more(most: int, assignor: str | None, chosen: Outlook | None) -> None:
+    """Exit with 1 where the assignor would move more; where that can't be said, it is an error."""
+    from assignors.errors import BadInput
+
+    if chosen is None or chosen.problem is not None:
+        why = chosen.problem if chosen else f"{assignor} is none of Kafka's assignors"
+        raise BadInput(f"--fail-if-moved-more-than: what moves can't be said: {why}; name an --assignor")
+    if chosen.moved > most:
+        raise typer.Exit(1)

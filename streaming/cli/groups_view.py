@@ -8,9 +8,8 @@ from typing import Final
 from msgspec import UNSET
 from rich.table import Column, Table
 
-from streaming.answers.standing import GroupStanding, OwnerLine, owners
-from streaming.answers.tables import shared
-from streaming.cli.render import clock, short_member
+from streaming.cli.group_overview import GroupOverview, OwnerLine, owner_lines
+from streaming.cli.render import clock, share_text, short_member
 from streaming.episodes.wording import lasting
 from streaming.process.terminal import SafeText, console
 from streaming.wire.codec import rfc3339
@@ -34,7 +33,7 @@ def _state(state: str | None) -> SafeText:
     return SafeText(state or "", _COLOURS.get(state, ""))
 
 
-def group_table(found: Iterable[GroupStanding]) -> Table:
+def group_table(found: Iterable[GroupOverview]) -> Table:
     """A row a group."""
     table = Table(
         Column("group", overflow="fold"),
@@ -80,9 +79,9 @@ def incident_table(incidents: Iterable[Incident]) -> Table:
     return table
 
 
-def show_group(found: GroupStanding) -> None:
+def show_group(found: GroupOverview) -> None:
     """What is wrong with it, its members by name with what each owns, and its last episodes."""
-    screen, latest, lines = console(wide=True), found.latest, owners(found.latest)
+    screen, latest, lines = console(wide=True), found.latest, owner_lines(found.latest)
     head = SafeText().append(latest.group_id, "bold")
     head.append(f"  {found.kind}, ").append(_state(found.state or "nothing is known of its episodes"))
     head.append(f", {_count(len(lines), 'member')}")
@@ -113,10 +112,10 @@ def _owner_table(lines: Sequence[OwnerLine]) -> Table:
         Column("member id", overflow="fold", style="dim"),
     )
     for one in lines:
-        owns = SafeText(shared(one.owned))
+        owns = SafeText(share_text(one.owned))
         for role, tasks in (("standby", one.standby), ("warm-up", one.warmup)):
             if tasks is not UNSET and any(tasks.values()):
-                owns.append(f"  {role} {shared(tasks)}", "dim")
+                owns.append(f"  {role} {share_text(tasks)}", "dim")
         known_as = short_member(one.member_id) if one.name != one.member_id else ""
         host = (one.client_host or "").lstrip("/")
         table.add_row(

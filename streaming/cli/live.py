@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from rich.table import Table
 
-from streaming.answers.output import json_lines, one_line
+from streaming.cli.output import json_lines, raw_json
 from streaming.cli.render import CAUSES, diff_lines
 from streaming.kafka.reader import DiffRecord
 from streaming.process.plain import warn
@@ -40,7 +40,7 @@ class JsonView:
 
     def diff(self, record: DiffRecord) -> None:
         """The record's own bytes."""
-        self._write(one_line(record.value))
+        self._write(raw_json(record.value))
 
     def summary(self, summary: Summary) -> None:
         """Only disagreement is worth a line of standard error."""

@@ -20,7 +20,15 @@ from streaming.process.plain import warn
 if TYPE_CHECKING:
     import typer
 
-#: Command → what `--help` says of it. A module of the same name, `_` for `-`, holds its Typer, by that name, too.
+#: Command → the module of its Typer, where that has another name.
+_MODULES: dict[str, str] = {
+    **dict.fromkeys(("assign", "check", "partition", "place"), "questions"),
+    **dict.fromkeys(("group", "why", "incidents"), "groups"),
+    **dict.fromkeys(("migrate", "what-if"), "forecast"),
+    **dict.fromkeys(("broker", "config", "dlt", "doctor", "topics"), "administration"),
+    "replay": "watch",
+}
+#: Command → its line in `--help`. Its Typer has the same name, `_` for `-`.
 COMMANDS: dict[str, str] = {
     "demo": "Watch real rebalances on this machine: broker, consumers, Spark, diffs.",
     "run": "Collector, Spark job and feed against your cluster, in one process group.",
@@ -66,8 +74,8 @@ def _nothing() -> None:
 
 def app_of(command: str) -> typer.Typer:
     """The command of this name, imported."""
-    name = command.replace("-", "_")
-    app: typer.Typer = getattr(import_module(f"streaming.cli.{name}"), name)
+    module = import_module(f"streaming.cli.{_MODULES.get(command, command)}")
+    app: typer.Typer = getattr(module, command.replace("-", "_"))
     return app
 
 

@@ -1,23 +1,25 @@
-"""Options that several commands share, and what every command with them begins with.
-
-``@offline`` adds ``--verbose``; ``@connected`` hands a command its settings; ``@long_running`` hands it a
-:class:`Session`, with the log configured. The options stand behind the command's own in its help.
-"""
+"""Options and commands' common set-up: settings, session, log; times and durations as people write them."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
+from assignors.errors import BadInput
+from streaming.wire.events import MAX_TIMESTAMP
+
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
+
 
 BootstrapServers = Annotated[
     str | None,
@@ -211,3 +213,65 @@ def _with_options(
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
     run.__signature__ = signature(command).replace(parameters=[*own, *added], return_annotation=None)  # type: ignore[attr-defined] # what typer reads
     return run
+
+
+_UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_SHORT_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000}
+#: More than any time has; Python refuses to read numbers of thousands.
+_MAX_TIME_DIGITS: Final = 18
+
+
+class UnreadableDuration(BadInput):
+    """Not a length of time."""
+
+
+class UnreadableTime(BadInput):
+    """Not a time."""
+
+
+def duration_ms(text: str, option: str) -> int:
+    """``12h``, ``30d``, ``8w`` in milliseconds; ``option`` is named in the refusal.
+
+    Raises:
+        UnreadableDuration: it is none of these.
+    """
+    read = re.fullmatch(r"([1-9][0-9]{0,5})([hdw])", text)
+    if read is None:
+        raise UnreadableDuration(f"{option} {text}: write 12h, 30d or 8w")
+    return int(read[1]) * _UNITS[read[2]]
+
+
+def short_duration_ms(text: str, option: str, *, least: int = 0) -> int:
+    """``500ms``, ``20s``, ``5m`` in milliseconds, at least ``least``; ``option`` is named in the refusal.
+
+    Raises:
+        UnreadableDuration: it is none of these, or too short.
+    """
+    read = re.fullmatch(r"([0-9]{1,6})(ms|s|m)", text, re.ASCII)
+    if read is None or int(read[1]) * _SHORT_UNITS[read[2]] < least:
+        raise UnreadableDuration(
+            f"{option} {text}: write 500ms, 20s or 5m{', more than nothing' if least else ''}"
+        )
+    return int(read[1]) * _SHORT_UNITS[read[2]]
+
+
+def time_ms(text: str, option: str) -> int:
+    """RFC 3339, or milliseconds since the epoch, in these; without an offset it is UTC.
+
+    ``option`` is named in the refusal.
+
+    Raises:
+        UnreadableTime: it is neither, or beyond what records may have.
+    """
+    refusal = f"{option} {text}: write RFC 3339 (2026-01-31T12:00:00Z) or milliseconds since the epoch"
+    if text.isascii() and text.isdigit():
+        found = int(text) if len(text) <= _MAX_TIME_DIGITS else MAX_TIMESTAMP + 1
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+            found = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        except (ValueError, OverflowError) as error:
+            raise UnreadableTime(refusal) from error
+    if not 0 <= found <= MAX_TIMESTAMP:
+        raise UnreadableTime(refusal)
+    return found

@@ -60,7 +60,7 @@ def serve(
     max_clients: MaxClients = 1000,
 ) -> None:
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
-    from streaming.cli.durations import duration_ms
+    from streaming.cli.options import duration_ms
     from streaming.kafka.hearing import Hearing
     from streaming.process.plain import say
     from streaming.serve.history import Retention

@@ -178,8 +178,8 @@ def stream(
         return
     if checkpoint is None:
         raise NoCheckpoint("--checkpoint DIR is needed: the folder for the job's offsets and state")
-    from streaming.cli.durations import duration_ms
     from streaming.cli.live import report_batches
+    from streaming.cli.options import duration_ms
     from streaming.spark.job import run
     from streaming.spark.options import StreamOptions
     from streaming.spark.session import SessionOptions
@@ -240,8 +240,8 @@ def inspect_state(
     """Show what a checkpoint knows of its groups. No cluster is needed."""
     import msgspec
 
-    from streaming.answers.output import json_lines
-    from streaming.cli.render import group_states
+    from streaming.cli.output import json_lines
+    from streaming.cli.render import state_table
     from streaming.process.terminal import console
     from streaming.spark.inspection import NoState, inspect
 
@@ -249,7 +249,7 @@ def inspect_state(
     if group is not None and not found:
         raise NoState(f"--group {group!r}: the checkpoint does not know it")
     if not as_json:
-        console().print(group_states(found))
+        console().print(state_table(found))
         return
     write = json_lines()
     for one in found:
@@ -287,7 +287,7 @@ def resize(
 
     No cluster is needed.
     """
-    from streaming.answers.output import json_lines
+    from streaming.cli.output import json_lines
     from streaming.process.plain import say
     from streaming.spark.resize import resize
 

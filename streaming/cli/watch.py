@@ -1,4 +1,4 @@
-"""``rebalance-monitor watch``: diffs as they land."""
+"""``watch`` and ``replay``: diffs as they arrive, and computed again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import typer
 from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
 
 if TYPE_CHECKING:
-    from streaming.cli.stories import StoriesTold
+    from streaming.cli.stories import StoryFollower
     from streaming.settings.config import Settings
+
 
 _FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="Start at the oldest diff.")]
 _Stories = Annotated[
@@ -36,14 +37,14 @@ def watch(
 ) -> None:
     """Show diffs as they land: who caused each round and what moved, each diff once."""
     stop, settings = session.stop, session.settings
-    from streaming.cli.render import print_diffs, skipped
-    from streaming.cli.stories import StoriesTold
+    from streaming.cli.render import print_diffs, warn_skipped
+    from streaming.cli.stories import StoryFollower
     from streaming.kafka.reader import read_diffs
 
     with ExitStack() as held:
         told = (
             held.enter_context(
-                StoriesTold(
+                StoryFollower(
                     settings,
                     as_json=as_json,
                     group=group,
@@ -55,19 +56,19 @@ def watch(
             if stories
             else None
         )
-        until = stop.is_set if exit_at_end else _listening(settings, stop, held)
+        until = stop.is_set if exit_at_end else _with_freshness(settings, stop, held)
         records = read_diffs(
             settings,
-            until=until if told is None else _telling(told, until),
+            until=until if told is None else _with_stories(told, until),
             exit_at_end=exit_at_end,
-            on_malformed=skipped,
+            on_malformed=warn_skipped,
             from_beginning=from_beginning,
             group=group,
         )
         print_diffs(records if told is None else told.above(records), as_json=as_json)
 
 
-def _telling(told: StoriesTold, until: Callable[[], bool]) -> Callable[[], bool]:
+def _with_stories(told: StoryFollower, until: Callable[[], bool]) -> Callable[[], bool]:
     """The same question, before which stories are told that have changed."""
 
     def telling() -> bool:
@@ -77,21 +78,51 @@ def _telling(told: StoriesTold, until: Callable[[], bool]) -> Callable[[], bool]
     return telling
 
 
-def _listening(settings: Settings, stop: threading.Event, held: ExitStack) -> Callable[[], bool]:
+def _with_freshness(settings: Settings, stop: threading.Event, held: ExitStack) -> Callable[[], bool]:
     """Whether to stop: asked ten times a second, and first when the diffs can be read.
 
     From then on it tells what the parts' signs of life say; ``held`` ends that.
     """
-    from streaming.cli.freshness import FreshnessTold
+    from streaming.cli.stories import FreshnessWarnings
     from streaming.kafka.hearing import Hearing
 
-    told: FreshnessTold | None = None
+    told: FreshnessWarnings | None = None
 
     def until() -> bool:
         nonlocal told
         if told is None:
-            told = FreshnessTold(held.enter_context(Hearing(settings)).freshness)
+            told = FreshnessWarnings(held.enter_context(Hearing(settings)).freshness)
         told.look(time.monotonic(), time.time())
         return stop.is_set()
 
     return until
+
+
+@command("Example: rebalance-monitor replay --group orders --check")
+@long_running
+def replay(
+    session: Session,
+    *,
+    group: OnlyGroup = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the diff topic; exit 1 when they differ.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the diffs of the membership topic again, without Spark, and show or compare them."""
+    from streaming.checks.replay import differences
+    from streaming.checks.replay import replay as replayed
+    from streaming.cli.render import print_diffs
+    from streaming.process.plain import say, warn
+
+    if not check:
+        stop = session.stop
+        print_diffs(replayed(session.settings, group, until=stop.is_set), as_json=as_json)
+        return
+    found = 0
+    for line in differences(session.settings, group):
+        say(line)
+        found += 1
+    warn(f"{found or 'no'} differences")
+    if found:
+        raise typer.Exit(1)

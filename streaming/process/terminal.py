@@ -3,7 +3,7 @@
 Names, reasons and file names are chosen by others: an escape sequence in one would steer the terminal, a line
 break would forge a line, rich's markup would vanish. So whatever is printed is a :class:`SafeText`, or text that
 becomes one: it stays on its line, and what Python's ``repr`` would escape is escaped. JSON for programs has its own
-rules and goes through ``streaming.answers.output``.
+rules and goes through ``streaming.cli.output``.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from assignors.errors import BadInput, MonitorError
 from assignors.partitioner import partition_for_key
-from streaming.answers import assign, check
-from streaming.answers.groups import GroupLine
-from streaming.answers.keys import chooser, partition_lines
-from streaming.answers.lines import answer_lines
-from streaming.answers.place import place
+from streaming.cli import assignment, checking
+from streaming.cli.assignment import GroupLine
+from streaming.cli.json_lines import answer_lines
+from streaming.cli.partitioning import partition_chooser, partition_lines
+from streaming.cli.placement import place_replicas
 from streaming.simulation import ready_scenarios
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
@@ -78,9 +78,9 @@ def _assign(case: Case) -> None:
     line = (case[0] if case else None) or b""
     if _heavy(case):
         return
-    for answer in (assign.answering(compared=False, explained=True), assign.compare):
+    for answer in (assignment.line_answer(compared=False, explained=True), assignment.comparison_answer):
         _answered(line, answer)
-    for found in _answered(line, assign.answer):
+    for found in _answered(line, assignment.assignment_answer):
         if "assignment" in found:
             _agreed(line, found["assignment"])
 
@@ -96,14 +96,14 @@ def _agreed(line: bytes, assignment: dict[str, Any]) -> None:
     if asked.get("protocol") == "zookeeper":
         return  # the answer is by thread there
     asked["assignment"] = assignment
-    found = check.answer(json.dumps(asked).encode(), exact=True)
+    found = checking.check_answer(json.dumps(asked).encode(), exact=True)
     assert not [one for one in found["violations"] if one.startswith("exact")], found
 
 
 def _check(case: Case) -> None:
     if not _heavy(case):
-        _answered((case[0] if case else None) or b"", lambda line: check.answer(line, exact=True))
-        _answered((case[0] if case else None) or b"", check.answer)
+        _answered((case[0] if case else None) or b"", lambda line: checking.check_answer(line, exact=True))
+        _answered((case[0] if case else None) or b"", checking.check_answer)
 
 
 def _group_seeds() -> Iterator[Case]:
@@ -151,7 +151,7 @@ def _partition(case: Case) -> None:
             status = partition_lines(
                 io.BytesIO(source),
                 target,
-                chooser("murmur2", partitions),
+                partition_chooser("murmur2", partitions),
                 keys=keys,
                 partitions=partitions,
                 limit=limit,
@@ -194,7 +194,7 @@ def _place(case: Case) -> None:
     for placer in ("admin-utils", "striped"):
         for indices in ({}, {"start_index": start, "shift": shift}):
             try:
-                found = place(
+                found = place_replicas(
                     text,
                     partitions or 1,
                     factor or 1,
@@ -265,7 +265,9 @@ TARGETS = (
         "check",
         _check,
         _check_seeds,
-        shape=st.one_of(of(GroupLine), of(check.PlacementLine)).map(lambda line: [msgspec.json.encode(line)]),
+        shape=st.one_of(of(GroupLine), of(checking.PlacementLine)).map(
+            lambda line: [msgspec.json.encode(line)]
+        ),
     ),
     Target("partition", _partition, _partition_seeds, 2),
     Target("place", _place, _place_seeds, 7),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from assignors.errors import MonitorError
-from streaming.cli.render import dead_letters, diff_lines
+from streaming.cli.render import dead_letter_table, diff_lines
 from streaming.kafka import dlt
 from streaming.kafka.reader import DiffReader, MalformedDiff
 from streaming.monitor.blob import Bucket
@@ -59,7 +59,7 @@ def _listed(
 
 
 def _shown(letter: dlt.DeadLetter) -> None:
-    Console(file=io.StringIO(), width=100).print(dead_letters([letter]))
+    Console(file=io.StringIO(), width=100).print(dead_letter_table([letter]))
 
 
 def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> Any:

@@ -13,7 +13,7 @@ from assignors.errors import InvalidGroup
 from assignors.explain import explain
 from assignors.invariants import check
 from assignors.model import Assignment
-from streaming.answers.groups import Question, parse
+from streaming.cli.assignment import Question, parse_question
 from tests.oracle.generator import Groups
 
 ASSIGNORS = [(protocol, name) for protocol in ("classic", "consumer") for name in registry.names(protocol)]
@@ -25,7 +25,7 @@ def sequence(protocol: str, name: str, seed: int) -> list[tuple[Question, Assign
     case: dict[str, Any] = groups.fresh()
     found = []
     for _ in range(5):
-        question = parse(json.dumps({**case, "protocol": protocol, "assignor": name}).encode())
+        question = parse_question(json.dumps({**case, "protocol": protocol, "assignor": name}).encode())
         try:
             assignment = registry.find(protocol, name).assign(question.topics, question.members)
         except InvalidGroup:  # a target that gives a partition twice, which a coordinator never holds

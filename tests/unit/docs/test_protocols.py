@@ -11,7 +11,7 @@ def test_the_monitor_takes_the_vote_from_the_machines_and_nothing_else() -> None
     taken: dict[str, set[str]] = {}
     for path in (ROOT / "streaming").rglob("*.py"):
         room = path.relative_to(ROOT / "streaming").parts[0]
-        if room in ("protocols", "simulate"):
+        if room in ("protocols", "simulation"):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streaming.protocols"):
@@ -20,5 +20,4 @@ def test_the_monitor_takes_the_vote_from_the_machines_and_nothing_else() -> None
     assert taken == {
         "monitor": {"vote", *taken["monitor"] & {"InconsistentGroupProtocol"}},
         "cli": {"FAMILIES"},
-        "forecast": {"FAMILIES", "Setup"},  # as simulate, it plays the machines
     }

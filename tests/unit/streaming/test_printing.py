@@ -14,9 +14,8 @@ import pytest
 from msgspec import structs
 
 import streaming
-from streaming.answers import assign, check, output
-from streaming.answers.standing import GroupStanding
-from streaming.cli import groups_view, live, render, simulate_view
+from streaming.cli import assignment, checking, groups_view, live, output, render, simulate_view
+from streaming.cli.group_overview import GroupOverview
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
 from streaming.kafka.dlt import DeadLetter
@@ -67,7 +66,7 @@ def diff(name: str) -> Diff:
     )
 
 
-def tables(shape: output.Shape, answer: Callable[[bytes], object], line: bytes) -> None:
+def tables(shape: output.TableShape, answer: Callable[[bytes], object], line: bytes) -> None:
     output.writer(shape, as_json=False, as_table=True)(answer(line))
 
 
@@ -93,7 +92,7 @@ def hostile_episode(name: str) -> Episode:
     return structs.replace(known, group_id=name, members=members, evidence=evidence, story=name)
 
 
-def hostile_group(name: str) -> GroupStanding:
+def hostile_group(name: str) -> GroupOverview:
     known = LatestAssignment(
         group_id=name,
         protocol=name,
@@ -105,7 +104,7 @@ def hostile_group(name: str) -> GroupStanding:
         names={name: MemberNames(group_instance_id=name, client_host=name)},
         standby={name: {name: [1]}},
     )
-    return GroupStanding(known, [EpisodeRecord(hostile_episode(name), b"")])
+    return GroupOverview(known, [EpisodeRecord(hostile_episode(name), b"")])
 
 
 def terminal_view(name: str) -> None:
@@ -126,13 +125,17 @@ def log_line(name: str) -> None:
 
 
 RENDERERS: dict[str, Callable[[str], None]] = {
-    "assign": lambda n: tables("assigned", assign.answer, question(n, assignor="range")),
+    "assign": lambda n: tables("assigned", assignment.assignment_answer, question(n, assignor="range")),
     "assign --explain": lambda n: tables(
-        "assigned", lambda line: assign.answer(line, explained=True), question(n, assignor="sticky")
+        "assigned",
+        lambda line: assignment.assignment_answer(line, explained=True),
+        question(n, assignor="sticky"),
     ),
-    "assign --compare": lambda n: tables("compared", assign.compare, question(n)),
+    "assign --compare": lambda n: tables("compared", assignment.comparison_answer, question(n)),
     "check": lambda n: tables(
-        "checked", check.answer, question(n, assignor="range", assignment={n: {n: [0, 7]}, "gone": {n: [1]}})
+        "checked",
+        checking.check_answer,
+        question(n, assignor="range", assignment={n: {n: [0, 7]}, "gone": {n: [1]}}),
     ),
     "an error in a table": lambda n: output.writer("assigned", as_json=False, as_table=True)(
         {"error": {"type": n, "message": n}}
@@ -141,13 +144,13 @@ RENDERERS: dict[str, Callable[[str], None]] = {
     "groups": lambda n: console(wide=True).print(groups_view.group_table([hostile_group(n)])),
     "group": lambda n: groups_view.show_group(hostile_group(n)),
     "why": lambda n: groups_view.show_episode(hostile_episode(n)),
-    "a record that is skipped": lambda n: render.skipped(MalformedDiff(n)),
+    "a record that is skipped": lambda n: render.warn_skipped(MalformedDiff(n)),
     "dlt list": lambda n: console(wide=True).print(
-        render.dead_letters([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
+        render.dead_letter_table([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
     ),
-    "topics": lambda n: console(wide=True).print(render.topic_states([MonitorTopic(n, n, n, 1, 1, n)])),
+    "topics": lambda n: console(wide=True).print(render.topic_table([MonitorTopic(n, n, n, 1, 1, n)])),
     "stream inspect-state": lambda n: console(wide=True).print(
-        render.group_states([Inspected(0, n, 9, tracked(n))])
+        render.state_table([Inspected(0, n, 9, tracked(n))])
     ),
     "simulate": forecasts,
     "demo": terminal_view,
@@ -180,8 +183,7 @@ def test_a_hostile_name_looks_like_the_same_name_escaped(
 
 #: Who writes to a terminal or a pipe beside ``process/plain.py`` and ``process/terminal.py``, and what.
 WRITERS = {
-    "answers/output.py": "JSON Lines for programs",
-    "answers/progress.py": "a count",
+    "cli/output.py": "JSON Lines for programs; a count",
     "cli/main.py": "lets go of an output that is gone",
     "demo/consumer.py": "JSON Lines for the demo",
     "kafka/jars.py": "names of jars, each printable, on a line that renews itself",

@@ -19,8 +19,8 @@ from typing import Any, cast
 import pytest
 from anyio import CapacityLimiter
 
-from streaming.cli import freshness
-from streaming.cli.freshness import FreshnessTold
+from streaming.cli import stories
+from streaming.cli.stories import FreshnessWarnings
 from streaming.kafka import hearing, signs
 from streaming.kafka.hearing import Hearing
 from streaming.kafka.identity import Identity
@@ -112,7 +112,7 @@ class Scene:
         self.kafka, self.clock, self.said = kafka, clock, said
         self.parts: dict[str, Collector | Stream] = {"collector": Collector(clock), "stream": Stream(clock)}
         self.hearing = Hearing(SETTINGS)
-        self.told = FreshnessTold(self.hearing.freshness)
+        self.told = FreshnessWarnings(self.hearing.freshness)
         self.board = Board(history.extent, history.groups)
         loop = asyncio.new_event_loop()
         source = MemorySource(read=0)
@@ -177,7 +177,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     clock = Clock()
     told: list[str] = []
     # Not what stands on standard error: what other tests have left running may write there.
-    monkeypatch.setattr(freshness, "warn", told.append)
+    monkeypatch.setattr(stories, "warn", told.append)
 
     def said() -> str:
         text = "\n".join(told)

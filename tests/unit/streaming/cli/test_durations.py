@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.cli.durations import UnreadableDuration, UnreadableTime, duration_ms, short_ms, time_ms
+from streaming.cli.options import UnreadableDuration, UnreadableTime, duration_ms, short_duration_ms, time_ms
 
 
 def test_durations() -> None:
@@ -16,12 +16,17 @@ def test_durations() -> None:
 
 
 def test_short_durations() -> None:
-    assert [short_ms(text, "--down") for text in ("500ms", "20s", "5m", "0s")] == [500, 20_000, 300_000, 0]
+    assert [short_duration_ms(text, "--down") for text in ("500ms", "20s", "5m", "0s")] == [
+        500,
+        20_000,
+        300_000,
+        0,
+    ]
     for wrong in ("", "20", "s", "-1s", "1h", "1.5s", "²s", "9" * 5000 + "s"):
         with pytest.raises(UnreadableDuration, match=f"--down {wrong}: write 500ms, 20s or 5m$"):
-            short_ms(wrong, "--down")
+            short_duration_ms(wrong, "--down")
     with pytest.raises(UnreadableDuration, match="--down 0s: write 500ms, 20s or 5m, more than nothing"):
-        short_ms("0s", "--down", least=1)
+        short_duration_ms("0s", "--down", least=1)
 
 
 @pytest.mark.parametrize(

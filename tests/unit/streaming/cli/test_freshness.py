@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from streaming.cli.freshness import FreshnessTold, ago
+from streaming.cli.stories import FreshnessWarnings, ago
 from streaming.freshness.verdict import Freshness, Late
 
 SINCE = 1_700_000_000
@@ -17,7 +17,7 @@ UNKNOWN = Freshness(known=False)
 
 def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     found = Freshness()
-    told = FreshnessTold(lambda _: found)
+    told = FreshnessWarnings(lambda _: found)
     said = []
     states = (Freshness(), UNKNOWN, SILENT, SILENT, UNKNOWN, SILENT, AWAY, UNKNOWN, Freshness(), Freshness())
     for number, found in enumerate(states):  # noqa: B007 - what the function gives
@@ -32,7 +32,7 @@ def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_it_looks_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     asked = []
-    told = FreshnessTold(lambda now: (asked.append(now), Freshness())[1])
+    told = FreshnessWarnings(lambda now: (asked.append(now), Freshness())[1])
     for moment in (5.0, 5.1, 5.9, 6.0, 6.5):
         told.look(moment, SINCE)
     assert asked == [5.0, 6.0]

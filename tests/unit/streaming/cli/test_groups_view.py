@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from streaming.answers.standing import standing, standings
+from streaming.cli.group_overview import group_overview, group_overviews
 from streaming.cli.groups_view import group_table, show_episode, show_group
 from streaming.process.terminal import console
 from streaming.wire.diffs import MemberNames
@@ -88,12 +88,12 @@ def test_a_group_without_members_or_episodes_is_shown_all_the_same(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     empty = Teller().join("a").leave("a")
-    show_group(standing("g", [latest(empty)], [], []))
+    show_group(group_overview("g", [latest(empty)], [], []))
     assert capsys.readouterr().out == (
         "g  consumer, empty, 0 members  classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
     )
     unknown = structs.replace(latest(Teller().join("a")), assignor=None, generation=None, group_epoch=4)
-    show_group(standing("g", [unknown], [], []))
+    show_group(group_overview("g", [unknown], [], []))
     assert capsys.readouterr().out.splitlines()[0] == (
         "g  consumer, nothing is known of its episodes, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
     )
@@ -103,7 +103,7 @@ def test_tasks_of_kafka_streams_stand_beside_what_is_owned(capsys: pytest.Captur
     known = structs.replace(
         latest(Teller(2).join("a", "b")), standby={"a": {"0": [1]}}, warmup={"a": {}, "b": {"1": [2]}}
     )
-    show_group(standing("g", [known], [], []))
+    show_group(group_overview("g", [known], [], []))
     rows = [line.split("│")[3].strip() for line in capsys.readouterr().out.splitlines() if "│" in line]
     assert rows == ["t:0  standby 0:1", "t:1  warm-up 1:2"]
 
@@ -114,7 +114,7 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
         __import__("rich.console").console.ColorSystem.STANDARD,
         True,
     )
-    screen.print(group_table(standings([latest(checkout())], told(checkout()), [], ENDED)))
+    screen.print(group_table(group_overviews([latest(checkout())], told(checkout()), [], ENDED)))
     assert "\x1b[32msettled" in capsys.readouterr().out
 
 
@@ -129,7 +129,7 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
 def test_the_downtime_of_the_day_stands_with_each_group(
     known: Downtime | None, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (found,) = standings([latest(checkout())], told(checkout()), [], ENDED)
+    (found,) = group_overviews([latest(checkout())], told(checkout()), [], ENDED)
     console(wide=True).print(group_table([found._replace(today=known)]))
     row = next(line for line in capsys.readouterr().out.splitlines() if GROUP in line)
     assert row.split("│")[5].strip() == said

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.answers import place as ask
+from streaming.cli import placement as ask
 
 Command = Callable[..., tuple[int, str, str]]
 CLUSTER = ("--brokers", "0,1,2,3", "--partitions", "5", "--replication-factor", "2")
 
 
 def asked(**more: object) -> dict[str, list[int]]:
-    found = ask.place("0,1,2,3", 5, 2, **more)  # type: ignore[arg-type] # options by name
+    found = ask.place_replicas("0,1,2,3", 5, 2, **more)  # type: ignore[arg-type] # options by name
     return {str(partition): list(replicas) for partition, replicas in found.items()}
 
 

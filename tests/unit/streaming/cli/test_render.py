@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from streaming.cli.render import dead_letters, diff_lines, short_member, short_share, topic_states
+from streaming.cli.render import dead_letter_table, diff_lines, short_member, short_share, topic_table
 from streaming.kafka.dlt import DeadLetter
 from streaming.kafka.topics import MonitorTopic
 from streaming.wire.diffs import Cause, Expected, MemberDiff
@@ -166,7 +166,7 @@ def test_topics_say_what_is_wrong_with_them() -> None:
         MonitorTopic("wrong", "", "compact", 6, 3, "delete", 1000),
         MonitorTopic("gone", "", "compact"),
     ]
-    found = rows(topic_states(states))
+    found = rows(topic_table(states))
     assert [row for row in found if row[0] in ("topic", "here", "wrong", "gone")] == [
         ["topic", "cleanup", "partitions", "replicas", "state"],
         ["here", "delete", "6", "3", "there"],
@@ -180,7 +180,7 @@ def test_dead_letters_say_where_they_are_and_what_they_were() -> None:
         DeadLetter(1, 7, "MalformedEvent", "no JSON", "m", 3, 99, b"g\xff", b"v", []),
         DeadLetter(0, 0, "", "", "", 0, 0, None, None, []),
     ]
-    found = rows(dead_letters(letters))
+    found = rows(dead_letter_table(letters))
     assert [row for row in found if row[0] in ("place", "1:7", "0:0")] == [
         ["place", "reason", "message", "read from", "key"],
         ["1:7", "MalformedEvent", "no JSON", "m 3:99", "g\\xff"],

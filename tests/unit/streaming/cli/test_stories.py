@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from streaming.cli import stories
-from streaming.cli.stories import StoriesTold
+from streaming.cli.stories import StoryFollower
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.codec import encode
@@ -127,9 +127,9 @@ def test_a_topic_that_is_missing_is_waited_for_while_diffs_are_shown(
 def test_a_story_that_comes_with_a_diff_stands_above_it(
     both: MemoryKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stories, "_HOLD_SECONDS", 30.0)  # ended by what comes
+    monkeypatch.setattr(stories, "_STORY_WAIT_SECONDS", 30.0)  # ended by what comes
     first, last = updated(checkout())[0], updated(checkout())[-1]
-    with StoriesTold(
+    with StoryFollower(
         SETTINGS, as_json=False, group=None, from_beginning=False, follow=True, stopped=lambda: False
     ) as teller:
         teller.look(0.0)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from streaming.cli import freshness
+from streaming.cli import stories
 from streaming.freshness.sign import Sign, encoded
 from tests.support.histories import sample
 from tests.support.memory_kafka import MemoryKafka
@@ -82,7 +82,7 @@ def test_a_part_that_has_stopped_is_told_once_the_diffs_can_be_read(
         said.append(text)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(freshness, "warn", told)
+    monkeypatch.setattr(stories, "warn", told)
     assert command("watch", "--json")[0] == 0
     (line,) = said
     assert line.startswith("The stream has been stopped since ")

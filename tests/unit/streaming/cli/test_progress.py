@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.answers import progress
+from streaming.cli import output
 
 
 class Terminal(io.StringIO):
@@ -17,8 +17,8 @@ class Terminal(io.StringIO):
 def shown(monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, times: list[float]) -> str:
     clock = iter(times)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with progress.Progress("keys placed") as work:
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with output.Progress("keys placed") as work:
         work.step(1000)
         work.step(1000)
     return screen.getvalue()

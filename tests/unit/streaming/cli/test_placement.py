@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assignors.placement import Broker, InvalidPlacement
-from streaming.answers.place import parse_brokers, place
+from streaming.cli.placement import parse_brokers, place_replicas
 
 
 def test_brokers() -> None:
@@ -28,7 +28,7 @@ def test_brokers_that_can_not_be_read(text: str) -> None:
 
 
 def test_start_and_shift() -> None:
-    assert place("0,1,2", 6, 3, start_index=2, shift=0) == {
+    assert place_replicas("0,1,2", 6, 3, start_index=2, shift=0) == {
         0: [2, 0, 1],
         1: [0, 1, 2],
         2: [1, 2, 0],
@@ -36,19 +36,23 @@ def test_start_and_shift() -> None:
         4: [0, 2, 1],
         5: [1, 0, 2],
     }
-    assert place("0,1,2", 1, 3, start_index=2) == place("0,1,2", 1, 3, start_index=2, shift=2)
+    assert place_replicas("0,1,2", 1, 3, start_index=2) == place_replicas(
+        "0,1,2", 1, 3, start_index=2, shift=2
+    )
 
 
 def test_random_answers_repeat_with_a_seed() -> None:
     for placer in ("admin-utils", "striped"):
         arguments: Any = {"placer": placer, "seed": 5}
-        assert place("0:a,1:b,2:c", 30, 2, **arguments) == place("0:a,1:b,2:c", 30, 2, **arguments)
-        drawn = [place("0,1,2,3,4", 1, 1, placer=placer) for _ in range(60)]
+        assert place_replicas("0:a,1:b,2:c", 30, 2, **arguments) == place_replicas(
+            "0:a,1:b,2:c", 30, 2, **arguments
+        )
+        drawn = [place_replicas("0,1,2,3,4", 1, 1, placer=placer) for _ in range(60)]
         assert len({leader for found in drawn for (leader,) in found.values()}) > 1
 
 
 def test_striped_places_on_unfenced_brokers_first() -> None:
-    found = place("0:a,1:a:fenced,2:b", 20, 2, placer="striped", start_partition=7)
+    found = place_replicas("0:a,1:a:fenced,2:b", 20, 2, placer="striped", start_partition=7)
     assert list(found) == list(range(7, 27))
     assert all(sorted(replicas) == [0, 2] for replicas in found.values())
 
@@ -72,4 +76,4 @@ def test_striped_places_on_unfenced_brokers_first() -> None:
 )
 def test_refused(brokers: str, options: Any, message: str) -> None:
     with pytest.raises(InvalidPlacement, match=message):
-        place(brokers, **{"partitions": 1, "replication_factor": 1, **options})
+        place_replicas(brokers, **{"partitions": 1, "replication_factor": 1, **options})

@@ -18,11 +18,9 @@ from assignors.diff import diff_members
 from assignors.errors import BadInput, InvalidGroup
 from assignors.invariants import check, group, rules_for
 from assignors.placement import Evenness, check_placement
-from streaming.answers.assign import compute
-from streaming.answers.groups import Question, parse
-from streaming.answers.json_line import field_message, first_problem, items_of, read_object
-from streaming.answers.lines import answer_lines
-from streaming.answers.place import parse_brokers
+from streaming.cli.assignment import Question, compute_assignment, parse_question
+from streaming.cli.json_lines import answer_lines, field_message, first_problem, object_items, read_object
+from streaming.cli.placement import parse_brokers
 
 #: Exit status when a rule is broken.
 VIOLATION = 1
@@ -51,14 +49,14 @@ def check_lines(
 
     def checked(data: bytes) -> dict[str, Any]:
         nonlocal broken
-        found = answer(data, exact=exact)
+        found = check_answer(data, exact=exact)
         broken = broken or not found["ok"]
         return found
 
     return answer_lines(source, checked, write, limit=limit) or (VIOLATION if broken else 0)
 
 
-def answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
+def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
     """``{"ok", "rules", "violations"}`` of one line; a placement adds what was counted and what to move.
 
     With ``exact`` the assignment must also be the very one the line's assignor computes.
@@ -67,13 +65,13 @@ def answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
         MonitorError: the line can't be used.
     """
     if _is_placement(data):
-        return _placement(data)
-    question = parse(data)
+        return _placement_answer(data)
+    question = parse_question(data)
     if question.assignment is None:
         raise InvalidGroup("assignment: missing; give what was observed, {member: {topic: [partition]}}")
     assignor = question.assignor or ""
     if question.assignor is not None or exact:
-        expected = compute(question, question.named_assignor())
+        expected = compute_assignment(question, question.named_assignor())
     elif not registry.names(question.protocol):
         registry.find(question.protocol, "")  # says which protocols there are
     found = group(question.protocol, assignor, question.topics, question.members, question.assignment)
@@ -86,11 +84,11 @@ def answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
     ]
     if exact:
         rules.append("exact")
-        violations += _inexact(question, expected)
+        violations += _exact_violations(question, expected)
     return {"ok": not violations, "rules": rules, "violations": violations}
 
 
-def _inexact(question: Question, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _exact_violations(question: Question, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
     observed = question.assignment or {}
     violations = []
     for member, change in diff_members(_sorted(observed), _sorted(expected)).items():
@@ -116,13 +114,13 @@ class _Shape(Struct):
     placement: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def _placement(data: bytes) -> dict[str, Any]:
-    line = read_object(data, _decoder, _located)
+def _placement_answer(data: bytes) -> dict[str, Any]:
+    line = read_object(data, _decoder, _locate_placement_error)
     placed: dict[Any, list[int]] = {}
     for name, value in line.placement.items():
         of_topic = isinstance(value, dict)
         for partition, replicas in value.items() if isinstance(value, dict) else [(name, value)]:
-            key = f"{name}-{_number(partition)}" if of_topic else str(_number(partition))
+            key = f"{name}-{_parse_partition(partition)}" if of_topic else str(_parse_partition(partition))
             if key in placed:
                 raise BadInput(f"placement: partition {key} is listed twice")
             placed[key] = replicas
@@ -132,7 +130,7 @@ def _placement(data: bytes) -> dict[str, Any]:
     return {
         "ok": found.even,
         "rules": ["rack-spread", "even-replicas", "even-leaders"],
-        "violations": _uneven(found),
+        "violations": _placement_violations(found),
         "leaders": {str(broker): count for broker, count in found.leaders.items()},
         "replicas": {str(broker): count for broker, count in found.replicas.items()},
         "moves": [{"partition": m.partition, "from": m.source, "to": m.target} for m in found.moves],
@@ -142,10 +140,10 @@ def _placement(data: bytes) -> dict[str, Any]:
     }
 
 
-def _located(raw: Any, error: msgspec.ValidationError) -> str:
+def _locate_placement_error(raw: Any, error: msgspec.ValidationError) -> str:
     """The error with the partition where it is."""
-    for name, value in items_of(raw.get("placement")):
-        inside = items_of(value)
+    for name, value in object_items(raw.get("placement")):
+        inside = object_items(value)
         for partition, replicas in inside or [("", value)]:
             path = f"placement.{name}" + (f".{partition}" if inside else "")
             found = first_problem(path, replicas, _Replicas)
@@ -154,13 +152,13 @@ def _located(raw: Any, error: msgspec.ValidationError) -> str:
     return field_message("", error)
 
 
-def _number(text: str) -> int:
+def _parse_partition(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= _LAST):
         raise BadInput(f"placement: {text!r} is no partition number, 0 to {_LAST}")
     return int(text)
 
 
-def _uneven(found: Evenness) -> list[str]:
+def _placement_violations(found: Evenness) -> list[str]:
     violations = [
         f"rack-spread: partition {partition} has two replicas in a rack while another rack has none"
         for partition in found.rack_gaps

@@ -18,8 +18,8 @@ from assignors.java_random import JavaRandom
 from assignors.partitioner import partition_for_key
 from assignors.partitioner.columns import KeySpans, partition_column
 from assignors.partitioner.eras import BuiltInPartitioner, CountingPartitioner, TopicView
-from streaming.answers.lines import BAD_INPUT, MAX_LINE, LineTooLong, error_answer
-from streaming.answers.progress import Progress
+from streaming.cli.json_lines import BAD_INPUT, MAX_LINE, LineTooLong, error_answer
+from streaming.cli.output import Progress
 
 Partitioner = Literal["murmur2", "round-robin", "sticky"]
 KeyFormat = Literal["utf8", "base64"]
@@ -36,7 +36,7 @@ class InvalidKey(BadInput):
     """The key can't be read in the format given."""
 
 
-class Chooser(Protocol):
+class PartitionChooser(Protocol):
     """Chooses partitions of keys, in order."""
 
     def one(self, key: bytes) -> int:
@@ -83,7 +83,7 @@ class _Counting:
         return [self._choose() for _ in range(region.count(b"\n"))]
 
 
-def chooser(
+def partition_chooser(
     partitioner: Partitioner,
     partitions: int,
     *,
@@ -91,7 +91,7 @@ def chooser(
     batch_size: int = 16_384,
     record_size: int = 100,
     seed: int | None = None,
-) -> Chooser:
+) -> PartitionChooser:
     """The partitioner of that name over ``partitions`` partitions, all of them available.
 
     Args:
@@ -134,7 +134,7 @@ def chooser(
 def partition_lines(
     source: BinaryIO,
     target: BinaryIO,
-    chosen: Chooser,
+    chosen: PartitionChooser,
     *,
     keys: KeyFormat = "utf8",
     partitions: int = MAX_PARTITIONS,
@@ -146,21 +146,23 @@ def partition_lines(
     number = 1
     table = [b"%d\n" % partition for partition in range(min(partitions, _TABLE))]
     with Progress("keys placed") as progress:
-        for region in _regions(source, limit):
+        for region in _read_regions(source, limit):
             found: Sequence[int | MonitorError]
             if region is None:
                 found = [LineTooLong(f"line {number}: longer than {limit} bytes, the limit")]
             else:
-                found = _chosen(region, chosen, keys, number)
+                found = _region_partitions(region, chosen, keys, number)
             failed = failed or any(isinstance(answer, MonitorError) for answer in found)
-            target.write(_written(found, table))
+            target.write(_encode_partitions(found, table))
             target.flush()
             number += len(found)
             progress.step(len(found))
     return BAD_INPUT if failed else 0
 
 
-def _chosen(region: bytes, chosen: Chooser, keys: KeyFormat, number: int) -> Sequence[int | MonitorError]:
+def _region_partitions(
+    region: bytes, chosen: PartitionChooser, keys: KeyFormat, number: int
+) -> Sequence[int | MonitorError]:
     if keys == "utf8" and _is_utf8(region):
         return chosen.lines(region)
     read = _utf8 if keys == "utf8" else _base64
@@ -191,7 +193,7 @@ def _base64(line: bytes) -> bytes:
     return base64.b64decode(line.replace(b"-", b"+").replace(b"_", b"/"), validate=True)
 
 
-def _written(answers: Sequence[int | MonitorError], table: Sequence[bytes]) -> bytes:
+def _encode_partitions(answers: Sequence[int | MonitorError], table: Sequence[bytes]) -> bytes:
     try:
         return b"".join([table[partition] for partition in answers])  # type: ignore[index] # errors: see below
     except (IndexError, TypeError):  # a large number, or an error: written one by one
@@ -203,7 +205,7 @@ def _written(answers: Sequence[int | MonitorError], table: Sequence[bytes]) -> b
         )
 
 
-def _regions(source: BinaryIO, limit: int) -> Iterator[bytes | None]:
+def _read_regions(source: BinaryIO, limit: int) -> Iterator[bytes | None]:
     """Whole lines, each ended by a line feed, as they arrive; None for a line over ``limit`` bytes."""
     read = getattr(source, "read1", source.read)  # what is there, so that a person at a terminal is answered
     held = bytearray()
@@ -221,17 +223,17 @@ def _regions(source: BinaryIO, limit: int) -> Iterator[bytes | None]:
                 del held[: len(_BOM)]
         cut = held.rfind(b"\n") + 1
         if cut:
-            yield from _within(bytes(held[:cut]), limit)
+            yield from _split_region(bytes(held[:cut]), limit)
             del held[:cut]
         if len(held) > limit:
             yield None
             held.clear()
             skipping = True
     if held:
-        yield from _within(bytes(held) + b"\n", limit)
+        yield from _split_region(bytes(held) + b"\n", limit)
 
 
-def _within(region: bytes, limit: int) -> Iterator[bytes | None]:
+def _split_region(region: bytes, limit: int) -> Iterator[bytes | None]:
     """The region, cut where one of its lines (without its end) is over ``limit`` bytes."""
     if len(region) <= limit:
         yield region

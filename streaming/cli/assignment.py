@@ -1,18 +1,29 @@
-"""A group as a JSON line describes it: checked, and turned into what the assignors take."""
+"""Answer a group's JSON line: validate it, compute its assignment, compare assignors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
 
-from assignors.errors import BadInput, InvalidGroup
+from assignors import registry
+from assignors.diff import as_lists, diff, moved, size
+from assignors.errors import BadInput, InvalidGroup, MonitorError
+from assignors.explain import explain
 from assignors.java import uuid_bits
-from assignors.model import Member, Topic
-from streaming.answers.json_line import field_message, first_problem, items_of, read_object
+from assignors.model import Assignment, Member, Share, Topic
+from streaming.cli.json_lines import (
+    LineAnswer,
+    error_answer,
+    field_message,
+    first_problem,
+    object_items,
+    read_object,
+)
 
 #: More than any cluster or group has; past it a line is a mistake, and would be a heavy one.
 MAX_MEMBERS = 1_000_000
@@ -32,11 +43,11 @@ class TooLarge(BadInput):
     """The group is larger than is answered."""
 
 
-class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):
+class _Line(Struct, frozen=True, kw_only=True, rename="camel"):
     """Unknown fields are ignored, wrong types refused."""
 
 
-class TopicLine(_Wire, frozen=True):
+class TopicLine(_Line, frozen=True):
     """``topics.<name>`` of a line."""
 
     partitions: _Count
@@ -44,7 +55,7 @@ class TopicLine(_Wire, frozen=True):
     topic_id: str | None = None
 
 
-class MemberLine(_Wire, frozen=True):
+class MemberLine(_Line, frozen=True):
     """``members[i]`` of a line."""
 
     member_id: str
@@ -56,7 +67,7 @@ class MemberLine(_Wire, frozen=True):
     streams: dict[str, _Threads] | None = None
 
 
-class GroupLine(_Wire, frozen=True):
+class GroupLine(_Line, frozen=True):
     """A line of ``assign``, and of ``check``, which adds what was observed."""
 
     topics: dict[str, TopicLine]
@@ -92,18 +103,18 @@ class Question:
 _decoder = msgspec.json.Decoder(GroupLine)
 
 
-def parse(data: bytes) -> Question:
+def parse_question(data: bytes) -> Question:
     """The question of one line.
 
     Raises:
         MalformedJson: it is no JSON object.
         BadInput: a field is missing, has the wrong type or contradicts another; the message names it.
     """
-    line = read_object(data, _decoder, _located)
+    line = read_object(data, _decoder, _locate_error)
     _check_size(line)
-    topics = {name: _topic(name, topic, line.protocol) for name, topic in line.topics.items()}
+    topics = {name: _build_topic(name, topic, line.protocol) for name, topic in line.topics.items()}
     _check_topic_ids(topics, line.protocol)
-    members = [_member(at, member, line.protocol) for at, member in enumerate(line.members)]
+    members = [_build_member(at, member, line.protocol) for at, member in enumerate(line.members)]
     _check_members(members)
     return Question(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
 
@@ -119,7 +130,7 @@ def _check_size(line: GroupLine) -> None:
         raise TooLarge(f"members: {threads} streams in all, the limit is {MAX_THREADS}")
 
 
-def _topic(name: str, line: TopicLine, protocol: str) -> Topic:
+def _build_topic(name: str, line: TopicLine, protocol: str) -> Topic:
     if line.racks is not None and len(line.racks) != line.partitions:
         raise InvalidGroup(
             f"topics.{name}.racks: {len(line.racks)} entries for {line.partitions} partitions; give one list of "
@@ -146,7 +157,7 @@ def _check_topic_ids(topics: Mapping[str, Topic], protocol: str) -> None:
             raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id!r} is also that of {other}")
 
 
-def _member(at: int, line: MemberLine, protocol: str) -> Member:
+def _build_member(at: int, line: MemberLine, protocol: str) -> Member:
     if protocol == "zookeeper":
         if line.streams is None:
             raise InvalidGroup(f"members[{at}].streams: missing; under zookeeper give {{topic: streams}}")
@@ -176,28 +187,109 @@ def _check_members(members: list[Member]) -> None:
             )
 
 
-def _located(raw: Any, error: msgspec.ValidationError) -> str:
+def _locate_error(raw: Any, error: msgspec.ValidationError) -> str:
     """``members[0].owned.t0[1]: expected `int`, got `str```: the error with the place where it is.
 
     msgspec names places in lists but not the keys of a mapping: these are tried one by one.
     """
     if isinstance(raw, dict):
-        for name, topic in items_of(raw.get("topics")):
+        for name, topic in object_items(raw.get("topics")):
             found = first_problem(f"topics.{name}", topic, TopicLine)
             if found:
                 return found
         members = raw.get("members")
         for at, member in enumerate(members if isinstance(members, list) else ()):
             for part, shape in (("owned", list[_Partition]), ("streams", _Threads)):
-                for name, value in items_of(member.get(part) if isinstance(member, dict) else None):
+                for name, value in object_items(member.get(part) if isinstance(member, dict) else None):
                     found = first_problem(f"members[{at}].{part}.{name}", value, shape)
                     if found:
                         return found
-        for member_id, share in items_of(raw.get("assignment")):
+        for member_id, share in object_items(raw.get("assignment")):
             if not isinstance(share, dict):
                 return first_problem(f"assignment.{member_id}", share, _Share) or ""
-            for name, value in items_of(share):
+            for name, value in object_items(share):
                 found = first_problem(f"assignment.{member_id}.{name}", value, list[_Partition])
                 if found:
                     return found
     return field_message("", error)
+
+
+#: Side by side in ``--compare``, in the order of Kafka's documentation.
+COMPARED = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+
+def line_answer(*, compared: bool, explained: bool) -> LineAnswer:
+    """What answers a line: :func:`compare`, or :func:`answer` with or without reasons."""
+    return comparison_answer if compared else partial(assignment_answer, explained=explained)
+
+
+def compute_assignment(question: Question, assignor: str) -> Assignment:
+    """What ``assignor`` of the question's protocol answers.
+
+    Raises:
+        MonitorError: there is no such assignor, or the group contradicts itself.
+    """
+    chosen = registry.find(question.protocol, assignor)
+    if question.protocol == "zookeeper" and question.kafka_version is not None:
+        # Only the old consumer changed its rules from version to version.
+        return chosen.assign(question.topics, question.members, kafka_version=question.kafka_version)  # type: ignore[call-arg] # theirs alone takes it
+    return chosen.assign(question.topics, question.members)
+
+
+def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]:
+    """The answer to one line: ``assignment``, and with ``explained`` each member's change and its reasons."""
+    question = parse_question(data)
+    assignor = question.named_assignor()
+    assignment = compute_assignment(question, assignor)
+    found: dict[str, Any] = {"assignment": {member: as_lists(share) for member, share in assignment.items()}}
+    if explained:
+        reasons = explain(question.protocol, assignor, question.topics, question.members, assignment)
+        found["members"] = {member: _reason_document(asdict(reason)) for member, reason in reasons.items()}
+    return found
+
+
+def _reason_document(reason: dict[str, Any]) -> dict[str, Any]:
+    reason["decisions"] = list(reason["decisions"])
+    return reason
+
+
+def comparison_answer(data: bytes) -> dict[str, Any]:
+    """The same group under each client-side assignor, and what each would move.
+
+    ``{"compared": {assignor: {"assignment", "revoked", "assigned", "kept", "moved", "most", "least"}}}``; an
+    assignor that can't answer has its ``error`` there.
+    """
+    question = parse_question(data)
+    answers: dict[str, Any] = {}
+    for assignor in COMPARED if question.protocol == "classic" else registry.names(question.protocol):
+        try:
+            assignment = compute_assignment(question, assignor)
+        except MonitorError as error:
+            answers[assignor] = error_answer(error)
+            continue
+        answers[assignor] = _comparison(question, assignment)
+    if not answers:
+        registry.find(question.protocol, "")  # says which protocols there are
+    return {"compared": answers}
+
+
+def _comparison(question: Question, assignment: Assignment) -> dict[str, Any]:
+    owned: dict[str, Share] = {member.member_id: member.owned for member in question.members}
+    changes = [
+        diff(_with_sorted_partitions(owned.get(m, {})), _with_sorted_partitions(share))
+        for m, share in assignment.items()
+    ]
+    sizes = [size(share) for share in assignment.values()]
+    return {
+        "assignment": {member: as_lists(share) for member, share in assignment.items()},
+        "revoked": sum(size(change.revoked) for change in changes),
+        "assigned": sum(size(change.assigned) for change in changes),
+        "kept": sum(size(change.kept) for change in changes),
+        "moved": moved(owned, assignment),
+        "most": max(sizes, default=0),
+        "least": min(sizes, default=0),
+    }
+
+
+def _with_sorted_partitions(share: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    return {name: sorted(partitions) for name, partitions in share.items()}

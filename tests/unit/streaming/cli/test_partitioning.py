@@ -8,8 +8,8 @@ import pytest
 
 from assignors.errors import BadInput
 from assignors.partitioner import partition_for_key
-from streaming.answers import keys as module
-from streaming.answers.keys import chooser, partition_lines
+from streaming.cli import partitioning as module
+from streaming.cli.partitioning import partition_chooser, partition_lines
 
 
 class Trickle(io.BytesIO):
@@ -29,7 +29,7 @@ def run(
 ) -> Any:
     target = io.BytesIO()
     keys = options.pop("keys", "utf8")
-    chosen = chooser(options.pop("partitioner", "murmur2"), partitions, **options)
+    chosen = partition_chooser(options.pop("partitioner", "murmur2"), partitions, **options)
     status = partition_lines(
         Trickle(data, at_once), target, chosen, keys=keys, partitions=partitions, limit=limit
     )
@@ -118,4 +118,4 @@ def test_sticky_stays_for_a_batch() -> None:
 )
 def test_refused(partitioner: Any, options: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        chooser(partitioner, **{"partitions": 3, **options})
+        partition_chooser(partitioner, **{"partitions": 3, **options})

@@ -8,8 +8,8 @@ import pytest
 
 from assignors.errors import BadInput, InvalidGroup, UnknownAssignor
 from assignors.placement import InvalidPlacement
-from streaming.answers.check import answer, check_lines
-from streaming.answers.lines import MalformedJson
+from streaming.cli.checking import check_answer, check_lines
+from streaming.cli.json_lines import MalformedJson
 
 GROUP = {
     "assignor": "range",
@@ -24,8 +24,8 @@ def group(assignment: Any, **fields: Any) -> bytes:
 
 def test_a_good_assignment() -> None:
     good = {"a": {"t": [0, 1]}, "b": {"t": [2]}}
-    assert answer(group(good)) == {"ok": True, "rules": ["valid", "balanced"], "violations": []}
-    assert answer(group(good), exact=True) == {
+    assert check_answer(group(good)) == {"ok": True, "rules": ["valid", "balanced"], "violations": []}
+    assert check_answer(group(good), exact=True) == {
         "ok": True,
         "rules": ["valid", "balanced", "exact"],
         "violations": [],
@@ -33,7 +33,7 @@ def test_a_good_assignment() -> None:
 
 
 def test_violations_are_listed() -> None:
-    assert answer(group({"a": {"t": [0, 1, 2]}, "b": {"t": [2]}})) == {
+    assert check_answer(group({"a": {"t": [0, 1, 2]}, "b": {"t": [2]}})) == {
         "ok": False,
         "rules": ["valid", "balanced"],
         "violations": [
@@ -44,7 +44,7 @@ def test_violations_are_listed() -> None:
 
 
 def test_without_an_assignor_only_validity_is_asked() -> None:
-    assert answer(group({"a": {"t": [0, 1, 2]}}, assignor=None)) == {
+    assert check_answer(group({"a": {"t": [0, 1, 2]}}, assignor=None)) == {
         "ok": True,
         "rules": ["valid"],
         "violations": [],
@@ -52,23 +52,23 @@ def test_without_an_assignor_only_validity_is_asked() -> None:
 
 
 def test_exact_wants_the_very_answer() -> None:
-    assert answer(group({"a": {"t": [0]}, "b": {"t": [1, 2]}}), exact=True)["violations"] == [
+    assert check_answer(group({"a": {"t": [0]}, "b": {"t": [1, 2]}}), exact=True)["violations"] == [
         "exact: a should hold t-1 under range",
         "exact: b should not hold t-1 under range",
     ]
     with pytest.raises(InvalidGroup, match="assignor: missing"):
-        answer(group({"a": {"t": [0, 1, 2]}}, assignor=None), exact=True)
+        check_answer(group({"a": {"t": [0, 1, 2]}}, assignor=None), exact=True)
 
 
 def test_groups_that_can_not_be_checked() -> None:
     with pytest.raises(InvalidGroup, match="assignment: missing"):
-        answer(json.dumps(GROUP).encode())
+        check_answer(json.dumps(GROUP).encode())
     with pytest.raises(UnknownAssignor):
-        answer(group({}, assignor="best"))
+        check_answer(group({}, assignor="best"))
     with pytest.raises(UnknownAssignor, match="protocol: 'best' is none of classic"):
-        answer(group({}, assignor=None, protocol="best"))
+        check_answer(group({}, assignor=None, protocol="best"))
     with pytest.raises(MalformedJson):
-        answer(b"{")
+        check_answer(b"{")
 
 
 def placement(placed: Any, brokers: Any = "0:r1,1:r2") -> bytes:
@@ -76,7 +76,7 @@ def placement(placed: Any, brokers: Any = "0:r1,1:r2") -> bytes:
 
 
 def test_an_even_placement() -> None:
-    assert answer(placement({"0": [0, 1], "1": [1, 0]})) == {
+    assert check_answer(placement({"0": [0, 1], "1": [1, 0]})) == {
         "ok": True,
         "rules": ["rack-spread", "even-replicas", "even-leaders"],
         "violations": [],
@@ -88,7 +88,7 @@ def test_an_even_placement() -> None:
 
 
 def test_what_a_better_placement_would_move() -> None:
-    assert answer(placement({"t": {"0": [0, 2], "1": [0, 1]}, "u": {"0": [0]}}, "0:r1,1:r2,2:r1")) == {
+    assert check_answer(placement({"t": {"0": [0, 2], "1": [0, 1]}, "u": {"0": [0]}}, "0:r1,1:r2,2:r1")) == {
         "ok": False,
         "rules": ["rack-spread", "even-replicas", "even-leaders"],
         "violations": [
@@ -125,7 +125,7 @@ def test_what_a_better_placement_would_move() -> None:
 )
 def test_placements_that_can_not_be_checked(data: bytes, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as refused:
-        answer(data)
+        check_answer(data)
     assert str(refused.value).startswith(message)
 
 

@@ -33,7 +33,7 @@ def parse_brokers(text: str) -> list[Broker]:
     return brokers
 
 
-def place(
+def place_replicas(
     brokers: str,
     partitions: int,
     replication_factor: int,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assignors.errors import BadInput
-from streaming.answers.lines import Line, answer_lines, read_lines
+from streaming.cli.json_lines import Line, answer_lines, read_lines
 
 
 class Endless(io.RawIOBase):

@@ -7,17 +7,17 @@ import json
 import pytest
 from msgspec import structs
 
-from streaming.answers.standing import (
+from streaming.cli.group_overview import (
     LAST_EPISODES,
     NoEpisodeThen,
     OwnerLine,
-    document,
-    line,
-    newest,
-    open_at,
-    owners,
-    standing,
-    standings,
+    episode_open_at,
+    group_document,
+    group_line,
+    group_overview,
+    group_overviews,
+    newest_episode,
+    owner_lines,
 )
 from streaming.wire.codec import encode
 from streaming.wire.episodes import Downtime, EpisodeRecord, IncidentRecord
@@ -32,7 +32,7 @@ NOW = ENDED + 60_000
 
 def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
     other = Teller(group_id="a").join("x")
-    found = standings(
+    found = group_overviews(
         [latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW
     )
     assert [(one.latest.group_id, one.state, len(one.told)) for one in found] == [
@@ -46,23 +46,23 @@ def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
 def test_after_a_group_was_forgotten_its_new_first_episode_is_the_newest() -> None:
     first, second = told(checkout())
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}")
-    assert newest(GROUP, [again, second]) is again
-    assert standings([latest(checkout())], [second, again], [], NOW)[0].told == [again]
-    assert standings([latest(checkout())], [again, second], [], NOW)[0].told == [again]
+    assert newest_episode(GROUP, [again, second]) is again
+    assert group_overviews([latest(checkout())], [second, again], [], NOW)[0].told == [again]
+    assert group_overviews([latest(checkout())], [again, second], [], NOW)[0].told == [again]
 
 
 def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newer() -> None:
     first, second = told(checkout())
     level = EpisodeRecord(structs.replace(second.episode, opened_at=first.episode.opened_at), b"{}")
-    assert newest(GROUP, [level, first]) is level
+    assert newest_episode(GROUP, [level, first]) is level
 
 
 def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state() -> None:
     teller = Teller().join("a").leave("a")
-    (empty,) = standings([latest(teller)], told(teller), [], NOW)
-    (unknown,) = standings([latest(Teller().join("a"))], [], [], NOW)
+    (empty,) = group_overviews([latest(teller)], told(teller), [], NOW)
+    (unknown,) = group_overviews([latest(Teller().join("a"))], [], [], NOW)
     assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
-    assert json.loads(encode(line(unknown))) == {
+    assert json.loads(encode(group_line(unknown))) == {
         "groupId": "g",
         "kind": "consumer",
         "state": None,
@@ -82,13 +82,13 @@ def test_todays_downtime_is_that_of_the_episodes_that_had_a_round_today() -> Non
     ]
     day = 86_400_000
     yesterdays = structs.replace(found[0].episode, opened_at=NOW - 2 * day, updated_at=NOW - day)
-    (both,) = standings([latest(checkout())], found, [], NOW)
-    (second,) = standings([latest(checkout())], [found[1], EpisodeRecord(yesterdays, b"{}")], [], NOW)
-    (tomorrow,) = standings([latest(checkout())], found, [], NOW + day)
+    (both,) = group_overviews([latest(checkout())], found, [], NOW)
+    (second,) = group_overviews([latest(checkout())], [found[1], EpisodeRecord(yesterdays, b"{}")], [], NOW)
+    (tomorrow,) = group_overviews([latest(checkout())], found, [], NOW + day)
     assert both.today == Downtime(lower_ms=10, upper_ms=18, bounded_ms=18)
     assert second.today == found[1].episode.downtime
     assert tomorrow.today is None
-    assert json.loads(encode(line(both)))["downtimeToday"]["upperMs"] == 18
+    assert json.loads(encode(group_line(both)))["downtimeToday"]["upperMs"] == 18
 
 
 def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
@@ -96,8 +96,8 @@ def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
     teller.kind = "connect"
     last = told(teller)[-1]
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
-    (found,) = standings([latest(teller)], [later], [], NOW)
-    assert encode(line(found)) == (
+    (found,) = group_overviews([latest(teller)], [later], [], NOW)
+    assert encode(group_line(found)) == (
         b'{"groupId":"team/checkout","kind":"connect","state":"settled","members":3,"downtimeToday":null,"episode":'
         + last.value[:-1]
         + b',"new":1},"incidents":[]}'
@@ -107,16 +107,16 @@ def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
 def test_open_incidents_stand_with_their_group_as_in_the_topic() -> None:
     wrong = [IncidentRecord(one, encode(one)) for one in FLAPPY_INCIDENTS]
     flappy = latest(Teller(group_id="flappy").join("a"))
-    found = standings([latest(checkout()), flappy], [], wrong, NOW)
+    found = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
     assert [[one.incident.incident for one in group.wrong] for group in found] == [[3, 2], []]
     values = b",".join(value for _, value in found[0].wrong)
-    for answer in (line(found[0]), document(standing("flappy", [flappy], [], wrong))):
+    for answer in (group_line(found[0]), group_document(group_overview("flappy", [flappy], [], wrong))):
         assert encode(answer).endswith(b'"incidents":[' + values + b"]}")
-    assert standing(GROUP, [latest(checkout())], [], wrong).wrong == []
+    assert group_overview(GROUP, [latest(checkout())], [], wrong).wrong == []
 
 
 def test_members_by_the_names_that_people_know() -> None:
-    lines = owners(latest(checkout()))
+    lines = owner_lines(latest(checkout()))
     assert [(one.name, one.member_id, one.client_host, one.owned) for one in lines] == [
         ("pay (h1)", "pay@h1#2", "/h1", {"t": [2, 3]}),
         ("pay (h2)", "pay@h2#2", "/h2", {"t": [4, 5]}),
@@ -129,7 +129,7 @@ def test_a_member_that_nothing_is_known_of_is_called_by_its_id() -> None:
     known = structs.replace(
         latest(Teller(2).join("a")), names={}, standby={"a": {"t": [1]}}, warmup={"b": {"t": [0]}}
     )
-    assert owners(known) == [
+    assert owner_lines(known) == [
         OwnerLine(
             member_id="a",
             name="a",
@@ -147,10 +147,10 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
     teller = Teller()
     for number in range(LAST_EPISODES + 2):
         teller.join(f"m{number}", after=1000)
-    found = standing("g", [latest(Teller(group_id="h")), latest(teller)], told(teller), [])
+    found = group_overview("g", [latest(Teller(group_id="h")), latest(teller)], told(teller), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
     assert [one.episode.episode for one in found.told] == wanted
-    answer = json.loads(encode(document(found)))
+    answer = json.loads(encode(group_document(found)))
     assert [one["episode"] for one in answer["episodes"]] == wanted
     assert {name: answer[name] for name in ("groupId", "kind", "state", "protocol", "assignor")} == {
         "groupId": "g",
@@ -165,10 +165,10 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
 
 def test_a_group_that_is_gone_or_was_never_there() -> None:
     with pytest.raises(UnknownGroup, match="group g: nothing is known of it; `rebalance-monitor groups`"):
-        standing("g", [latest(checkout())], told(checkout()), [])
+        group_overview("g", [latest(checkout())], told(checkout()), [])
     with pytest.raises(UnknownGroup, match=f"group {GROUP}: does not exist any more; .*why {GROUP}"):
-        standing(GROUP, [], told(checkout()), [])
-    for ask in (lambda: newest("g", told(checkout())), lambda: open_at("g", [], 1, QUIET)):
+        group_overview(GROUP, [], told(checkout()), [])
+    for ask in (lambda: newest_episode("g", told(checkout())), lambda: episode_open_at("g", [], 1, QUIET)):
         with pytest.raises(UnknownGroup, match="group g: no episode of it is known"):
             ask()
 
@@ -186,11 +186,13 @@ def test_a_group_that_is_gone_or_was_never_there() -> None:
 def test_an_episode_is_open_from_its_first_round_until_the_quiet_time_after_its_last(
     at: int, number: int
 ) -> None:
-    assert open_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
+    assert episode_open_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
 
 
 def test_one_that_is_not_over_is_open_for_ever() -> None:
-    assert open_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
+    assert (
+        episode_open_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,6 +211,6 @@ def test_one_that_is_not_over_is_open_for_ever() -> None:
 )
 def test_where_none_was_open_those_before_and_after_are_named_and_the_status_is_1(at: int, said: str) -> None:
     with pytest.raises(NoEpisodeThen) as refused:
-        open_at(GROUP, told(checkout()), at, QUIET)
+        episode_open_at(GROUP, told(checkout()), at, QUIET)
     assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{said}"
     assert refused.value.exit_status == 1

@@ -1,8 +1,4 @@
-"""How groups stand, and which of their episodes is asked for.
-
-Pure: what stands in the compacted topics goes in (latest assignments; episodes and incidents, each with its own
-bytes), answers come out.
-"""
+"""Overviews of groups and their episodes, from records of the compacted topics."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assignors.errors import MonitorError
-from streaming.answers.output import one_line
+from streaming.cli.output import raw_json
 from streaming.wire.codec import rfc3339
 from streaming.wire.diffs import LatestAssignment
 from streaming.wire.downtime import midnight, together
@@ -23,7 +19,7 @@ from streaming.wire.names import called
 from streaming.wire.owners import UnknownGroup
 
 #: How a group stands: as its newest episode does, or it has no members.
-State = EpisodeStatus | Literal["empty"]
+GroupStatus = EpisodeStatus | Literal["empty"]
 
 #: So many episodes ``group`` tells.
 LAST_EPISODES: Final = 10
@@ -35,11 +31,11 @@ class NoEpisodeThen(MonitorError):  # noqa: N818 - a bad answer to a question, n
     exit_status: ClassVar[int] = 1
 
 
-class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):
+class _Document(Struct, frozen=True, kw_only=True, rename="camel"):
     """Frozen, keyword-only, camelCase in JSON."""
 
 
-class StandingLine(_Wire, frozen=True):
+class GroupListLine(_Document, frozen=True):
     """A line of ``groups --json``. ``state`` and ``episode`` are null where no episode is known.
 
     ``downtimeToday``: of its episodes that had a round today (UTC), null where nothing is known to have stood
@@ -48,14 +44,14 @@ class StandingLine(_Wire, frozen=True):
 
     group_id: str
     kind: str
-    state: State | None
+    state: GroupStatus | None
     members: int
     downtime_today: Downtime | None
     episode: msgspec.Raw | None
     incidents: list[msgspec.Raw]
 
 
-class OwnerLine(_Wire, frozen=True):
+class OwnerLine(_Document, frozen=True):
     """A member in ``group --json``: what people call it, what it is called, and what it owns."""
 
     member_id: str
@@ -68,12 +64,12 @@ class OwnerLine(_Wire, frozen=True):
     warmup: Partitions | UnsetType = UNSET
 
 
-class GroupDocument(_Wire, frozen=True):
+class GroupDocument(_Document, frozen=True):
     """``group --json``. ``episodes``: the last ones; ``incidents``: those that are open; the newest first."""
 
     group_id: str
     kind: str
-    state: State | None
+    state: GroupStatus | None
     protocol: str
     assignor: str | None
     generation: int | None
@@ -84,7 +80,7 @@ class GroupDocument(_Wire, frozen=True):
     incidents: list[msgspec.Raw]
 
 
-class GroupStanding(NamedTuple):
+class GroupOverview(NamedTuple):
     """A group: who owns what, its last episodes and its open incidents, the newest first.
 
     ``today``: the episodes' downtime of the day.
@@ -101,7 +97,7 @@ class GroupStanding(NamedTuple):
         return "consumer" if self.latest.kind is UNSET else self.latest.kind
 
     @property
-    def state(self) -> State | None:
+    def state(self) -> GroupStatus | None:
         """How it stands; None where no episode is known."""
         if not self.latest.members:
             return "empty"
@@ -127,33 +123,33 @@ def newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -
     )
 
 
-def standings(
+def group_overviews(
     assignments: Iterable[LatestAssignment],
     told: Iterable[EpisodeRecord],
     incidents: Iterable[IncidentRecord],
     now_ms: int,
-) -> list[GroupStanding]:
+) -> list[GroupOverview]:
     """All groups that exist, by their ids.
 
     Each with the newest of its episodes, the downtime of the day, and its open incidents.
     """
-    newest: dict[str, EpisodeRecord] = {}
+    newest_episode: dict[str, EpisodeRecord] = {}
     today: dict[str, list[Downtime | None]] = {}
     since = midnight(now_ms)
     for one in told:
         group_id = one.episode.group_id
-        known = newest.get(group_id)
+        known = newest_episode.get(group_id)
         if known is None or _when(known) < _when(one):
-            newest[group_id] = one
+            newest_episode[group_id] = one
         if max(one.episode.opened_at, one.episode.updated_at) >= since:
             today.setdefault(group_id, []).append(one.episode.downtime)
     wrong: dict[str, list[IncidentRecord]] = {}
     for found in newest_first(incidents):
         wrong.setdefault(found.incident.group_id, []).append(found)
     return [
-        GroupStanding(
+        GroupOverview(
             latest,
-            [newest[latest.group_id]] if latest.group_id in newest else [],
+            [newest_episode[latest.group_id]] if latest.group_id in newest_episode else [],
             together(today.get(latest.group_id, ())),
             wrong.get(latest.group_id, ()),
         )
@@ -161,12 +157,12 @@ def standings(
     ]
 
 
-def standing(
+def group_overview(
     group_id: str,
     assignments: Iterable[LatestAssignment],
     told: Iterable[EpisodeRecord],
     incidents: Iterable[IncidentRecord],
-) -> GroupStanding:
+) -> GroupOverview:
     """One group with its last episodes and its open incidents.
 
     Raises:
@@ -183,26 +179,26 @@ def standing(
             f"group {group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are known"
         )
     wrong = newest_first(one for one in incidents if one.incident.group_id == group_id)
-    return GroupStanding(latest, episodes[:LAST_EPISODES], wrong=wrong)
+    return GroupOverview(latest, episodes[:LAST_EPISODES], wrong=wrong)
 
 
-def newest(group_id: str, told: Iterable[EpisodeRecord]) -> EpisodeRecord:
+def newest_episode(group_id: str, told: Iterable[EpisodeRecord]) -> EpisodeRecord:
     """The newest episode of a group.
 
     Raises:
         UnknownGroup: none of it is known.
     """
-    return max(_of(group_id, told), key=_when)
+    return max(_episodes_of(group_id, told), key=_when)
 
 
-def open_at(group_id: str, told: Iterable[EpisodeRecord], at: int, quiet_ms: int) -> EpisodeRecord:
+def episode_open_at(group_id: str, told: Iterable[EpisodeRecord], at: int, quiet_ms: int) -> EpisodeRecord:
     """The episode of a group that was open at ``at``, ms: until the quiet time after its last round.
 
     Raises:
         UnknownGroup: no episode of the group is known.
         NoEpisodeThen: none was open then; the message has those before and after.
     """
-    episodes = sorted(_of(group_id, told), key=_when)
+    episodes = sorted(_episodes_of(group_id, told), key=_when)
     before = [one for one in episodes if one.episode.opened_at <= at]
     if before:
         closed_at = before[-1].episode.closed_at
@@ -219,7 +215,7 @@ def open_at(group_id: str, told: Iterable[EpisodeRecord], at: int, quiet_ms: int
     raise NoEpisodeThen(f"group {group_id}: no episode was open at {rfc3339(at)}: {', '.join(near)}")
 
 
-def _of(group_id: str, told: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
+def _episodes_of(group_id: str, told: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     found = [one for one in told if one.episode.group_id == group_id]
     if not found:
         raise UnknownGroup(
@@ -228,20 +224,20 @@ def _of(group_id: str, told: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     return found
 
 
-def line(group: GroupStanding) -> StandingLine:
+def group_line(group: GroupOverview) -> GroupListLine:
     """A group as one line for programs."""
-    return StandingLine(
+    return GroupListLine(
         group_id=group.latest.group_id,
         kind=group.kind,
         state=group.state,
         members=len(group.latest.members),
         downtime_today=group.today,
-        episode=one_line(group.told[0].value) if group.told else None,
-        incidents=[one_line(value) for _, value in group.wrong],
+        episode=raw_json(group.told[0].value) if group.told else None,
+        incidents=[raw_json(value) for _, value in group.wrong],
     )
 
 
-def owners(latest: LatestAssignment) -> list[OwnerLine]:
+def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:
     """The members of a group by what people call them."""
     names = called(latest.names)
     lines = []
@@ -255,18 +251,18 @@ def owners(latest: LatestAssignment) -> list[OwnerLine]:
                 client_host=known.client_host if known else None,
                 group_instance_id=known.group_instance_id if known else None,
                 owned=owned,
-                standby=_tasks(latest.standby, member_id),
-                warmup=_tasks(latest.warmup, member_id),
+                standby=_tasks_of(latest.standby, member_id),
+                warmup=_tasks_of(latest.warmup, member_id),
             )
         )
     return sorted(lines, key=lambda one: (one.name, one.member_id))
 
 
-def _tasks(tasks: dict[str, Holding] | UnsetType, member_id: str) -> Holding | UnsetType:
+def _tasks_of(tasks: dict[str, Holding] | UnsetType, member_id: str) -> Holding | UnsetType:
     return UNSET if tasks is UNSET else tasks.get(member_id, {})
 
 
-def document(group: GroupStanding) -> GroupDocument:
+def group_document(group: GroupOverview) -> GroupDocument:
     """A group with its members and last episodes, for programs."""
     latest = group.latest
     return GroupDocument(
@@ -278,7 +274,7 @@ def document(group: GroupStanding) -> GroupDocument:
         generation=latest.generation,
         group_epoch=latest.group_epoch,
         timestamp=latest.timestamp,
-        members=owners(latest),
-        episodes=[one_line(value) for _, value in group.told],
-        incidents=[one_line(value) for _, value in group.wrong],
+        members=owner_lines(latest),
+        episodes=[raw_json(value) for _, value in group.told],
+        incidents=[raw_json(value) for _, value in group.wrong],
     )

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from assignors.errors import BadInput
-from streaming.answers import check, groups
-from streaming.answers.lines import MalformedJson
+from streaming.cli import assignment, checking
+from streaming.cli.json_lines import MalformedJson
 
 GROUP = (
     '"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"]}]'
@@ -32,7 +32,7 @@ GROUP = (
 )
 def test_what_says_two_things_or_too_much_is_refused(line: str, message: str) -> None:
     with pytest.raises(BadInput) as caught:
-        check.answer(line.encode())
+        checking.check_answer(line.encode())
     assert str(caught.value).startswith(message)
 
 
@@ -49,10 +49,10 @@ def test_what_says_two_things_or_too_much_is_refused(line: str, message: str) ->
 def test_numbers_are_those_of_kafkas_protocol(members: dict[str, object], message: str) -> None:
     line = {"topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"], **members}]}
     with pytest.raises(BadInput) as caught:
-        groups.parse(json.dumps(line).encode())
+        assignment.parse_question(json.dumps(line).encode())
     assert str(caught.value) == message
 
 
 def test_a_repeat_is_malformed_json() -> None:
     with pytest.raises(MalformedJson):
-        groups.parse(b'{"a": 1, "a": 2, "topics": {}, "members": []}')
+        assignment.parse_question(b'{"a": 1, "a": 2, "topics": {}, "members": []}')

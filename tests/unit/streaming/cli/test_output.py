@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from streaming.answers.output import writer
+from streaming.cli.output import writer
 
 ANSWER = {"assignment": {"c": {"t": [0]}}}
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assignors.errors import BadInput, InvalidGroup, UnknownAssignor
-from streaming.answers.assign import answer, compare
+from streaming.cli.assignment import assignment_answer, comparison_answer
 
 MEMBERS = [
     {"memberId": "a", "topics": ["t"], "owned": {"t": [0, 3]}},
@@ -19,18 +19,24 @@ def line(**fields: Any) -> bytes:
 
 
 def test_one_assignment() -> None:
-    assert answer(line(assignor="range")) == {"assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}}
-    assert answer(line(assignor="sticky")) == {"assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}}
+    assert assignment_answer(line(assignor="range")) == {
+        "assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
+    }
+    assert assignment_answer(line(assignor="sticky")) == {
+        "assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}
+    }
 
 
 def test_every_member_is_present() -> None:
     members = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": ["none"]}]
-    assert answer(line(assignor="roundrobin", members=members)) == {"assignment": {"a": {}, "b": {}}}
-    assert answer(line(assignor="range", members=[])) == {"assignment": {}}
+    assert assignment_answer(line(assignor="roundrobin", members=members)) == {
+        "assignment": {"a": {}, "b": {}}
+    }
+    assert assignment_answer(line(assignor="range", members=[])) == {"assignment": {}}
 
 
 def test_explained() -> None:
-    found = answer(line(assignor="range"), explained=True)
+    found = assignment_answer(line(assignor="range"), explained=True)
     assert found["members"]["a"] == {
         "owned": {"t": [0, 3]},
         "revoked": {"t": [3]},
@@ -52,22 +58,24 @@ def test_zookeeper_versions() -> None:
     members = [{"memberId": "b", "streams": {"t": 2}}, {"memberId": "a", "streams": {"t": 1}}]
     asked = {"protocol": "zookeeper", "assignor": "range", "members": members}
     expected = {"assignment": {"a-0": {"t": [0, 1]}, "b-0": {"t": [2]}, "b-1": {"t": [3]}}}
-    assert answer(line(**asked)) == answer(line(**asked, kafkaVersion="0.8.2")) == expected
+    assert (
+        assignment_answer(line(**asked)) == assignment_answer(line(**asked, kafkaVersion="0.8.2")) == expected
+    )
     with pytest.raises(BadInput, match="kafkaVersion: '7'"):
-        answer(line(**asked, kafkaVersion="7"))
+        assignment_answer(line(**asked, kafkaVersion="7"))
 
 
 def test_unknown_names() -> None:
     with pytest.raises(UnknownAssignor, match="assignor: 'best' is none of range, roundrobin"):
-        answer(line(assignor="best"))
+        assignment_answer(line(assignor="best"))
     with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is none of classic"):
-        answer(line(assignor="range", protocol="carrier-pigeon"))
+        assignment_answer(line(assignor="range", protocol="carrier-pigeon"))
     with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is none of classic"):
-        compare(line(protocol="carrier-pigeon"))
+        comparison_answer(line(protocol="carrier-pigeon"))
 
 
 def test_side_by_side() -> None:
-    found = compare(line())["compared"]
+    found = comparison_answer(line())["compared"]
     assert list(found) == ["range", "roundrobin", "sticky", "cooperative-sticky"]
     assert found["range"] == {
         "assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}},
@@ -78,7 +86,7 @@ def test_side_by_side() -> None:
         "most": 2,
         "least": 2,
     }
-    assert {name: answer["moved"] for name, answer in found.items()} == {
+    assert {name: assignment_answer["moved"] for name, assignment_answer in found.items()} == {
         "range": 2,
         "roundrobin": 2,
         "sticky": 0,
@@ -88,7 +96,7 @@ def test_side_by_side() -> None:
 
 def test_what_was_owned_is_compared_in_whatever_order_it_was_given() -> None:
     backwards = [member | {"owned": {"t": member["owned"]["t"][::-1]}} for member in MEMBERS]
-    assert compare(line(members=backwards)) == compare(line())
+    assert comparison_answer(line(members=backwards)) == comparison_answer(line())
 
 
 def test_an_assignor_that_can_not_answer_says_so_beside_the_others() -> None:
@@ -97,9 +105,9 @@ def test_an_assignor_that_can_not_answer_says_so_beside_the_others() -> None:
         {"memberId": "b", "streams": {"t": 1}},
     ]
     topics = {"t": {"partitions": 2}, "u": {"partitions": 1}}
-    found = compare(line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members))[
-        "compared"
-    ]
+    found = comparison_answer(
+        line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members)
+    )["compared"]
     assert found["roundrobin"]["error"]["type"] == "InvalidGroup"
     assert found["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
 
@@ -131,7 +139,7 @@ def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bo
 def test_what_a_topic_has_no_more_is_dropped(
     assignor: str, answered: dict[str, dict[str, list[int]]]
 ) -> None:
-    found = answer(shrunk(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True)
+    found = assignment_answer(shrunk(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True)
     assert found["assignment"] == answered
     assert {
         "rule": "no-such-partition",
@@ -144,7 +152,7 @@ def test_what_a_topic_has_no_more_is_dropped(
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_keeps_it_where_subscriptions_differ(assignor: str) -> None:
     line = shrunk(assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, unequal=True)
-    found = answer(line, explained=True)
+    found = assignment_answer(line, explained=True)
     assert found["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}
     assert [
         one["why"] for one in found["members"]["c2"]["decisions"] if one["rule"] == "no-such-partition"
@@ -154,7 +162,7 @@ def test_sticky_keeps_it_where_subscriptions_differ(assignor: str) -> None:
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_fails_where_it_leaves_no_place_for_others(assignor: str) -> None:
     with pytest.raises(InvalidGroup) as refused:
-        answer(shrunk(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
+        assignment_answer(shrunk(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
     assert str(refused.value) == (
         "members: they own partitions that do not exist (t has 3) and keep so many of them that "
         "others find no place; Kafka's assignor fails with IllegalStateException"
