@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from assignors import registry
 from assignors.errors import UnknownAssignor
+from streaming.protocols.classic.connect import EagerWorkers, Incremental
+from streaming.protocols.classic.machine import Classic
+from streaming.protocols.classic.rules import Cooperative, Eager, EagerV1
+from streaming.protocols.consumer.machine import Consumer
 from streaming.protocols.machine import Machine
 from streaming.protocols.vocabulary import ImpossiblePair, Setup
+from streaming.protocols.zookeeper.machine import ZooKeeper
 
 
 class Family(NamedTuple):
     """A protocol as the command line knows it."""
 
-    module: str
     default: str
     #: Whose assignors it runs (the registry's protocol), and which of them it can carry.
     assignors_of: str
@@ -25,42 +28,36 @@ class Family(NamedTuple):
 
 FAMILIES: dict[str, Family] = {
     "zookeeper": Family(
-        "zookeeper.machine",
         "range",
         "zookeeper",
         ("range", "roundrobin"),
         "each consumer computes its own share from ZooKeeper",
     ),
     "eager-v1": Family(
-        "classic.eager_v1",
         "range",
         "classic",
         ("range", "roundrobin"),
         "the coordinator assigns from cluster metadata and does not know what members owned",
     ),
     "eager": Family(
-        "classic.eager",
         "range",
         "classic",
         ("range", "roundrobin", "sticky", "cooperative-sticky"),
         "the leader runs a client-side assignor",
     ),
     "cooperative": Family(
-        "classic.cooperative",
         "cooperative-sticky",
         "classic",
         ("cooperative-sticky",),
         "members keep their partitions through the join, which an EAGER assignor can't take into account",
     ),
     "connect": Family(
-        "classic.connect",
         "incremental",
         "connect",
         ("incremental", "eager"),
         "workers run connectors and tasks",
     ),
     "consumer": Family(
-        "consumer.machine",
         "uniform",
         "consumer",
         ("uniform", "range"),
@@ -91,7 +88,13 @@ def carried(protocol: str, assignor: str | None) -> str:
 
 
 def machine(protocol: str, setup: Setup) -> Machine[Any, Any]:
-    """The machine of a protocol, with the assignor that ``setup`` names."""
+    """Return the machine of a protocol, with the assignor that ``setup`` names."""
     carried(protocol, setup.assignor)
-    module = import_module(f"streaming.protocols.{FAMILIES[protocol].module}")
-    return cast("Machine[Any, Any]", module.machine(setup))
+    if protocol == "zookeeper":
+        return ZooKeeper(setup)
+    if protocol == "consumer":
+        return Consumer(setup)
+    if protocol == "connect":
+        return Classic(protocol, setup, EagerWorkers() if setup.assignor == "eager" else Incremental())
+    rules = {"eager-v1": EagerV1, "eager": Eager, "cooperative": Cooperative}[protocol]
+    return Classic(protocol, setup, rules(setup))

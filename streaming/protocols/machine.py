@@ -12,10 +12,8 @@ from enum import StrEnum
 from typing import Generic
 
 from assignors.model import Share, Topic
-from streaming.protocols.group import M, S, Stage
-from streaming.protocols.life import HANDLERS, LIFE
-from streaming.protocols.step import Step
-from streaming.protocols.table import Table, look_up
+from streaming.protocols.group import M, S, Stage, Table, look_up
+from streaming.protocols.step import HANDLERS, LIFE, Step
 from streaming.protocols.vocabulary import (
     Held,
     ImpossiblePair,

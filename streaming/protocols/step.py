@@ -1,14 +1,11 @@
-"""One step of a machine: what every handler uses.
-
-A step works on a copy and becomes a new group at its end: nothing that a caller holds changes, even when a
-handler raises halfway.
-"""
+"""One step of a machine, and the process lifecycle that all protocols share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Generic
 
 from msgspec import structs
@@ -16,19 +13,28 @@ from msgspec import structs
 from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Share
-from streaming.protocols.group import CM, CS, LIVE, M, S, Stage
+from streaming.protocols.group import CM, CS, GONE, LIVE, M, S, Stage, Table, rows
 from streaming.protocols.vocabulary import (
+    NOTHING,
     After,
     Calls,
+    Crash,
+    Freeze,
+    Handover,
+    Leave,
     MachineEvent,
     MachineOutput,
     MemberCalls,
     Owns,
     Sent,
     Setup,
+    Start,
+    Stop,
+    Subscribe,
+    Thaw,
     Wants,
     beats,
-    ghost,
+    ghost_name,
     last_beat,
 )
 
@@ -191,7 +197,7 @@ class CoordinatedStep(Step[CS, CM]):
     def own_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
         """A member id that nobody else in the group has; a crashed process may still be counted under its own."""
         member_id = self.setup.member_id(name, incarnation)
-        return ghost(member_id, incarnation) if member_id in taken else member_id
+        return ghost_name(member_id, incarnation) if member_id in taken else member_id
 
     def shares(self, protocol: str, assignor: str, told: Mapping[str, AssignorMember]) -> dict[str, Share]:
         """Shares by name, from the registry's assignor; ``told`` holds the members as it sees them, by name."""
@@ -224,3 +230,113 @@ class CoordinatedStep(Step[CS, CM]):
     def interrupted(self, member: CM) -> dict[str, Any]:
         """It sends no more heartbeats; its session counts from the last."""
         return {"beat_from": None, "heard": self.last_heard(member)}
+
+
+AnyStep = Step[Any, Any]
+
+
+def start(step: AnyStep, event: Start) -> None:
+    """Processes find their group and ask to become members, last in the order of joining.
+
+    Of one that ran before, the group may still count the member that it was, under its old member id: this
+    remains as a ghost until its session ends.
+    """
+    names = []
+    for client in event.clients:
+        name = client.name
+        before = step.members.pop(name, None)
+        incarnation = step.incarnation(name, before)
+        if before is not None and before.counted:
+            left = ghost_name(name, before.incarnation)
+            step.members[left] = before
+            step.renamed(name, left)
+            if before.known:
+                step.out.append(Handover(name, left))
+            if before.stage is Stage.LEAVING:
+                step.goodbye([left])
+            else:
+                step.watch([left])
+        call = 0 if before is None else before.call + 1
+        step.members[name] = step.member(client, call=call, incarnation=incarnation)
+        names.append(name)
+    step.send(step.hello, len(names))
+    step.knock(names)
+    step.subscriptions()
+
+
+def leave(step: AnyStep, event: Leave) -> None:
+    """Processes leave for good."""
+    _end(step, event.names, Stage.LEAVING, says_so=True)
+
+
+def stop(step: AnyStep, event: Stop) -> None:
+    """Processes shut down to come back: the places of static members wait for them, all others leave."""
+    static = [name for name in event.names if step.static(step.members[name])]
+    dynamic = [name for name in event.names if name not in static]
+    if dynamic:
+        _end(step, dynamic, Stage.LEAVING, says_so=True)
+    if static:
+        _end(step, static, Stage.AWAY, says_so=step.says_back_soon)
+
+
+def crash(step: AnyStep, event: Crash) -> None:
+    """Processes end without telling anyone."""
+    _end(step, event.names, Stage.CRASHED)
+
+
+def freeze(step: AnyStep, event: Freeze) -> None:
+    """Processes stop for a while; what they own is nobody else's yet."""
+    _end(step, event.names, Stage.FROZEN)
+
+
+def thaw(step: AnyStep, event: Thaw) -> None:
+    """Processes go on: in time, as if nothing had happened; too late, they have lost everything and join anew."""
+    for name in event.names:
+        step.thawed(name)
+    step.subscriptions()
+
+
+def subscribe(step: AnyStep, event: Subscribe) -> None:
+    """Processes subscribe to other topics."""
+    for name in event.names:
+        step.update(name, client=replace(step.members[name].client, topics=event.topics))
+    step.resubscribed(event.names)
+    step.subscriptions()
+
+
+def _end(step: AnyStep, names: Collection[str], stage: Stage, *, says_so: bool = False) -> None:
+    """Members stop what they do. One that the group does not know just ends; the others say so, or are watched."""
+    step.quiet(names)
+    step.consume(dict.fromkeys(names, NOTHING))
+    known = []
+    for name in names:
+        member = step.members[name]
+        if stage is not Stage.FROZEN and not member.counted:
+            del step.members[name]
+            continue
+        owned = member.owned if stage is Stage.FROZEN else NOTHING
+        step.update(name, stage=stage, call=member.call + 1, owned=owned, **step.interrupted(member))
+        known.append(name)
+    if not says_so:
+        step.watch(known)
+        step.settle()
+    elif known:
+        step.send(step.farewell, len(known))
+        step.goodbye(known)
+    step.subscriptions()
+
+
+#: What a process may do in which stage. ``Start`` is also defined for one that is not there.
+LIFE: Table = {
+    **rows(GONE, Start, start, (Stage.STARTING,)),
+    **rows(LIVE, Leave, leave, (Stage.LEAVING,)),
+    **rows(LIVE, Stop, stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
+    **rows((*LIVE, Stage.FROZEN), Crash, crash, (Stage.CRASHED,)),
+    **rows(LIVE, Freeze, freeze, (Stage.FROZEN,)),
+    **rows((Stage.FROZEN,), Thaw, thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
+    **rows((Stage.STABLE,), Subscribe, subscribe, (Stage.JOINING, Stage.STABLE)),
+    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), Subscribe, subscribe),
+}
+
+#: The handler of each of these events, whatever the stage.
+HANDLERS = {event: row.handler for (_, event), row in LIFE.items()}

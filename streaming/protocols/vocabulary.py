@@ -118,22 +118,22 @@ class Reason(NamedTuple):
     members: Names = ()
 
 
-def told_as_one(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
+def joint_reason(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
     """The reason of a round: the first one's kind, and everyone it is true of; ``otherwise`` if there is none."""
     reasons = tuple(reasons)
     if not reasons:
         return otherwise
     kind = reasons[0].kind
-    names = dict.fromkeys(process(name) for one in reasons if one.kind == kind for name in one.members)
+    names = dict.fromkeys(process_name(name) for one in reasons if one.kind == kind for name in one.members)
     return Reason(kind, tuple(names))
 
 
-def ghost(name: str, incarnation: int) -> str:
+def ghost_name(name: str, incarnation: int) -> str:
     """The name of what a process left behind in the group when it started again."""
     return f"{name}~{incarnation}"
 
 
-def process(name: str) -> str:
+def process_name(name: str) -> str:
     """The process behind a name: the name itself, or whose ghost it is."""
     return name.partition("~")[0]
 

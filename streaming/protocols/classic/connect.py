@@ -13,10 +13,8 @@ from assignors.connect import eager as connect_eager
 from assignors.connect import incremental, worker
 from assignors.connect.model import LeaderMemory, Work
 from assignors.model import Share
-from streaming.protocols.classic.group import ClassicMember, DelayOver
-from streaming.protocols.classic.machine import Classic
-from streaming.protocols.classic.step import ClassicStep
-from streaming.protocols.vocabulary import NOTHING, Setup
+from streaming.protocols.classic.step import ClassicMember, ClassicStep, DelayOver
+from streaming.protocols.vocabulary import NOTHING
 
 
 class Remembered(NamedTuple):
@@ -81,7 +79,7 @@ class Incremental:
         step.set(memory=Remembered(leader, incarnation, answer.state, after, revoked))
         if answer.delay_ms > 0:
             step.later(DelayOver(step.at + answer.delay_ms, generation))
-        return {name: _share(done) for name, done in after.items()}
+        return {name: done.share() for name, done in after.items()}
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
         """A worker that is told to stop something joins again, so that others may get it.
@@ -113,7 +111,7 @@ class EagerWorkers(Incremental):
         answer = connect_eager.assign(
             list(ids), {name: topic.partitions for name, topic in step.group.topics.items()}
         )
-        return {ids[member_id]: _share(done) for member_id, done in answer.items()}
+        return {ids[member_id]: done.share() for member_id, done in answer.items()}
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
         """Never."""
@@ -127,12 +125,3 @@ def _running(work: Work, member: ClassicMember) -> Work:
         return Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}
     return worker.on_wire(Work(work.connectors, tuple(task for task in work.tasks if task in held)))
-
-
-def _share(work: Work) -> Share:
-    return work.share()
-
-
-def machine(setup: Setup) -> Classic:
-    """Connect, incremental or eager by the assignor."""
-    return Classic("connect", setup, EagerWorkers() if setup.assignor == "eager" else Incremental())

@@ -12,9 +12,10 @@ from msgspec import structs
 
 from assignors.shares import tidy
 from streaming.protocols import vote
-from streaming.protocols.classic.group import (
+from streaming.protocols.classic.step import (
     ClassicMember,
     ClassicPhase,
+    ClassicStep,
     InitialDelayOver,
     JoinGroup,
     JoinTimeout,
@@ -24,17 +25,17 @@ from streaming.protocols.classic.group import (
     SessionExpired,
     SyncGroup,
     SyncTimeout,
+    without_membership,
 )
-from streaming.protocols.classic.step import ClassicStep, forgotten
 from streaming.protocols.group import GONE, LIVE, Stage
 from streaming.protocols.vocabulary import (
     NOTHING,
     Announced,
     Ended,
     Handover,
+    joint_reason,
     next_beat,
-    process,
-    told_as_one,
+    process_name,
 )
 
 
@@ -109,7 +110,7 @@ def _instance(step: ClassicStep, name: str, member: ClassicMember) -> str | None
         step.update(name, assigned=record.assigned, part=record.part)
         step.out.append(Handover(other, name))
         step.renamed(other, name)
-        if record.stage in (Stage.CRASHED, Stage.AWAY) and process(other) == name:
+        if record.stage in (Stage.CRASHED, Stage.AWAY) and process_name(other) == name:
             del step.members[other]
             return other
         step.quiet([other])
@@ -342,7 +343,7 @@ def _drop(step: ClassicStep, names: Sequence[str], kind: str) -> None:
         if member.stage in GONE:
             del step.members[name]
         else:
-            step.members[name] = structs.replace(forgotten(member), call=member.call + 1)
+            step.members[name] = structs.replace(without_membership(member), call=member.call + 1)
     if known:
         step.caused(kind, known)
     if step.leader_is_gone():
@@ -362,6 +363,6 @@ def announce(step: ClassicStep) -> None:
         if member.known and member.part == generation
     }
     reasons = step.group.reasons
-    reason = told_as_one(reasons, step.group.reason)
+    reason = joint_reason(reasons, step.group.reason)
     step.set(announced=generation, reasons=(), reason=reason)
     step.out.append(Announced(generation, bool(reasons), reason, after))

@@ -1,4 +1,4 @@
-"""The machine of the JoinGroup protocols: the coordinator's tables, and where the group stands."""
+"""The machine of the JoinGroup protocols: members' events (``AbstractCoordinator``), tables, state of the group."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from assignors.model import Topic
+from assignors.model import Share, Topic
 from streaming.protocols import vote
-from streaming.protocols.classic import coordinator, members
-from streaming.protocols.classic.group import (
+from streaming.protocols.classic import coordinator
+from streaming.protocols.classic.coordinator import announce, prepare
+from streaming.protocols.classic.step import (
     Assigned,
     ClassicMember,
     ClassicPhase,
     ClassicState,
+    ClassicStep,
     DelayOver,
     InitialDelayOver,
     JoinGroup,
@@ -21,15 +23,121 @@ from streaming.protocols.classic.group import (
     LeaveGroup,
     MetadataSeen,
     RebalanceInProgress,
+    Rules,
     SessionExpired,
     SyncGroup,
     SyncTimeout,
+    without_membership,
 )
-from streaming.protocols.classic.step import ClassicStep, Rules
-from streaming.protocols.group import Stage
+from streaming.protocols.group import LIVE, Stage, Table, rows
 from streaming.protocols.machine import Machine
-from streaming.protocols.table import Table, rows
-from streaming.protocols.vocabulary import CoordinatorFails, Held, Setup, TopicsChanged
+from streaming.protocols.vocabulary import NOTHING, CoordinatorFails, Held, Setup, TopicsChanged
+
+
+def topics_changed(step: ClassicStep, event: TopicsChanged) -> None:
+    """Topics have other partition counts; clients see that when their metadata are refreshed."""
+    step.set(topics={**step.group.topics, **event.topics})
+    step.subscriptions()
+    step.later(MetadataSeen(step.at + step.timing.metadata_age_ms))
+
+
+def metadata_seen(step: ClassicStep, event: MetadataSeen) -> None:
+    """Metadata are not those of the assignment: the leader joins again; in version 1 the coordinator acts."""
+    del event
+    if step.rules.coordinator_assigns:
+        if step.group.phase is ClassicPhase.STABLE and _topics_differ(step):
+            step.caused("topic.partitions_changed")
+            prepare(step)
+        return
+    leader = step.members.get(step.group.leader)
+    if leader is None or leader.stage is not Stage.STABLE or not _is_metadata_outdated(step):
+        return
+    if _topics_differ(step):
+        step.caused("topic.partitions_changed")
+    step.set(snapshot=None)
+    step.join([leader.client.name])
+
+
+def _is_metadata_outdated(step: ClassicStep) -> bool:
+    """Whether the leader's metadata, once refreshed, differ from those that it assigned with."""
+    snapshot = step.group.snapshot
+    return _topics_differ(step) or (snapshot is not None and snapshot != step.said())
+
+
+def _topics_differ(step: ClassicStep) -> bool:
+    """Whether topics that members subscribe to have changed since the assignment."""
+    then, now = step.group.assigned_with, step.group.topics
+    if then is now:
+        return False
+    topics = step.said() if step.rules.subscribes else {*then, *now}
+    return any(then.get(topic) != now.get(topic) for topic in topics)
+
+
+def rebalance_in_progress(step: ClassicStep, event: RebalanceInProgress) -> None:
+    """Members join again: a heartbeat or a SyncGroup was answered with REBALANCE_IN_PROGRESS."""
+    names = step.waiting(event, (Stage.STABLE, Stage.SYNCING))
+    step.join(name for name in names if step.members[name].known)
+
+
+def assigned(step: ClassicStep, event: Assigned) -> None:
+    """Members learn their shares: they stop what moved, start what is new, and join again if the rules say so."""
+    names = step.waiting(event, (Stage.SYNCING,))
+    if event.generation != step.group.generation:
+        return  # a later generation is on its way; these members hear of it
+    again: list[str] = []
+    shares: dict[str, Share] = {}
+    for name in names:
+        member = step.members[name]
+        share, owned = member.assigned, member.owned
+        if step.rules.rejoins(step, member, share) or (
+            step.rules.subscribes and member.said != member.client.topics
+        ):
+            again.append(name)
+        if share is not owned:
+            shares[name] = share
+        step.members[name] = structs.replace(
+            member,
+            stage=Stage.STABLE,
+            owned=share,
+            last=share,
+            generation=event.generation,
+            beat_from=step.at,
+            heard=step.at,
+        )
+    step.consume(shares)
+    if names:
+        announce(step)
+    if step.group.leader in names and _is_metadata_outdated(step):
+        step.later(MetadataSeen(step.at + step.timing.metadata_age_ms))
+    if again and step.group.phase is not ClassicPhase.EMPTY:
+        step.join(again)
+
+
+def delay_over(step: ClassicStep, event: DelayOver) -> None:
+    """A scheduled rebalance (Connect): every worker joins again."""
+    if event.generation == step.group.generation:
+        step.join(name for name, member in step.members.items() if member.stage is Stage.STABLE)
+
+
+def coordinator_fails(step: ClassicStep, event: CoordinatorFails) -> None:
+    """The next coordinator reads the group back; in the first version it knows nobody, and all join again."""
+    del event
+    live = [name for name, member in step.members.items() if member.stage in LIVE]
+    step.send(step.hello, len(live))
+    if not step.rules.coordinator_assigns or not live:
+        return
+    step.quiet(live)
+    step.consume(dict.fromkeys(live, NOTHING))
+    for name, member in list(step.members.items()):
+        if name in live:
+            step.begin_anew(name)
+        elif member.stage is Stage.FROZEN:
+            step.members[name] = structs.replace(without_membership(member), call=member.call + 1)
+        else:
+            del step.members[name]
+    step.set(phase=ClassicPhase.EMPTY, leader="", initial=False, attempt=step.group.attempt + 1)
+    step.knock(live)
+
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE = ClassicPhase
 _ALL = tuple(ClassicPhase)
@@ -69,12 +177,12 @@ COORDINATOR: Table = {
     **rows((_EMPTY,), SessionExpired, coordinator.session_expired),
     **rows((_PREPARING,), SessionExpired, coordinator.session_expired, (_PREPARING, _COMPLETING, _EMPTY)),
     **rows((_COMPLETING, _STABLE), SessionExpired, coordinator.session_expired, _ALL),
-    **rows(_ALL, RebalanceInProgress, members.rebalance_in_progress),
-    **rows(_ALL, Assigned, members.assigned),
-    **rows(_ALL, TopicsChanged, members.topics_changed),
-    **rows(_ALL, MetadataSeen, members.metadata_seen),
-    **rows(_ALL, DelayOver, members.delay_over),
-    **rows(_ALL, CoordinatorFails, members.coordinator_fails),
+    **rows(_ALL, RebalanceInProgress, rebalance_in_progress),
+    **rows(_ALL, Assigned, assigned),
+    **rows(_ALL, TopicsChanged, topics_changed),
+    **rows(_ALL, MetadataSeen, metadata_seen),
+    **rows(_ALL, DelayOver, delay_over),
+    **rows(_ALL, CoordinatorFails, coordinator_fails),
 }
 
 #: The first version has no sync phase: the coordinator assigns as soon as everyone has joined.
@@ -84,8 +192,8 @@ COORDINATOR_V1: Table = (
         for pair, row in COORDINATOR.items()
         if pair[0] is not _COMPLETING and pair[1] not in (SyncGroup, SyncTimeout, DelayOver)
     }
-    | rows((_STABLE,), MetadataSeen, members.metadata_seen, (_STABLE, _PREPARING))
-    | rows((_PREPARING, _STABLE), CoordinatorFails, members.coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
+    | rows((_STABLE,), MetadataSeen, metadata_seen, (_STABLE, _PREPARING))
+    | rows((_PREPARING, _STABLE), CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
 )
 
 #: What the group's own events mean for a process. For the diagrams: the coordinator's table has their handlers.
@@ -94,11 +202,11 @@ PROCESS_ANSWERS: Table = {
     **rows(
         (Stage.STABLE, Stage.SYNCING),
         RebalanceInProgress,
-        members.rebalance_in_progress,
+        rebalance_in_progress,
         (Stage.JOINING,),
     ),
     **rows((Stage.JOINING,), SyncGroup, coordinator.sync_group, (Stage.SYNCING,), "JoinGroup answered"),
-    **rows((Stage.SYNCING,), Assigned, members.assigned, (Stage.STABLE, Stage.JOINING), "SyncGroup answered"),
+    **rows((Stage.SYNCING,), Assigned, assigned, (Stage.STABLE, Stage.JOINING), "SyncGroup answered"),
 }
 
 

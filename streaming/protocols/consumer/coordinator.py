@@ -12,18 +12,19 @@ from assignors.model import Member as AssignorMember
 from assignors.model import Share
 from assignors.shares import common, minus, only
 from streaming.protocols import vote
-from streaming.protocols.consumer.group import (
+from streaming.protocols.consumer.migration import downgrade, upgrade
+from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation, advance, first_round
+from streaming.protocols.consumer.step import (
     AWAY_EPOCH,
+    HEARTBEAT,
     ConsumerMember,
+    ConsumerStep,
     Expired,
     Goodbye,
     Heartbeat,
     HeartbeatAnswered,
     MetadataChanged,
 )
-from streaming.protocols.consumer.migration import downgrade, upgrade
-from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation, advance, first_round
-from streaming.protocols.consumer.step import HEARTBEAT, ConsumerStep
 from streaming.protocols.group import LIVE, Stage
 from streaming.protocols.vocabulary import NOTHING, Ended, Handover, next_beat
 
@@ -41,8 +42,6 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
             step.count(member, until=sent)
         elif not member.classic:
             step.send(HEARTBEAT)
-        if known and not event.full and _only_epoch(step, name, member, sent):
-            continue
         if not known and not _join(step, name):
             continue
         member = step.update(name, heard=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
@@ -59,33 +58,6 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
     step.settle()
     same = before == (step.group.group_epoch, step.group.outdated)
     beat_on(step, [name for name, _ in event.calls] if same else None)
-
-
-def _only_epoch(step: ConsumerStep, name: str, member: ConsumerMember, sent: int) -> bool:
-    """Takes the heartbeat of a member that the newest target leaves as it is: most of them, in a large group."""
-    group, current = step.group, member.current
-    if (
-        group.outdated
-        or group.target_epoch < group.group_epoch
-        or current.state is not Reconciliation.STABLE
-        or member.classic
-        or member.said != member.client.topics
-    ):
-        return False
-    target = group.targets.get(name, NOTHING)
-    if target is not current.assigned and target != current.assigned:
-        return False
-    if only(target, member.said) is not target:
-        return False
-    step.update(
-        name,
-        heard=step.at,
-        due=False,
-        beat_from=sent,
-        stage=Stage.STABLE,
-        current=current._replace(epoch=group.target_epoch),
-    )
-    return True
 
 
 def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:

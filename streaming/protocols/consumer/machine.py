@@ -1,30 +1,26 @@
-"""The consumer protocol's machine (KIP-848): tables, and where the group stands.
-
-A group whose members are all classic runs the cooperative machine inside; the first consumer member's
-heartbeat converts it (:mod:`streaming.protocols.consumer.migration`).
-"""
+"""The members of the consumer protocol (``ConsumerMembershipManager``): what they are told."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from assignors.model import Share, Topic
-from streaming.protocols.consumer import coordinator, members, migration
-from streaming.protocols.consumer.group import (
+from assignors.shares import common
+from streaming.protocols.consumer import coordinator, migration
+from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
+from streaming.protocols.consumer.step import (
     ConsumerMember,
     ConsumerPhase,
     ConsumerState,
+    ConsumerStep,
     Expired,
     Goodbye,
     Heartbeat,
     HeartbeatAnswered,
     MetadataChanged,
 )
-from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
-from streaming.protocols.consumer.step import ConsumerStep
-from streaming.protocols.group import Stage
+from streaming.protocols.group import Stage, Table, rows
 from streaming.protocols.machine import Machine
-from streaming.protocols.table import Table, rows
 from streaming.protocols.vocabulary import (
     CoordinatorFails,
     Held,
@@ -34,6 +30,42 @@ from streaming.protocols.vocabulary import (
     Setup,
     TopicsChanged,
 )
+
+
+def heartbeat_answered(step: ConsumerStep, event: HeartbeatAnswered) -> None:
+    """Members give up what they have to, then take what they may, and say so at once."""
+    names = step.waiting(event, (Stage.STABLE,))
+    shares: dict[str, Share] = {}
+    for name in names:
+        member = step.members[name]
+        share = member.current.assigned
+        if member.current.state is Reconciliation.UNREVOKED:
+            share = common(member.owned, share)  # first give up, nothing new before that is known
+        if share != member.owned:
+            shares[name] = share
+            step.quiet([name])
+            step.update(name, owned=share, beat_from=step.at)
+    step.consume(shares)
+    # A classic member has nothing to report but that it gave something up. Where the coordinator took back what
+    # it had given before anyone heard of that, nothing changes here, and the coordinator still has to be told.
+    waited_for = [name for name in names if step.members[name].current.state is Reconciliation.UNREVOKED]
+    changed = [name for name in shares if not step.members[name].classic]
+    told = list(dict.fromkeys((*changed, *waited_for)))
+    if told:
+        step.beat(told)
+
+
+def topics_changed(step: ConsumerStep, event: TopicsChanged) -> None:
+    """The coordinator follows the cluster's metadata by itself."""
+    step.set(topics={**step.group.topics, **event.topics})
+    step.later(MetadataChanged(step.network(), tuple(event.topics)))
+
+
+def coordinator_fails(step: ConsumerStep, event: CoordinatorFails) -> None:
+    """The next coordinator reads everything back; members find it."""
+    del event
+    step.send(step.hello, sum(member.stage is Stage.STABLE for member in step.members.values()))
+
 
 _EMPTY, _ASSIGNING, _RECONCILING, _STABLE = ConsumerPhase
 _ACTIVE = (_ASSIGNING, _RECONCILING, _STABLE)
@@ -49,10 +81,10 @@ COORDINATOR: Table = {
     **rows((_EMPTY,), Goodbye, coordinator.goodbye),
     **rows(_ACTIVE, Expired, coordinator.expired, _ALL, "fenced"),
     **rows((_EMPTY,), Expired, coordinator.expired),
-    **rows(_ALL, HeartbeatAnswered, members.heartbeat_answered),
-    **rows(_ALL, TopicsChanged, members.topics_changed),
+    **rows(_ALL, HeartbeatAnswered, heartbeat_answered),
+    **rows(_ALL, TopicsChanged, topics_changed),
     **rows(_ALL, MetadataChanged, coordinator.metadata_changed),
-    **rows(_ALL, CoordinatorFails, members.coordinator_fails),
+    **rows(_ALL, CoordinatorFails, coordinator_fails),
 }
 
 _S, _UNREVOKED, _UNRELEASED = Reconciliation
@@ -169,8 +201,3 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
         """Heartbeats that no step has counted yet."""
         sent = [] if group.classic is None else self.inner.heartbeats(group.classic, until)
         return sent + super().heartbeats(group, until)
-
-
-def machine(setup: Setup) -> Consumer:
-    """The consumer protocol."""
-    return Consumer(setup)

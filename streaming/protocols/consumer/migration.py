@@ -16,23 +16,28 @@ from typing import Any
 from msgspec import structs
 
 from assignors.model import Share
-from streaming.protocols.classic import cooperative
 from streaming.protocols.classic.coordinator import prepare
-from streaming.protocols.classic.group import ClassicMember, ClassicPhase, ClassicState, JoinGroup
 from streaming.protocols.classic.machine import COORDINATOR, Classic
-from streaming.protocols.classic.step import in_table
-from streaming.protocols.consumer.group import (
+from streaming.protocols.classic.rules import Cooperative
+from streaming.protocols.classic.step import (
+    ClassicMember,
+    ClassicPhase,
+    ClassicState,
+    JoinGroup,
+    in_hash_table_order,
+)
+from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
+from streaming.protocols.consumer.step import (
     NEW_EPOCH,
     ConsumerMember,
     ConsumerState,
+    ConsumerStep,
     Expired,
     Goodbye,
     Heartbeat,
     HeartbeatAnswered,
     MetadataChanged,
 )
-from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
-from streaming.protocols.consumer.step import ConsumerStep
 from streaming.protocols.group import LIVE, CoordinatedMember, Stage
 from streaming.protocols.vocabulary import (
     NOTHING,
@@ -53,7 +58,8 @@ _CLASSIC = frozenset(event for _, event in COORDINATOR) - {TopicsChanged, Coordi
 
 def classic_machine(setup: Setup) -> Classic:
     """What a group of classic members runs: each client's own list decides, ``range`` when it has none."""
-    return cooperative.machine(replace(setup, assignor="range"))
+    by_list = replace(setup, assignor="range")
+    return Classic("cooperative", by_list, Cooperative(by_list))
 
 
 def route(
@@ -102,7 +108,7 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
     targets = {}
     silent = []
     known = {name: member for name, member in classic.members.items() if member.known}
-    places = {name: place for place, name in enumerate(in_table(known, classic.most), 1)}
+    places = {name: place for place, name in enumerate(in_hash_table_order(known, classic.most), 1)}
     for name, member in classic.members.items():
         if name in step.members or (not member.known and member.stage not in LIVE):
             continue

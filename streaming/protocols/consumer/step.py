@@ -1,30 +1,112 @@
-"""One step of the consumer machine: what every handler uses."""
+"""Group, members, events and step of the consumer protocol (KIP-848).
+
+Sources: ``ConsumerGroup``, ``ConsumerGroupMember`` and ``GroupMetadataManager`` of Kafka 4.3.1;
+``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager`` for the members.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 from typing import Any
 
 from assignors.java import in_timeline_order
 from assignors.model import Share
 from assignors.shares import tidy
-from streaming.protocols.consumer.group import (
-    AWAY_EPOCH,
-    ConsumerMember,
-    ConsumerState,
-    Expired,
-    Goodbye,
-    Heartbeat,
-)
+from streaming.protocols.classic.step import ClassicState
 from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
-from streaming.protocols.group import LIVE, Stage
+from streaming.protocols.group import LIVE, CoordinatedMember, CoordinatedState, Stage
 from streaming.protocols.step import CoordinatedStep
-from streaming.protocols.vocabulary import NOTHING, Announced, Reason, Setup, told_as_one
+from streaming.protocols.vocabulary import (
+    NOTHING,
+    Announced,
+    MachineEvent,
+    MemberCalls,
+    Reason,
+    Setup,
+    joint_reason,
+)
+
+#: ``LEAVE_GROUP_STATIC_MEMBER_EPOCH``: a static member is away and will be back.
+AWAY_EPOCH = -2
+
+#: A new group starts at 1 (``ModernGroup``), so that its first member makes it 2.
+NEW_EPOCH = 1
+_NEW = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)
+
+
+class ConsumerPhase(StrEnum):
+    """``ConsumerGroupState``."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerMember(CoordinatedMember, frozen=True, gc=False):
+    """A member: what its process does, and what the coordinator knows of it."""
+
+    current: CurrentAssignment = _NEW
+    #: Since when it has had to give up partitions.
+    unrevoked_at: int = 0
+    #: A heartbeat of it is scheduled (the others are only counted).
+    due: bool = False
+
+    @property
+    def classic(self) -> bool:
+        """Speaks JoinGroup and SyncGroup to a consumer group."""
+        return self.client.group_protocol == "classic"
+
+
+class ConsumerState(CoordinatedState, frozen=True):
+    """A group: epochs, the target of each member, and the members."""
+
+    members: Mapping[str, ConsumerMember] = {}
+    group_epoch: int = NEW_EPOCH
+    target_epoch: int = 0
+    targets: Mapping[str, Share] = {}
+    #: When the target was computed; None before the first.
+    target_at: int | None = None
+    #: Topics changed: the next heartbeat bumps the epoch.
+    outdated: bool = False
+    #: ``(group epoch, why it was bumped)``, until a round has told it.
+    reasons: tuple[tuple[int, Reason], ...] = ()
+    #: What everyone had after the last round.
+    held: Mapping[str, Share] = {}
+    #: The first round of the target under way, until all of its rounds are announced; and whether it is.
+    first: Mapping[str, Share] | None = None
+    second: bool = False
+    #: The group while all its members are classic.
+    classic: ClassicState | None = None
+
+
+class Heartbeat(MemberCalls, frozen=True):
+    """ConsumerGroupHeartbeat requests reach the coordinator. ``full``: with the subscription and what is owned."""
+
+    full: bool = False
+
+
+class HeartbeatAnswered(MemberCalls, frozen=True):
+    """Members learn their current assignments."""
+
+
+class Goodbye(MemberCalls, frozen=True):
+    """Heartbeats with epoch −1 (leave) or −2 (static, back soon) reach the coordinator."""
+
+
+class Expired(MemberCalls, frozen=True):
+    """Sessions, or the time to give up partitions, ran out."""
+
+
+class MetadataChanged(MachineEvent, frozen=True):
+    """The coordinator's metadata image shows these topics as they are now."""
+
+    topics: tuple[str, ...]
+
 
 #: The kind of request that a heartbeat of KIP-848 is.
 HEARTBEAT = "ConsumerGroupHeartbeat"
-#: So many members of one step look at every other member, before a table of all partitions is made.
-_FEW_LOOKS = 4
 
 
 class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
@@ -37,7 +119,6 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
     def __init__(self, group: ConsumerState, at: int, setup: Setup) -> None:
         super().__init__(group, at, setup)
         self._holders: dict[str, dict[int, str]] | None = None
-        self._looks = 0
 
     def counted_in(self, name: str, **changes: Any) -> None:
         """The coordinator knows this member from now on."""
@@ -55,9 +136,6 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
 
     def held_by_others(self, name: str, wanted: Share) -> Share:
         """Which of these partitions other members than this one are assigned, or have not given up yet."""
-        self._looks += 1
-        if self._holders is None and self._looks <= _FEW_LOOKS:
-            return self._seen(name, wanted)
         held = self.holders()
         found = {}
         for topic, partitions in wanted.items():
@@ -66,21 +144,6 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
             if taken:
                 found[topic] = taken
         return found
-
-    def _seen(self, name: str, wanted: Share) -> Share:
-        """The same by a look at every member: cheaper than the table of all partitions for those that ask once."""
-        found: dict[str, list[int]] = {}
-        for other, member in self.members.items():
-            if other == name or not member.known:
-                continue
-            current = member.current
-            for share in (current.assigned, current.revoking):
-                if share:
-                    for topic in wanted.keys() & share.keys():
-                        taken = set(share[topic]).intersection(wanted[topic])
-                        if taken:
-                            found.setdefault(topic, []).extend(taken)
-        return {topic: sorted(partitions) for topic, partitions in found.items()}
 
     def holders(self) -> dict[str, dict[int, str]]:
         """Who is assigned each partition, or has not given it up yet."""
@@ -155,7 +218,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         number = self.group.target_epoch if after else self.group.group_epoch
         told = self.group.reasons
         reasons = [reason for epoch, reason in told if epoch <= number]
-        reason = told_as_one(reasons, self.group.reason)
+        reason = joint_reason(reasons, self.group.reason)
         known = self.known()
         after = {name: share for name, share in after.items() if name in known}
         self.set(reasons=tuple(one for one in told if one[0] > number), reason=reason, held=after)

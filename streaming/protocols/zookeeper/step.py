@@ -1,26 +1,97 @@
-"""One step of the ZooKeeper machine: paths, watches and views."""
+"""Group, members, events and step of the ZooKeeper protocol: paths, watches and views."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from assignors import registry
 from assignors.model import Member as AssignorMember
-from assignors.model import Share
+from assignors.model import Share, Topic
 from assignors.shares import tidy
-from streaming.protocols.group import Stage
+from streaming.protocols.group import MachineMember, MachineState, Stage
 from streaming.protocols.step import Step
-from streaming.protocols.vocabulary import NOTHING, Announced, Reason, Setup, told_as_one
-from streaming.protocols.zookeeper.group import (
-    Closed,
-    Registered,
-    SessionGone,
-    Watched,
-    ZooKeeperMember,
-    ZooKeeperState,
-    ZooKeeperView,
+from streaming.protocols.vocabulary import (
+    NOTHING,
+    Announced,
+    MachineEvent,
+    MemberCalls,
+    Reason,
+    Setup,
+    joint_reason,
 )
+
+
+class ZooKeeperPhase(StrEnum):
+    """Where the group stands; nobody in particular knows it."""
+
+    EMPTY = "Empty"
+    REBALANCING = "Rebalancing"
+    STABLE = "Stable"
+
+
+class ZooKeeperView(NamedTuple):
+    """What is under the watched paths after a change, and when the ensemble's leader had it."""
+
+    number: int
+    at: int
+    ids: Mapping[str, tuple[str, ...]]
+    topics: Mapping[str, Topic]
+
+
+class ZooKeeperMember(MachineMember, frozen=True, gc=False):
+    """A consumer: its process, its nodes, and its view."""
+
+    #: Its nodes under ``owners``: what it consumes, and, once it has crashed, what its session still holds.
+    nodes: Share = NOTHING
+    #: It works on a rebalance (or waits to try again).
+    busy: bool = False
+    #: The change that it rebalanced for last, and the newest one it was notified of.
+    seen: int = 0
+    notified: int = 0
+
+
+class ZooKeeperState(MachineState, frozen=True):
+    """A group as its ZooKeeper paths show it."""
+
+    members: Mapping[str, ZooKeeperMember] = {}
+    #: Newest last; older ones are kept while somebody may still read them.
+    views: tuple[ZooKeeperView, ...] = ()
+    #: Rounds so far: there are no generations.
+    rounds: int = 0
+    #: What has changed since the last round.
+    reasons: tuple[Reason, ...] = ()
+    #: What everyone had after the last round.
+    held: Mapping[str, Share] = {}
+
+
+class Registered(MemberCalls, frozen=True):
+    """Consumers create (or rewrite) their nodes under ``ids``."""
+
+
+class Closed(MemberCalls, frozen=True):
+    """Consumers close their sessions: all their nodes are gone."""
+
+
+class SessionGone(MemberCalls, frozen=True):
+    """ZooKeeper has not heard of consumers for the session timeout: all their nodes are gone."""
+
+
+class Watched(MemberCalls, frozen=True):
+    """Watches fire at consumers: they read, stop, and release what they own."""
+
+    number: int = 0
+
+
+class Claimed(MemberCalls, frozen=True):
+    """Consumers create their nodes under ``owners``."""
+
+
+class BrokersChanged(MachineEvent, frozen=True):
+    """A node under ``/brokers/ids`` or ``/brokers/topics`` changed."""
+
+    kind: str = "topic.partitions_changed"
 
 
 class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
@@ -74,7 +145,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         reasons = self.group.reasons
         if not reasons and after == self.group.held:
             return
-        reason = told_as_one(reasons, self.group.reason)
+        reason = joint_reason(reasons, self.group.reason)
         rounds = self.group.rounds + 1
         oldest = min((member.seen for member in known.values()), default=0)
         views = tuple(view for view in self.group.views if view.number >= oldest) or self.group.views[-1:]

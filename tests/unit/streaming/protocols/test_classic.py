@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.protocols.classic.group import SessionExpired
+from streaming.protocols.classic.step import SessionExpired
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import (
     After,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assignors.errors import UnknownAssignor
-from streaming.protocols.classic.group import SyncGroup
+from streaming.protocols.classic.step import SyncGroup
 from streaming.protocols.families import FAMILIES, carried, machine
 from streaming.protocols.vocabulary import (
     Client,

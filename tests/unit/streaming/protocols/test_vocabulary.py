@@ -7,11 +7,11 @@ from streaming.protocols.vocabulary import (
     Timing,
     beats,
     dynamic_id,
-    ghost,
+    ghost_name,
+    joint_reason,
     last_beat,
     next_beat,
-    process,
-    told_as_one,
+    process_name,
 )
 from streaming.simulation.scenario import Scenario
 
@@ -50,14 +50,14 @@ def test_heartbeats_are_counted_as_if_each_were_sent() -> None:
 
 def test_a_round_is_told_with_everyone_that_its_first_reason_is_true_of() -> None:
     joined, left = Reason("member.joined", ("a", "b~2")), Reason("member.left", ("c",))
-    assert told_as_one([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
+    assert joint_reason([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
         "member.joined", ("a", "b", "d")
     )
-    assert told_as_one([], left) == left
+    assert joint_reason([], left) == left
 
 
 def test_a_ghost_goes_by_the_name_of_its_process() -> None:
-    assert ghost("a", 2) == "a~2"
-    assert process("a~2") == process("a") == "a"
-    assert process("a~2~3") == "a"
+    assert ghost_name("a", 2) == "a~2"
+    assert process_name("a~2") == process_name("a") == "a"
+    assert process_name("a~2~3") == "a"
     assert dynamic_id("a", 5) == "a"

@@ -52,13 +52,13 @@ def test_a_third_consumer_gets_what_two_give_up_first() -> None:
 
 def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
     # The same with a state as the walkthrough draws it, P1–P3 and P4–P6 (0–2 and 3–5).
-    from streaming.protocols.classic import cooperative
-    from streaming.protocols.classic.group import ClassicMember, ClassicPhase, ClassicState
+    from streaming.protocols import families
+    from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState
     from streaming.protocols.group import Stage
     from streaming.protocols.vocabulary import After, Announced, Client, MachineEvent, Setup, Start
     from tests.support.machines import topics
 
-    model = cooperative.machine(Setup(assignor="cooperative-sticky"))
+    model = families.machine("cooperative", Setup(assignor="cooperative-sticky"))
 
     def member(name: str, share: list[int]) -> ClassicMember:
         client = Client(name, ("p",))

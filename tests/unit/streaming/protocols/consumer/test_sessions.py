@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.protocols.consumer.group import Expired
+from streaming.protocols.consumer.step import Expired
 from streaming.protocols.vocabulary import After, Client, Start, Stop
 from tests.support.machines import Driver, topics
 

@@ -6,9 +6,8 @@ import pytest
 
 from assignors.java import in_timeline_order
 from assignors.model import Share
-from streaming.protocols.consumer.group import ConsumerMember, ConsumerState
 from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
-from streaming.protocols.consumer.step import ConsumerStep
+from streaming.protocols.consumer.step import ConsumerMember, ConsumerState, ConsumerStep
 from streaming.protocols.vocabulary import Client, Setup
 
 NAMES = ("d", "b", "a", "c")

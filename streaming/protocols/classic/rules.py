@@ -1,6 +1,7 @@
-"""Eager: the classic protocol since 0.9's SyncGroup. Members give up everything before they join.
+"""Rules of the consumers' JoinGroup protocols: eager, incremental cooperative (KIP-429) and the first version.
 
-A member's list of assignors takes part in the vote, but every member rebalances eagerly, whatever it supports.
+A member's own list decides how it rebalances under ``cooperative``: one that still lists an eager assignor gives
+everything up, also in a group that otherwise cooperates (the two-bounce migration).
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from assignors.model import Member as AssignorMember
 from assignors.model import Share
-from streaming.protocols.classic.group import ClassicMember
-from streaming.protocols.classic.machine import Classic
-from streaming.protocols.classic.step import ClassicStep
+from assignors.shares import minus, only
+from streaming.protocols import vote
+from streaming.protocols.classic.step import ClassicMember, ClassicStep
 from streaming.protocols.vocabulary import NOTHING, Setup
 
 
@@ -37,8 +38,8 @@ class Eager:
 
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
         """The leader runs the chosen client-side assignor."""
-        _look(step)
-        return client_side(step, order)
+        _update_snapshot(step)
+        return client_side_shares(step, order)
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
         """Never: what it is given it may consume at once."""
@@ -46,7 +47,7 @@ class Eager:
         return False
 
 
-def client_side(step: ClassicStep, order: Sequence[str]) -> dict[str, Share]:
+def client_side_shares(step: ClassicStep, order: Sequence[str]) -> dict[str, Share]:
     """Shares by name, from the registry's assignor with what each JoinGroup said."""
     # Owned partitions travel in every Subscription (v1+); sticky reads its own user data instead.
     assignor = step.group.assignor
@@ -64,7 +65,7 @@ def client_side(step: ClassicStep, order: Sequence[str]) -> dict[str, Share]:
     return step.shares("classic", assignor, told)
 
 
-def _look(step: ClassicStep) -> None:
+def _update_snapshot(step: ClassicStep) -> None:
     """Which topics the leader's metadata hold when it assigns (``ConsumerCoordinator.updateGroupSubscription``).
 
     A leader asks for fresh metadata only when the group subscribes to more than it does itself, or its own
@@ -79,6 +80,33 @@ def _look(step: ClassicStep) -> None:
     step.set(snapshot=wanted if fresh else stale, snapshot_of=whose)
 
 
-def machine(setup: Setup) -> Classic:
-    """Today's eager protocol."""
-    return Classic("eager", setup, Eager(setup))
+class Cooperative(Eager):
+    """Keeps what it owns through the join, revokes owned − assigned after it, and joins again if that was any."""
+
+    def keeps(self, member: ClassicMember) -> Share:
+        """All it owns of topics that it still subscribes to (``onJoinPrepare``)."""
+        if not vote.cooperative(self.assignors(member)):
+            return NOTHING
+        return only(member.owned, member.client.topics)
+
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
+        """``onJoinComplete``: "need to revoke partitions and re-join"."""
+        del step
+        return share is not member.owned and bool(minus(member.owned, share))
+
+
+class EagerV1(Eager):
+    """As eager, without SyncGroup, votes and instance ids."""
+
+    coordinator_assigns = True
+    static = False
+    member_id_required = False
+
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
+        """The coordinator runs the strategy, with the cluster's metadata as they are."""
+        return client_side_shares(step, order)
+
+    def assignors(self, member: ClassicMember) -> tuple[str, ...]:
+        """The broker's strategy, whatever clients say."""
+        del member
+        return self._default
