@@ -43,6 +43,8 @@ def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one return a kind o
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     match schema.get("type"):
+        case "array" if "prefixItems" in schema:
+            return "[" + ", ".join(_type(one) for one in schema["prefixItems"]) + "]"
         case "array":
             return f"list of {_type(schema['items'])}"
         case "object" if "additionalProperties" in schema:

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from streaming.episodes import downtime, members, waiting
+from streaming.episodes import evidence, members, waiting
+from streaming.episodes.downtime import Outages
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote
 from streaming.episodes.state import EpisodeState, copied, over, rests_at
-from streaming.episodes.stops import Told
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
 
@@ -85,16 +85,16 @@ def take(
         _bounced(state, note)
     else:
         _played(state, note)
-    if note.turned is not None:
-        state.standstill = downtime.play(state.standstill, note.turned)
+    if note.change is not None:
+        state.outages = evidence.play(state.outages, note.change)
     return state, closed
 
 
-def learn(state: EpisodeState, told: Told) -> bool:
-    """Take what is told of partitions beside notes, in place; whether the episode's record says more with it."""
-    if state.standstill is None:
-        state.standstill = downtime.Standstill()
-    return downtime.learn(state.standstill, told) and state.open
+def learn(state: EpisodeState, found: evidence.Evidence) -> bool:
+    """Apply evidence of downtime, in place. True if it changes the episode's record."""
+    if state.outages is None:
+        state.outages = Outages()
+    return evidence.learn(state.outages, found) and state.open
 
 
 def _follows(note: RoundNote | BounceNote) -> bool:
@@ -120,7 +120,7 @@ def _opened(last: EpisodeState, note: RoundNote | BounceNote) -> EpisodeState:
         started_by=last.assignor if last.number else None,
         before=None if unseen else note.before,
         took=last.took,
-        standstill=last.standstill,
+        outages=last.outages,
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from streaming.episodes.stops import Turned
+from streaming.episodes.evidence import AssignmentChange
 from streaming.wire.diffs import Cause, Expected
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Holding
@@ -36,7 +36,7 @@ class RoundNote(Struct, frozen=True, gc=False):
         remade: whether connectors or tasks are new, or are no more.
         midway: of the first round that is known of a group: it was there before.
         derived: nobody observes the group, so its cause is the event itself, and no conclusion of a collector.
-        turned: which partitions it stops and starts; None where that is not known.
+        change: the partitions that it takes away and gives out; None: not known.
         expected: whether members got what its assignor makes of it; None where that is not asked.
     """
 
@@ -58,7 +58,7 @@ class RoundNote(Struct, frozen=True, gc=False):
     remade: bool = False
     midway: bool = False
     derived: bool = False
-    turned: Turned | None = None
+    change: AssignmentChange | None = None
     expected: Expected | None = None
 
 
@@ -74,7 +74,7 @@ class BounceNote(NamedTuple):
         protocol: as of a round.
         assignor: as of a round.
         kind: of the group.
-        turned: as of a round.
+        change: as of a round.
     """
 
     id: str
@@ -85,7 +85,7 @@ class BounceNote(NamedTuple):
     protocol: str
     assignor: str | None
     kind: str
-    turned: Turned | None = None
+    change: AssignmentChange | None = None
 
 
 class QuietNote(NamedTuple):

@@ -51,7 +51,7 @@ def record(
         members=_members(state),
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.again.values())),
-        downtime=downtime(state.standstill),
+        downtime=downtime(state.outages),
         waiting_for=waiting.told(state),
         sure=judged.sure,
         evidence=evidence,

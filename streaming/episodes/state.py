@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct, field, structs
 
 from streaming.episodes import downtime
-from streaming.episodes.downtime import Standstill
+from streaming.episodes.downtime import Outages
 from streaming.episodes.members import MemberHistory, MemberIdentity, Tracks
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
@@ -46,7 +46,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
         called: the names of its members.
         began: when the group began to wait, ms; 0: it does not, −1: how long it takes is set by Connect's delay.
         took: how long the group's last waits took, ms, also before this episode.
-        standstill: partitions that stood still; None where nothing is known of any.
+        outages: partitions without a consumer; None: none is known.
 
     Of an episode that is over only what the next one asks for is kept.
     """
@@ -82,7 +82,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
     called: dict[str, MemberIdentity] = field(default_factory=dict)
     began: int = 0
     took: tuple[int, ...] = ()
-    standstill: Standstill | None = None
+    outages: Outages | None = None
 
 
 def copied(state: EpisodeState) -> EpisodeState:
@@ -94,7 +94,7 @@ def copied(state: EpisodeState) -> EpisodeState:
         again={topic: set(partitions) for topic, partitions in state.again.items()},
         causes=dict(state.causes),
         called=dict(state.called),
-        standstill=downtime.copied(state.standstill),
+        outages=downtime.copied(state.outages),
     )
 
 
@@ -125,5 +125,5 @@ def over(state: EpisodeState) -> EpisodeState:
         kind=state.kind,
         after=state.after,
         took=state.took,
-        standstill=downtime.over(state.standstill),
+        outages=downtime.over(state.outages),
     )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from streaming.episodes.wording import clock, count, lasting, moment, name, partitions, people
+from streaming.episodes.wording import between, clock, count, lasting, moment, name, partitions, people
 from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Waiting
+from streaming.wire.episodes import Bounds, Downtime, Episode, EpisodeMembers, Waiting
 from streaming.wire.names import called
 
 #: So many waits are told one by one.
@@ -65,7 +65,7 @@ def _when(episode: Episode) -> str:
 
 def _work(episode: Episode) -> str:
     if not episode.round_count:
-        return "no rebalance, nothing moved"
+        return "no rebalance, nothing moved" + _down(episode.downtime)
     parts = [count(episode.round_count, "round")]
     if episode.moved:
         parts.append(f"{count(episode.moved, 'partition')} moved")
@@ -73,21 +73,29 @@ def _work(episode: Episode) -> str:
             parts.append(f"{episode.moved_again} of them more than once")
     else:
         parts.append("no partition moved from one member to another")
-    said = ", ".join(parts)
-    return said + _stood_still(episode.downtime)
+    return ", ".join(parts) + _down(episode.downtime)
 
 
-def _stood_still(downtime: Downtime | None) -> str:
+def _down(downtime: Downtime | None) -> str:
+    """The longest stop, and the sum and number of stops of the partition that was down the longest."""
     worst = None if downtime is None else downtime.worst
     if downtime is None or worst is None:
         return ""
-    place = f"({worst.topic} {worst.partition})"
-    if worst.upper_ms is not None and not downtime.unbounded:
-        bounds = f"between {lasting(worst.lower_ms)} and {lasting(worst.upper_ms)}"
-        return f"; the longest a partition stood still was {bounds} {place}"
-    if worst.lower_ms:
-        return f"; the longest a partition stood still was at least {lasting(worst.lower_ms)} {place}"
-    return ""
+    least, most = downtime.longest_ms
+    if most is None and not least:
+        return ""
+    place = f"{worst.topic} {worst.partition}"
+    said = f"; the longest time that a partition had no consumer was {between(downtime.longest_ms)}"
+    if worst.stops == (1, 1):
+        return f"{said} ({place})"
+    return f"{said}; {place} had none {_times(worst.stops)}, for {between(worst.total_ms)} in all"
+
+
+def _times(stops: Bounds) -> str:
+    least, most = stops
+    if most is None:
+        return f"at least {count(least, 'time')}"
+    return count(most, "time") if least == most else f"{least} to {count(most, 'time')}"
 
 
 def _state(episode: Episode, names: _Names) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from streaming.wire.codec import rfc3339
+from streaming.wire.episodes import Bounds
 from streaming.wire.events import Holding
 from streaming.wire.names import shortened
 
@@ -28,6 +29,14 @@ def lasting(ms: int) -> str:
     if ms >= 2 * _MINUTE_MS:
         return f"{ms / _MINUTE_MS:.0f} min"
     return f"{ms / 1000:.1f} s" if ms < _TENTHS_MS else f"{ms / 1000:.0f} s"
+
+
+def between(bounds: Bounds) -> str:
+    """Bounds of a time: ``between 1.5 s and 40 s``, ``at least 1.5 s``."""
+    least, most = bounds
+    if most is None:
+        return f"at least {lasting(least)}"
+    return f"between {lasting(least)} and {lasting(most)}"
 
 
 def clock(timestamp: int) -> str:

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from streaming.episodes import waiting
+from streaming.episodes.evidence import Evidence
 from streaming.episodes.fold import advance, learn, take
 from streaming.episodes.members import MemberIdentity
 from streaming.episodes.notes import BounceNote, QuietNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import fitting
 from streaming.episodes.state import EpisodeState, rests_at
-from streaming.episodes.stops import Told
-from streaming.monitor import witnesses
 from streaming.monitor.alarms import Alarms
+from streaming.monitor.evidence import assignment_change, evidence_of, return_of
 from streaming.monitor.liveness import SOURCE
 from streaming.monitor.observed import numbered
 from streaming.monitor.rendering import DiffOutput, Output, output_id
@@ -69,7 +69,7 @@ class Happened(NamedTuple):
 
     event: Event
     notes: Sequence[RoundNote | BounceNote | WaitNote]
-    told: Told | None = None
+    told: Evidence | None = None
     stepwise: bool = False
 
 
@@ -159,7 +159,7 @@ def happened(
     found = notes(before, after, event, outputs, first=first, others=others) if outputs or observed else ()
     # Of what was before its first episode nothing is asked.
     played = any(isinstance(output, DiffOutput) for output in outputs)
-    told = None if first else witnesses.told(event, after, played=played, others=others)
+    told = None if first else evidence_of(event, after, played=played, others=others)
     if not found and told is None:
         return None
     stepwise = after is not None and after.view is not None and after.said is not None
@@ -236,7 +236,7 @@ def _bounced(event: Event, there: int, after: GroupState, renamed: Mapping[str, 
         protocol=after.protocol,
         assignor=after.assignor,
         kind=after.kind,
-        turned=witnesses.returned(event, after, renamed),
+        change=return_of(event, after, renamed),
     )
 
 
@@ -284,7 +284,7 @@ def _seen(
         remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
         midway=first and midway(cause, before),
         derived=derived,
-        turned=witnesses.turned(output, past, others),
+        change=assignment_change(output, past, others),
         expected=None if decided.expected is UNSET else decided.expected,
     )
 

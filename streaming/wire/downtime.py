@@ -1,13 +1,33 @@
-"""Downtime of several episodes together."""
+"""Bounds of downtime, and the sum of several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from streaming.wire.episodes import Downtime, PartitionDowntime
+from msgspec import Struct
+
+from streaming.wire.episodes import Bounds, Downtime, PartitionDowntime
 
 _DAY_MS: Final = 86_400_000
+
+
+class Stops(Struct, frozen=True, array_like=True, gc=False):
+    """Times without a consumer: how many, how long all together, and how long the longest, in ms, as bounds."""
+
+    count: Bounds
+    total: Bounds
+    longest: Bounds
+
+    def __add__(self, other: Stops) -> Stops:
+        return Stops(
+            _plus(self.count, other.count),
+            _plus(self.total, other.total),
+            (max(self.longest[0], other.longest[0]), _most(self.longest[1], other.longest[1])),
+        )
+
+
+NO_STOPS: Final = Stops((0, 0), (0, 0), (0, 0))
 
 
 def midnight(now_ms: int) -> int:
@@ -16,37 +36,46 @@ def midnight(now_ms: int) -> int:
 
 
 def together(found: Iterable[Downtime | None]) -> Downtime | None:
-    """All bounds together; None where nothing is known to have stood still.
+    """The downtime of several episodes; None if nothing is known to have been down.
 
-    ``partitions`` counts one that stood still in two episodes twice; ``worst`` is the longest in one of them.
+    ``partitions`` counts one that was down in two episodes twice; ``worst`` is the one that was down the longest in
+    one of them.
     """
     known = [one for one in found if one is not None]
     if not known:
         return None
     unbounded = sum(one.unbounded for one in known)
-    bounded = sum(one.bounded_ms for one in known)
-    worst = [one.worst for one in known if one.worst is not None]
+    stops = sum((Stops(one.stops, (one.lower_ms, one.upper_ms), one.longest_ms) for one in known), NO_STOPS)
     return Downtime(
-        lower_ms=sum(one.lower_ms for one in known),
-        upper_ms=None if unbounded else bounded,
-        worst=longest(worst, bounded=not unbounded),
+        lower_ms=stops.total[0],
+        upper_ms=stops.total[1],
+        longest_ms=stops.longest,
+        total_ms=stops.total,
+        stops=stops.count,
+        worst=worst_of((one.worst for one in known if one.worst is not None), bounded=not unbounded),
         evidence=list(dict.fromkeys(source for one in known for source in one.evidence)),
         partitions=sum(one.partitions for one in known),
         unbounded=unbounded,
-        bounded_ms=bounded,
+        bounded_ms=sum(one.bounded_ms for one in known),
     )
 
 
-def longest(found: Iterable[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
-    """Where all are ``bounded`` by what is possible: none stood still for longer than this one may have; else by
-    what is proved.
-    """
-    return max(found, key=_possibly if bounded else _provably, default=None)
+def worst_of(found: Iterable[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
+    """The partition that was down the longest: at most where all are ``bounded``, else at least."""
+    return max(found, key=_at_most if bounded else _at_least, default=None)
 
 
-def _possibly(one: PartitionDowntime) -> tuple[int, int]:
+def _at_most(one: PartitionDowntime) -> tuple[int, int]:
     return one.upper_ms or 0, one.lower_ms
 
 
-def _provably(one: PartitionDowntime) -> tuple[int, int]:
+def _at_least(one: PartitionDowntime) -> tuple[int, int]:
     return one.lower_ms, one.upper_ms or 0
+
+
+def _plus(one: Bounds, other: Bounds) -> Bounds:
+    return one[0] + other[0], None if one[1] is None or other[1] is None else one[1] + other[1]
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)

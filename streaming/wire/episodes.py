@@ -64,6 +64,8 @@ IncidentKind = Literal[
 
 #: Sums over many partitions outgrow Kafka's INT32 within days.
 Milliseconds = Annotated[int, Meta(ge=0)]
+#: At least and at most; null: unknown.
+Bounds = tuple[Milliseconds, Milliseconds | None]
 
 
 class MalformedEpisode(BadInput):
@@ -104,24 +106,39 @@ class EpisodeMembers(_Wire, frozen=True):
 
 
 class PartitionDowntime(_Wire, frozen=True):
-    """How long nobody consumed one partition, ms, as bounds; ``upperMs`` null: nothing bounds it."""
+    """How long one partition had no consumer, ms, as bounds.
+
+    ``lowerMs`` and ``upperMs``: all its stops together; ``upperMs`` null: unknown. ``longestMs``: its longest stop.
+    ``stops``: how many.
+    """
 
     topic: str
     partition: Task
     lower_ms: Milliseconds
     upper_ms: Milliseconds | None
+    longest_ms: Bounds = (0, None)
+    stops: Bounds = (0, None)
+
+    @property
+    def total_ms(self) -> Bounds:
+        """All its stops together."""
+        return self.lower_ms, self.upper_ms
 
 
 class Downtime(_Wire, frozen=True):
-    """How long partitions stood still in the episode, ms, as bounds: all together, and the one that did longest.
+    """How long partitions had no consumer in the episode, ms; bounds are ``[at least, at most]``, null: unknown.
 
-    ``upperMs`` null: nothing bounds one of them. ``evidence``: the witnesses that the bounds come from.
-    ``partitions``: how many stood still; ``unbounded``: those of them that nothing bounds from above.
-    ``boundedMs``: the upper bounds of all others together.
+    ``longestMs``: the longest single stop of a partition. ``totalMs``: all stops of all partitions together;
+    ``lowerMs`` and ``upperMs`` are its two bounds. ``stops``: how many stops, of all partitions. ``worst``: the
+    partition that was down the longest in all. ``evidence``: sources of the bounds. ``partitions``: how many were
+    down; ``unbounded``: those without an upper bound. ``boundedMs``: the upper bounds of all others together.
     """
 
     lower_ms: Milliseconds
     upper_ms: Milliseconds | None
+    longest_ms: Bounds = (0, None)
+    total_ms: Bounds = (0, None)
+    stops: Bounds = (0, None)
     worst: PartitionDowntime | None = None
     evidence: list[str] = field(default_factory=list)
     partitions: Count = 0

@@ -10,11 +10,12 @@ from statistics import median
 from typing import NamedTuple
 
 from streaming.collect.coordinator_log import SOURCE as LOG
-from streaming.episodes.downtime import bounds
+from streaming.episodes.downtime import stops_of
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
 from streaming.wire import codec
 from streaming.wire.codec import Record
+from streaming.wire.downtime import NO_STOPS
 from streaming.wire.events import Event, PartitionsStopped
 from tests.integration.streaming.downtime.groups import COMMIT_MS, QUIET_MS, RECORD_MS, Gap, Played
 from tests.support.pure_stream import SINKS
@@ -127,12 +128,11 @@ def _said(played: Played, events: Iterable[Event]) -> dict[tuple[int, int], Boun
         act = max(act, _act(played, event.data.timestamp))
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], event.data.timestamp, sinks)
         episode = bucket.get(played.group).episode
-        if act < 0 or episode is None or episode.standstill is None:
+        if act < 0 or episode is None or episode.outages is None:
             continue
-        for stills in episode.standstill.stills.values():
-            for partition, still in stills.items():
-                if _act(played, episode.opened_at) == act:
-                    found[act, partition][episode.number] = Bounds(*bounds(still))
+        for _, partition, outage in episode.outages.each():
+            if _act(played, episode.opened_at) == act and stops_of(outage) != NO_STOPS:
+                found[act, partition][episode.number] = Bounds(*stops_of(outage).total)
     return {
         place: Bounds(
             sum(one.lower for one in all_of.values()),

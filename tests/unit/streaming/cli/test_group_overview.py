@@ -76,7 +76,10 @@ def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state(
 def test_todays_downtime_is_that_of_the_episodes_that_had_a_round_today() -> None:
     found = [
         EpisodeRecord(
-            structs.replace(one.episode, downtime=Downtime(lower_ms=5, upper_ms=9, bounded_ms=9)), b"{}"
+            structs.replace(
+                one.episode, downtime=Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)
+            ),
+            b"{}",
         )
         for one in told(checkout())
     ]
@@ -85,7 +88,7 @@ def test_todays_downtime_is_that_of_the_episodes_that_had_a_round_today() -> Non
     (both,) = group_overviews([latest(checkout())], found, [], NOW)
     (second,) = group_overviews([latest(checkout())], [found[1], EpisodeRecord(yesterdays, b"{}")], [], NOW)
     (tomorrow,) = group_overviews([latest(checkout())], found, [], NOW + day)
-    assert both.today == Downtime(lower_ms=10, upper_ms=18, bounded_ms=18)
+    assert both.today == Downtime(lower_ms=10, upper_ms=18, total_ms=(10, 18), bounded_ms=18)
     assert second.today == found[1].episode.downtime
     assert tomorrow.today is None
     assert json.loads(encode(group_line(both)))["downtimeToday"]["upperMs"] == 18

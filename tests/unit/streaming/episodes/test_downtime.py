@@ -1,4 +1,4 @@
-"""How long partitions stood still: what each witness bounds, what several do together, and what nothing bounds."""
+"""Downtime: what each piece of evidence bounds, what several prove together, and what stays unknown."""
 
 from __future__ import annotations
 
@@ -8,49 +8,53 @@ import pytest
 from msgspec import msgpack
 
 from streaming.episodes import downtime
-from streaming.episodes.downtime import MOST_PARTITIONS, Standstill, learn, play
-from streaming.episodes.stops import Callback, Pending, Turned, Witness
+from streaming.episodes.downtime import MOST_PARTITIONS, Outages
+from streaming.episodes.evidence import AssignmentChange, Callback, View, WitnessRecord, learn, play
 from streaming.wire.episodes import Downtime, PartitionDowntime
-from streaming.wire.events import Holding, Stop
+from streaming.wire.events import Holding, ObservedMember, Stop
 
 P: Holding = {"t": [0]}
 NONE: Holding = {}
 
 
-def turned(number: int, at: int | None, **parts: Holding) -> Turned:
-    told: dict[str, Any] = {"live": NONE, "gone": NONE, "started": NONE, "pending": NONE} | parts
-    return Turned(number=number, at=at, **told)
+def change(number: int, at: int | None, *, starts: bool = False, **parts: Holding) -> AssignmentChange:
+    holdings: dict[str, Any] = dict.fromkeys(("taken", "orphaned", "assigned", "pending", "away"), NONE)
+    return AssignmentChange(number=number, at=at, starts=starts, **(holdings | parts))
 
 
-def eager(number: int, at: int | None, of: Holding = P) -> Turned:
+def view(at: int, pending: Holding) -> View:
+    return View(0, at, [ObservedMember(member_id="m", topics=["t"], assigned={}, pending_revocation=pending)])
+
+
+def eager(number: int, at: int | None, of: Holding = P) -> AssignmentChange:
     """A round that stops partitions of members that stay, and gives them out again."""
-    return turned(number, at, live=of, started=of)
+    return change(number, at, taken=of, assigned=of)
 
 
-def committed(number: int, after: int, before: int, of: Holding = P) -> Witness:
-    return Witness(
+def committed(number: int, after: int, before: int, of: Holding = P) -> WitnessRecord:
+    return WitnessRecord(
         "offset-commits", number, [Stop(partitions=of, stopped_after=after, resumed_before=before)]
     )
 
 
-def logged(number: int, after: int, before: int) -> Witness:
-    return Witness("coordinator-log", number, [Stop(stopped_after=after, stopped_before=before)])
+def logged(number: int, after: int, before: int) -> WitnessRecord:
+    return WitnessRecord("coordinator-log", number, [Stop(stopped_after=after, stopped_before=before)])
 
 
 def callback(at: int, number: int, revoked: Holding = NONE, assigned: Holding = NONE) -> Callback:
     return Callback(at, number, revoked, assigned)
 
 
-def bounds(known: Standstill | None) -> tuple[int, int | None]:
+def bounds(known: Outages | None) -> tuple[int, int | None]:
     found = downtime.downtime(known)
     assert found is not None
     return found.lower_ms, found.upper_ms
 
 
-def after(*told: Turned | Witness | Pending | Callback) -> Standstill:
-    known = Standstill()
+def after(*told: AssignmentChange | WitnessRecord | View | Callback) -> Outages:
+    known = Outages()
     for one in told:
-        if isinstance(one, Turned):
+        if isinstance(one, AssignmentChange):
             known = play(known, one)
         else:
             learn(known, one)
@@ -60,7 +64,7 @@ def after(*told: Turned | Witness | Pending | Callback) -> Standstill:
 class TestOneRound:
     def test_without_a_round_nothing_is_said(self) -> None:
         assert downtime.downtime(None) is None
-        assert downtime.downtime(Standstill()) is None
+        assert downtime.downtime(Outages()) is None
 
     def test_the_record_alone_bounds_nothing(self) -> None:
         assert bounds(after(eager(2, 1000))) == (0, None)
@@ -73,7 +77,7 @@ class TestOneRound:
         assert bounds(known) == (10, 1100)
 
     def test_the_log_says_nothing_of_when_a_member_that_is_gone_stopped(self) -> None:
-        lost = turned(2, 1000, gone=P, started=P)
+        lost = change(2, 1000, orphaned=P, assigned=P)
         known = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(known) == (10, 1300)
 
@@ -81,7 +85,7 @@ class TestOneRound:
         assert bounds(after(eager(2, 1000), committed(1, 400, 1700))) == (0, None)
 
     def test_a_partition_without_an_owner_was_not_consumed_again(self) -> None:
-        known = after(turned(2, 1000, gone=P), committed(2, 400, 1700))
+        known = after(change(2, 1000, orphaned=P), committed(2, 400, 1700))
         assert bounds(known) == (0, None)
 
     @pytest.mark.parametrize("early", [True, False])
@@ -114,39 +118,41 @@ class TestOneRound:
 
 class TestIncremental:
     def test_what_is_given_up_after_one_round_and_given_out_by_the_next_is_one_span(self) -> None:
-        known = after(turned(2, 1000, live=P, pending=P), turned(3, 1400, started=P), committed(3, 300, 1900))
+        known = after(
+            change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900)
+        )
         assert bounds(known) == (0, 900)
 
     def test_a_view_that_shows_it_given_up_bounds_it_from_below(self) -> None:
         known = after(
-            turned(2, 1000, live=P, pending=P),
-            Pending(1050, P),
-            Pending(1100, NONE),
-            turned(2, 1400, started=P),
+            change(2, 1000, taken=P, pending=P),
+            view(1050, P),
+            view(1100, NONE),
+            change(2, 1400, assigned=P),
             committed(2, 300, 1900),
         )
         assert bounds(known) == (300, 900)
 
     def test_what_nobody_has_stands_still_until_the_last_round_that_shows_so(self) -> None:
-        known = after(turned(2, 1000, gone=P), turned(3, 5000), turned(4, 9000))
+        known = after(change(2, 1000, orphaned=P), change(3, 5000), change(4, 9000))
         assert bounds(known) == (8000, None)
 
     def test_who_gets_it_may_say_so_ahead_of_the_round_of_the_same_epoch_that_gives_it_to_him(self) -> None:
         known = after(
             callback(60, -1, revoked=P),
-            turned(2, 1000, gone=P),
+            change(2, 1000, orphaned=P),
             callback(95, 2, assigned=P),
-            turned(2, 1010, started={"t": [7]}),
-            turned(2, 1040, started=P),
+            change(2, 1010, assigned={"t": [7]}),
+            change(2, 1040, assigned=P),
         )
         assert bounds(known) == (40, None)
 
     def test_callbacks_of_the_old_and_the_new_holder(self) -> None:
         known = after(
-            turned(2, 1000, live=P, pending=P),
+            change(2, 1000, taken=P, pending=P),
             callback(70, 2, revoked=P),
             callback(95, 3, assigned=P),
-            turned(3, 1400, started=P),
+            change(3, 1400, assigned=P),
         )
         assert bounds(known) == (25, None)
 
@@ -173,9 +179,83 @@ class TestSeveralRounds:
         assert bounds(known) == (50 + 100, 2600 - 700)
 
     def test_one_span_that_nothing_bounds_leaves_the_sum_without_a_bound(self) -> None:
-        later = Witness("w", 2, [Stop(partitions=P, resumed_before=1500)])
+        later = WitnessRecord("w", 2, [Stop(partitions=P, resumed_before=1500)])
         known = after(eager(2, 1000), later, eager(3, 9000), committed(3, 8000, 9500))
         assert bounds(known) == (0, None)
+
+
+def starts(number: int, at: int, of: Holding = P) -> AssignmentChange:
+    return change(number, at, starts=True, assigned=of)
+
+
+class TestStops:
+    def test_longest_sum_and_number_are_three_figures(self) -> None:
+        known = after(
+            *(eager(2, 1000), logged(2, 600, 700), committed(2, 500, 1400)),
+            *(eager(3, 9000), logged(3, 6000, 6500), committed(3, 5000, 9500)),
+        )
+        found = downtime.downtime(known)
+        assert found is not None
+        assert (found.longest_ms, found.total_ms, found.stops) == ((2500, 3500), (2800, 4300), (2, 2))
+
+    def test_unproved_consumption_leaves_the_number_open(self) -> None:
+        known = after(eager(2, 1000), logged(2, 700, 950), eager(3, 2000), committed(3, 400, 2600))
+        found = downtime.downtime(known)
+        assert found is not None
+        assert (found.longest_ms, found.total_ms, found.stops) == ((50, 1900), (50, 1900), (1, 2))
+
+    def test_a_commit_between_two_rounds_is_no_begin_of_both(self) -> None:
+        known = after(eager(2, 1000), eager(3, 40_000), committed(3, 39_000, 41_000))
+        assert bounds(known) == (0, None)
+
+
+class TestEmptyGroup:
+    def test_outage_lasts_until_members_are_back(self) -> None:
+        known = after(change(2, 1000, orphaned=P), starts(4, 32_000), committed(4, 200, 32_900))
+        assert bounds(known) == (31_000, 32_700)
+
+    def test_rounds_after_the_return_are_stops_of_their_own(self) -> None:
+        known = after(
+            *(change(2, 1000, orphaned=P), starts(4, 17_000), committed(4, 200, 17_500)),
+            *(change(5, 26_000, orphaned=P, assigned=P), committed(5, 25_500, 26_700)),
+        )
+        found = downtime.downtime(known)
+        assert found is not None
+        assert (found.longest_ms, found.total_ms, found.stops) == (
+            (16_000, 17_300),
+            (16_000, 18_500),
+            (2, 2),
+        )
+
+
+class TestGroupStart:
+    def test_first_assignment_is_no_downtime(self) -> None:
+        assert downtime.downtime(after(starts(1, 1000))) is None
+
+    def test_rounds_before_any_consumption_are_no_downtime(self) -> None:
+        known = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), eager(3, 6000))
+        assert downtime.downtime(known) is None
+
+    def test_a_commit_proves_a_stop_after_the_start(self) -> None:
+        known = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), committed(2, 2500, 4400))
+        assert bounds(known) == (500, 1400)
+
+    def test_a_commit_before_the_start_proves_nothing(self) -> None:
+        known = after(starts(9, 1000), eager(10, 4000), committed(10, 500, 4400))
+        assert downtime.downtime(known) is None
+
+
+class TestStaticMemberAway:
+    def test_downtime_begins_when_it_leaves(self) -> None:
+        away = View(7, 1000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=-2)])
+        known = after(away, change(7, 9000, orphaned=P, assigned=P), committed(7, 700, 9400))
+        assert bounds(known) == (8000, 8700)
+
+    def test_return_under_the_same_id_ends_it(self) -> None:
+        away = View(7, 1000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=-2)])
+        back = View(7, 4000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=7)])
+        later = View(8, 9000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=8)])
+        assert bounds(after(away, back, later)) == (3000, None)
 
 
 class TestTheRecord:
@@ -190,7 +270,12 @@ class TestTheRecord:
         assert downtime.downtime(known) == Downtime(
             lower_ms=20,
             upper_ms=2200,
-            worst=PartitionDowntime(topic="t", partition=0, lower_ms=10, upper_ms=1300),
+            longest_ms=(10, 1300),
+            total_ms=(20, 2200),
+            stops=(2, 2),
+            worst=PartitionDowntime(
+                topic="t", partition=0, lower_ms=10, upper_ms=1300, longest_ms=(10, 1300), stops=(1, 1)
+            ),
             evidence=["group-records", "offset-commits", "coordinator-log"],
             partitions=2,
             bounded_ms=2200,
@@ -202,7 +287,9 @@ class TestTheRecord:
         found = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *said))
         assert found is not None
         assert (found.upper_ms, found.unbounded, found.bounded_ms) == (None, 1, 1300)
-        assert found.worst == PartitionDowntime(topic="t", partition=1, lower_ms=30, upper_ms=None)
+        assert found.worst == PartitionDowntime(
+            topic="t", partition=1, lower_ms=30, upper_ms=None, longest_ms=(30, None), stops=(1, 1)
+        )
 
     def test_partitions_beyond_the_limit_are_counted(self) -> None:
         many: Holding = {"t": list(range(MOST_PARTITIONS + 5))}
@@ -213,7 +300,7 @@ class TestTheRecord:
 
     def test_it_is_the_same_when_it_was_written_and_read(self) -> None:
         known = after(callback(100, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
-        assert msgpack.decode(msgpack.encode(known), type=Standstill) == known
+        assert msgpack.decode(msgpack.encode(known), type=Outages) == known
 
     def test_of_an_episode_that_is_over_what_was_said_of_the_next_round_is_kept(self) -> None:
         known = after(eager(2, 1000), callback(300, 2, assigned=P), callback(900, -1, revoked=P))
@@ -223,9 +310,9 @@ class TestTheRecord:
         assert bounds(after_more(rest, eager(3, 9000), callback(980, 3, assigned=P))) == (80, None)
 
 
-def after_more(known: Standstill, *told: Turned | Callback) -> Standstill:
+def after_more(known: Outages, *told: AssignmentChange | Callback) -> Outages:
     for one in told:
-        if isinstance(one, Turned):
+        if isinstance(one, AssignmentChange):
             known = play(known, one)
         else:
             learn(known, one)

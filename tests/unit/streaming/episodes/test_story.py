@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
 from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import episodes
 from streaming.episodes.story import story
-from streaming.wire.episodes import Downtime, Episode, PartitionDowntime, Waiting
+from streaming.wire.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import CASES, rolling, started, storm
 
@@ -111,20 +112,57 @@ def test_what_is_waited_for_is_told() -> None:
     assert story(structs.replace(one, waiting_for=[])).endswith(". Stuck.")
 
 
-def test_downtime_is_told_as_bounds() -> None:
-    worst = PartitionDowntime(topic="orders", partition=17, lower_ms=9_400, upper_ms=121_000)
-    one = structs.replace(
-        over(started().join("d@h4#1")), downtime=Downtime(lower_ms=1, upper_ms=2, worst=worst)
+def _worst(total: Bounds, stops: Bounds) -> PartitionDowntime:
+    return PartitionDowntime(
+        topic="orders", partition=17, lower_ms=total[0], upper_ms=total[1], longest_ms=total, stops=stops
     )
-    assert "; the longest a partition stood still was between 9.4 s and 2 min (orders 17). Settled." in story(
-        one
+
+
+@pytest.mark.parametrize(
+    ("longest", "worst", "said"),
+    [
+        (
+            (9400, 121_000),
+            _worst((9400, 121_000), (1, 1)),
+            "was between 9.4 s and 2 min (orders 17). Settled.",
+        ),
+        ((9400, None), _worst((9400, None), (1, 1)), "was at least 9.4 s (orders 17). Settled."),
+        (
+            (2800, 3100),
+            _worst((5000, 6900), (7, 7)),
+            "was between 2.8 s and 3.1 s; orders 17 had none 7 times, for between 5.0 s and 6.9 s in all. Settled.",
+        ),
+        (
+            (2800, None),
+            _worst((5000, None), (2, None)),
+            "was at least 2.8 s; orders 17 had none at least 2 times, for at least 5.0 s in all. Settled.",
+        ),
+        (
+            (0, 3100),
+            _worst((0, 3100), (1, 2)),
+            "was between 0.0 s and 3.1 s; orders 17 had none 1 to 2 times, for between 0.0 s and 3.1 s in all.",
+        ),
+    ],
+)
+def test_longest_stop_sum_and_number_of_stops(longest: Bounds, worst: PartitionDowntime, said: str) -> None:
+    known = Downtime(lower_ms=1, upper_ms=2, longest_ms=longest, worst=worst)
+    one = structs.replace(over(started().join("d@h4#1")), downtime=known)
+    assert f"; the longest time that a partition had no consumer {said}" in story(one)
+
+
+def test_downtime_without_any_bound_is_left_out() -> None:
+    known = Downtime(lower_ms=0, upper_ms=None, worst=_worst((0, None), (1, 1)))
+    one = structs.replace(over(started().join("d@h4#1")), downtime=known)
+    assert "no consumer" not in story(one)
+
+
+def test_bounce_without_a_round_shows_its_downtime() -> None:
+    known = Downtime(lower_ms=1, upper_ms=2, longest_ms=(900, 4000), worst=_worst((900, 4000), (1, 1)))
+    one = structs.replace(over(started()), round_count=0, downtime=known)
+    assert (
+        "no rebalance, nothing moved; the longest time that a partition had no consumer was between 0.9 s"
+        in story(one)
     )
-    assert one.downtime is not None
-    open_end = structs.replace(one.downtime, upper_ms=None, unbounded=1)
-    said = story(structs.replace(one, downtime=open_end))
-    assert "; the longest a partition stood still was at least 9.4 s (orders 17). Settled." in said
-    unproved = structs.replace(open_end, worst=structs.replace(worst, lower_ms=0))
-    assert "stood still" not in story(structs.replace(one, downtime=unproved))
 
 
 def test_days_are_told_where_it_is_not_one() -> None:

@@ -192,7 +192,7 @@ def stood(first: Downtime | None, second: Downtime | None, *, over: bool = True)
 
 def test_downtime_adds_up_once_an_episode_is_over_also_after_a_restart(tmp_path: Path) -> None:
     bounded = Downtime(lower_ms=500, upper_ms=2000, bounded_ms=2000)
-    half = Downtime(lower_ms=40, upper_ms=None, bounded_ms=70, unbounded=3)
+    half = Downtime(lower_ms=40, upper_ms=None, total_ms=(40, None), bounded_ms=70, unbounded=3)
     with opened(tmp_path) as history:
         history.append(stood(bounded, half, over=False))
         assert history.told.stood == {GROUP: Stood(lower_ms=500, upper_ms=2000)}

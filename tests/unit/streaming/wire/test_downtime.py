@@ -6,11 +6,14 @@ from streaming.wire.downtime import midnight, together
 from streaming.wire.episodes import Downtime, PartitionDowntime
 
 
-def still(lower: int, upper: int | None, *evidence: str, partition: int = 0) -> Downtime:
-    """Of one partition."""
+def down(lower: int, upper: int | None, *evidence: str, partition: int = 0) -> Downtime:
+    """One partition that was down once."""
     return Downtime(
         lower_ms=lower,
         upper_ms=upper,
+        longest_ms=(lower, upper),
+        total_ms=(lower, upper),
+        stops=(1, 1),
         worst=PartitionDowntime(topic="t", partition=partition, lower_ms=lower, upper_ms=upper),
         evidence=list(evidence),
         partitions=1,
@@ -24,16 +27,19 @@ def test_a_day_begins_at_midnight_in_utc() -> None:
     assert midnight(1_699_920_000_000) == 1_699_920_000_000
 
 
-def test_nothing_that_stood_still_is_nothing() -> None:
+def test_no_downtime_at_all_is_none() -> None:
     assert together([]) is None
     assert together([None, None]) is None
 
 
-def test_bounds_are_added_and_the_worst_is_that_which_may_have_taken_longest() -> None:
-    one, other = still(20, 50, "listener"), still(10, 90, "listener", "offset-commits", partition=3)
+def test_sums_add_up_and_the_longest_is_the_longest_of_one() -> None:
+    one, other = down(20, 50, "listener"), down(10, 90, "listener", "offset-commits", partition=3)
     assert together([one, None, other]) == Downtime(
         lower_ms=30,
         upper_ms=140,
+        longest_ms=(20, 90),
+        total_ms=(30, 140),
+        stops=(2, 2),
         worst=other.worst,
         evidence=["listener", "offset-commits"],
         partitions=2,
@@ -42,8 +48,16 @@ def test_bounds_are_added_and_the_worst_is_that_which_may_have_taken_longest() -
     )
 
 
-def test_one_without_an_upper_bound_leaves_all_without() -> None:
-    one, other = still(20, None), still(10, 90)
+def test_one_episode_without_an_upper_bound_leaves_none() -> None:
+    one, other = down(20, None), down(10, 90)
     assert together([one, other]) == Downtime(
-        lower_ms=30, upper_ms=None, worst=one.worst, partitions=2, unbounded=1, bounded_ms=90
+        lower_ms=30,
+        upper_ms=None,
+        longest_ms=(20, None),
+        total_ms=(30, None),
+        stops=(2, 2),
+        worst=one.worst,
+        partitions=2,
+        unbounded=1,
+        bounded_ms=90,
     )

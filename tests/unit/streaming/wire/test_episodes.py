@@ -82,7 +82,14 @@ def test_fields_are_in_camel_case_and_none_is_left_out() -> None:
     written = json.loads(encode(EPISODE))
     assert {"groupId", "closedAt", "movedAgain", "waitingFor", "roundCount"} <= written.keys()
     assert written["closedAt"] is None
-    assert written["downtime"]["worst"] == {"topic": "t", "partition": 0, "lowerMs": 1, "upperMs": 2}
+    assert written["downtime"]["worst"] == {
+        "topic": "t",
+        "partition": 0,
+        "lowerMs": 1,
+        "upperMs": 2,
+        "longestMs": [0, None],
+        "stops": [0, None],
+    }
     assert written["members"]["replaced"] == [{"left": "c1", "joined": "c2", "by": "client id and host"}]
 
 

@@ -1,4 +1,4 @@
-"""What events tell a group's episode of partitions that stood still."""
+"""Evidence of downtime from the events of a group."""
 
 from __future__ import annotations
 
@@ -39,22 +39,32 @@ def rounds(log: Log, evidence: tuple[Evidence, ...] = ()) -> list[Event]:
     ]
 
 
-def test_the_words_of_members_and_commits_bound_the_round_that_they_are_of() -> None:
+def test_callbacks_and_commits_bound_their_round() -> None:
     assert downtime(rounds(Log())) == Downtime(
         lower_ms=1000,
         upper_ms=3400,
-        worst=PartitionDowntime(topic="t", partition=0, lower_ms=1000, upper_ms=3400),
+        longest_ms=(1000, 3400),
+        total_ms=(1000, 3400),
+        stops=(1, 1),
+        worst=PartitionDowntime(
+            topic="t", partition=0, lower_ms=1000, upper_ms=3400, longest_ms=(1000, 3400), stops=(1, 1)
+        ),
         evidence=["group-records", "listener", "offset-commits"],
         partitions=1,
         bounded_ms=3400,
     )
 
 
-def test_rounds_that_polling_counted_have_no_bounds_as_what_witnesses_name_is_another_number() -> None:
+def test_polled_rounds_have_no_downtime_bounds() -> None:
     assert downtime(rounds(Log(), POLLED)) == Downtime(
         lower_ms=0,
         upper_ms=None,
-        worst=PartitionDowntime(topic="t", partition=0, lower_ms=0, upper_ms=None),
+        longest_ms=(0, None),
+        total_ms=(0, None),
+        stops=(1, None),
+        worst=PartitionDowntime(
+            topic="t", partition=0, lower_ms=0, upper_ms=None, longest_ms=(0, None), stops=(1, None)
+        ),
         partitions=1,
         unbounded=1,
     )
