@@ -66,6 +66,17 @@ class PastEpisode(NamedTuple):
 Change = RollingRestart | Scale | Deploy
 
 
+class MeasuredDowntime(NamedTuple):
+    """Bounds of the downtime of a past episode, all partitions together, ms; ``upper_ms`` None: no upper bound."""
+
+    lower_ms: int
+    upper_ms: int | None
+
+    def includes(self, total_ms: int) -> bool:
+        """Return True if a forecast of so much downtime agrees with the bounds."""
+        return self.lower_ms <= total_ms and (self.upper_ms is None or total_ms <= self.upper_ms)
+
+
 class RequestedChange(NamedTuple):
     """A change of a group, to be played.
 
@@ -73,13 +84,13 @@ class RequestedChange(NamedTuple):
         start: where the group stands.
         what: the change in a sentence, such as ``This rolling restart``.
         document: the group's scenario, with the events that are the change.
-        measured: what was seen of it where it has happened, a sentence; else empty.
+        measured: its downtime where it has happened; None: nothing was measured, or it has not happened.
     """
 
     start: Baseline
     what: str
     document: dict[str, Any]
-    measured: str = ""
+    measured: MeasuredDowntime | None = None
 
 
 def single_change(*asked: Change | PastEpisode | None) -> Change | PastEpisode:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any
@@ -33,12 +31,11 @@ from streaming.simulation.plan import PlannedEvent, initial_holdings, plan_event
 from streaming.simulation.results import Simulation, SimulationResult
 from streaming.simulation.scenario import InvalidScenario, Scenario, ScenarioEvent
 
-#: A group that is not at rest a day after the last event never will be.
-_PATIENCE_MS = 24 * 3600 * 1000
+_DAY_MS = 24 * 3600 * 1000
 
 
 class NeverSettles(BadInput):
-    """The group did not come to rest within a day of the scenario's last event."""
+    """The group did not come to rest within a day and its longest timeout of the scenario's last event."""
 
 
 def timing_of(scenario: Scenario) -> Timing:
@@ -112,11 +109,21 @@ def run_scenario(
     if setup is None:
         setup = Setup(timing_of(scenario), assignor, member_ids(scenario), seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, stretches=stretches, rounds=rounds)
-    with _uncollected():
-        end = _play(machine(protocol, setup), scenario, result, each)
-    found = Simulation(protocol, assignor, result, end)
-    result.gaps.end(found.shown_until)
-    return found
+    end = _play(machine(protocol, setup), scenario, result, each, _patience_ms(setup.timing))
+    simulation = Simulation(protocol, assignor, result, end)
+    result.gaps.end(simulation.shown_until)
+    return simulation
+
+
+def _patience_ms(timing: Timing) -> int:
+    """Return how long after the last event something may still happen: a day, and once the longest timeout."""
+    timeouts = (
+        timing.session_timeout_ms,
+        timing.rebalance_timeout_ms,
+        timing.scheduled_rebalance_delay_ms,
+        timing.metadata_age_ms,
+    )
+    return _DAY_MS + max(timeouts)
 
 
 def _applied(
@@ -144,18 +151,6 @@ def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
     return structs.replace(event, names=names) if names else None
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection: a run makes no cycles, and looking for them takes a third of its time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
 def _begun(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult) -> Any:
     """The group before the first event: empty, or as its members stand."""
     held = initial_holdings(scenario)
@@ -168,8 +163,16 @@ def _begun(model: Machine[Any, Any], scenario: Scenario, result: SimulationResul
 
 
 def _play(
-    model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]
+    model: Machine[Any, Any],
+    scenario: Scenario,
+    result: SimulationResult,
+    each: Callable[[int], None],
+    patience_ms: int,
 ) -> int:
+    """Apply every event in order of time; return when the group came to rest.
+
+    A timer that is still pending is no unrest: brokers keep the timers of rebalances that are over, too.
+    """
     queue: list[tuple[int, int, MachineEvent, PlannedEvent | None]] = [
         (planned.event.at, number, planned.event, planned)
         for number, planned in enumerate(plan_events(scenario))
@@ -181,23 +184,22 @@ def _play(
     ended: set[str] = set()
     because: ScenarioEvent | None = None
     while queue:
-        at, _, found, planned = heappop(queue)
-        event = found if planned is None or not ended else _about_others(found, ended)
+        at, _, queued, planned = heappop(queue)
+        event = queued if planned is None or not ended else _about_others(queued, ended)
         if event is None:
             continue
-        if at > last + _PATIENCE_MS:
-            raise NeverSettles(
-                f"{model.name}: the group is not at rest {_PATIENCE_MS} ms after the last event"
-            )
         if isinstance(event, TopicsChanged):
             result.topics(event.topics, at)
         if planned is not None:
             because = planned.because
             each(1)
-        after, outputs = _applied(model, state, event, because, outside=planned is not None)
+        state, outputs = _applied(model, state, event, because, outside=planned is not None)
         if planned is not None or outputs:
             end = at
-        state = after
+        if end > last + patience_ms:
+            raise NeverSettles(
+                f"{model.name}: the group is not at rest {patience_ms} ms after the last event"
+            )
         for output in outputs:
             if isinstance(output, After):
                 heappush(queue, (output.event.at, number, output.event, None))

@@ -13,7 +13,7 @@ from uuid import UUID
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Setup
 from streaming.simulation import results
-from streaming.simulation.changes import RequestedChange
+from streaming.simulation.changes import MeasuredDowntime, RequestedChange
 from streaming.simulation.event_loop import run_scenario, timing_of
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.results import Simulation
@@ -205,38 +205,45 @@ class Forecast(NamedTuple):
 
 
 def forecast_change(
-    asked: RequestedChange, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
+    change: RequestedChange, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Forecast:
-    """A change played every way.
+    """Simulate a change under every way to rebalance.
 
     Args:
-        asked: the change.
+        change: the change.
         rounds: list the rounds, where they are not too many.
-        each: told of every event that was played.
+        each: called after each event of the scenario, with 1.
 
     Raises:
         InvalidScenario: the change can't happen to this group.
     """
-    start, plan = asked.start, parse_scenario(asked.document)
+    start, plan = change.start, parse_scenario(change.document)
     few = len(plan.events) * _ROUNDS * max(len(plan.members), 1) <= MAX_ROWS
     costs = [
         simulate_cost(plan, way, rounds=rounds and few, each=each)
         for way in ways(start.protocol, start.assignor)
     ]
-    said = cost_sentence(costs, start.way, asked.what)
-    return Forecast(
-        asked.what,
-        start.way,
-        plan,
-        costs,
-        f"{said} {asked.measured}".strip(),
-        (
-            *start.unsure,
-            _timing_assumption(plan),
-            *_race_assumption(costs),
-            *(() if few or not rounds else (_UNLISTED,)),
-        ),
-    )
+    sentence, unsure = cost_sentence(costs, start.way, change.what), list(start.unsure)
+    if change.measured is not None:
+        own = next(cost for cost in costs if cost.way.name == start.way)
+        bounds = _bounds(change.measured)
+        sentence = f"{sentence} When it happened, {bounds} were measured."
+        if not change.measured.includes(own.total_ms):
+            unsure.append(
+                f"the forecast, {format_seconds(own.total_ms)}, is not what was measured, {bounds}: members' own "
+                "times differ from those assumed here; believe the measurement"
+            )
+    unsure += [_timing_assumption(plan), *_race_assumption(costs)]
+    if rounds and not few:
+        unsure.append(_UNLISTED)
+    return Forecast(change.what, start.way, plan, costs, sentence, tuple(unsure))
+
+
+def _bounds(measured: MeasuredDowntime) -> str:
+    lower = format_seconds(measured.lower_ms)
+    if measured.upper_ms is None:
+        return f"at least {lower}"
+    return f"{lower} to {format_seconds(measured.upper_ms)}"
 
 
 _UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"

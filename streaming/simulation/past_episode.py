@@ -9,8 +9,8 @@ from msgspec import UNSET
 
 from assignors.model import Topic
 from streaming.simulation.baseline import NoForecast, baseline_of, scenario_names
-from streaming.simulation.changes import BEGIN_MS, RequestedChange
-from streaming.simulation.forecast import Cost, format_seconds, simulate_as_configured, simulate_cost, ways
+from streaming.simulation.changes import BEGIN_MS, MeasuredDowntime, RequestedChange
+from streaming.simulation.forecast import Cost, simulate_as_configured, simulate_cost, ways
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
 from streaming.wire.codec import rfc3339
@@ -173,7 +173,10 @@ def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
 def _events(
     episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int
 ) -> list[dict[str, Any]]:
-    """Who came and went, each at the time of the round that shows it; one that came back is a restart."""
+    """Who came and went, each at the time of the round that shows it; one that came back is a restart.
+
+    A member whose session expired crashed one session timeout earlier, also if a successor joined later.
+    """
     here = set(names)
     came: list[tuple[str, int]] = []
     went: list[tuple[str, int]] = []
@@ -190,17 +193,21 @@ def _events(
         called({one: fullest[one] for one in new}), dict.fromkeys(new), taken=names.values()
     )
     successors = {one.left: one.joined for one in episode.members.replaced}
-    lost = set(episode.members.lost)
+    fenced = {one for diff in diffs if diff.cause.kind == "member.fenced" for one in diff.cause.member_ids}
+    lost = fenced.union(episode.members.lost)
     events: list[dict[str, Any]] = []
     for one, at in went:
         back = next((other for other in came if other[0] == successors.get(one) and other[1] >= at), None)
         if back is not None:
             came.remove(back)
             known[back[0]] = known[one]
+        if one in lost and (back is None or back[1] > at):
+            events.append({"at": at - session_ms, "crash": known[one]})
+            if back is not None:
+                events.append({"at": back[1], "join": known[one]} | _instance(fullest[back[0]]))
+        elif back is not None:
             # One that came back within a round was away for less than a round takes.
             events.append({"at": at, "bounce": known[one], "down_ms": max(back[1] - at, 1)})
-        elif one in lost:
-            events.append({"at": at - session_ms, "crash": known[one]})
         else:
             events.append({"at": at, "leave": known[one]})
     events += [{"at": at, "join": known[one]} | _instance(fullest[one]) for one, at in came]
@@ -225,10 +232,7 @@ def _unsure(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> l
     return found
 
 
-def _measured(episode: Episode) -> str:
-    """What the monitor saw of the episode's own downtime, a sentence; empty where it saw nothing."""
-    if episode.downtime is None:
-        return ""
-    lower, upper = format_seconds(episode.downtime.lower_ms), episode.downtime.upper_ms
-    most = "with no upper bound" if upper is None else f"at most {format_seconds(upper)}"
-    return f"When it happened, at least {lower} were measured, {most}."
+def _measured(episode: Episode) -> MeasuredDowntime | None:
+    """Return the downtime that the monitor measured in the episode, or None."""
+    downtime = episode.downtime
+    return None if downtime is None else MeasuredDowntime(downtime.lower_ms, downtime.upper_ms)

@@ -49,7 +49,7 @@ START = Baseline(GROUP, "eager", "eager", "range")
 def test_members_restart_in_the_order_of_their_names() -> None:
     found = request_change(START, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
 
-    assert (found.what, found.start, found.measured) == ("This rolling restart", START, "")
+    assert (found.what, found.start, found.measured) == ("This rolling restart", START, None)
     assert [event["bounce"] for event in found.document.pop("events")] == ["a", "b"]
     assert found.document == {**GROUP, "processing_ms": 0}
 

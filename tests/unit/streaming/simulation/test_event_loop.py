@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from assignors.model import Topic
-from streaming.protocols.vocabulary import After, CoordinatorFails, MachineEvent, Timing
+from streaming.protocols.families import FAMILIES
+from streaming.protocols.vocabulary import After, CoordinatorFails, MachineEvent, Sent, Timing
 from streaming.simulation import event_loop
 from streaming.simulation.event_loop import NeverSettles, run_scenario, seeded_lag, timing_of
 from streaming.simulation.parse import load_scenario
@@ -20,7 +20,7 @@ TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
 
 
 class Restless:
-    """A machine that has one more event at an instant of its own, whatever happens."""
+    """A machine that sends one more request at an instant of its own."""
 
     name = "restless"
 
@@ -32,30 +32,47 @@ class Restless:
         return 0
 
     def apply(self, group: int, event: MachineEvent) -> tuple[int, tuple[Any, ...]]:
-        return group + 1, () if event.at == self.at else (After(CoordinatorFails(self.at)),)
+        if event.at == self.at:
+            return group, (Sent("Heartbeat", 1),)
+        return group + 1, (After(CoordinatorFails(self.at)),) if group == 0 else ()
 
     def heartbeats(self, group: int, at: int) -> Iterator[Any]:
         del group, at
         return iter(())
 
 
-def test_a_group_may_take_a_day_to_settle_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_loop, "machine", lambda *_: Restless(5000 + DAY_MS))
-    assert run_scenario(load_scenario(TEXT), "eager").end == 5000
-    monkeypatch.setattr(event_loop, "machine", lambda *_: Restless(5001 + DAY_MS))
-    with pytest.raises(NeverSettles, match=r"^restless: the group is not at rest 86400000 ms after the last"):
+def test_a_group_may_take_a_day_and_its_longest_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 5000 + DAY_MS + Timing().scheduled_rebalance_delay_ms
+    monkeypatch.setattr(event_loop, "machine", lambda *_: Restless(limit))
+    assert run_scenario(load_scenario(TEXT), "eager").end == limit
+    monkeypatch.setattr(event_loop, "machine", lambda *_: Restless(limit + 1))
+    with pytest.raises(NeverSettles, match=r"^restless: the group is not at rest 86700000 ms after the last"):
         run_scenario(load_scenario(TEXT), "eager")
 
 
-@pytest.mark.parametrize("collects", [True, False])
-def test_garbage_is_collected_afterwards_as_it_was_before(*, collects: bool) -> None:
-    was = gc.isenabled()
-    try:
-        (gc.enable if collects else gc.disable)()
-        run_scenario(load_scenario(TEXT), "eager")
-        assert gc.isenabled() is collects
-    finally:
-        (gc.enable if was else gc.disable)()
+@pytest.mark.parametrize(
+    "timeout", ["session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms"]
+)
+@pytest.mark.parametrize("timeout_ms", [DAY_MS, DAY_MS + 1, 30 * DAY_MS // 2, 2**31 - 1])
+@pytest.mark.parametrize("protocol", FAMILIES)
+def test_a_pending_timer_is_no_unrest(protocol: str, timeout: str, timeout_ms: int) -> None:
+    events = (
+        "at: 0, join: a",
+        "at: 0, join: b",
+        "at: 30000, bounce: a, down_ms: 4000",
+        "at: 90000, leave: b",
+    )
+    text = scenario("t: 2", *events)
+    usual = run_scenario(load_scenario(text), protocol)
+    patient = run_scenario(load_scenario(f"{timeout}: {timeout_ms}\n{text}"), protocol)
+    assert (patient.end, patient.result.moved) == (usual.end, usual.result.moved)
+
+
+def test_a_crash_is_waited_for_as_long_as_the_session_lasts() -> None:
+    text = scenario("t: 2", "at: 0, join: a", "at: 0, join: b", "at: 30000, crash: b")
+    patient = run_scenario(load_scenario(f"session_timeout_ms: {2**31 - 1}\n{text}"), "eager")
+    assert patient.end > 2**31 - 1
+    assert patient.result.gaps.longest > 2**31 - 30_000
 
 
 @pytest.mark.parametrize(

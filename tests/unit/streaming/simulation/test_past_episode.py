@@ -42,7 +42,7 @@ def test_who_came_back_restarted_and_was_away_for_as_long() -> None:
     assert sorted(found.start.members) == ["pay (h1)", "pay (h2)", "web-0"]
     assert found.document["topics"] == {"t": {"partitions": 6, "racks": None}}
     assert found.what.startswith("The rolling-restart of 2023-11-14T22:23:21")
-    assert found.measured == ""
+    assert found.measured is None
     answer = forecast_change(found)
     assert answer.own == "eager"
     assert answer.costs[0].simulation.result.rebalances == 4
@@ -60,9 +60,28 @@ def test_who_came_who_left_and_who_was_lost() -> None:
 
 
 def test_what_was_measured_then_stands_beside_the_forecast() -> None:
-    found = replayed(checkout(), downtime=Downtime(lower_ms=4000, upper_ms=12_400))
-    assert found.measured == "When it happened, at least 4.0 s were measured, at most 12 s."
-    assert forecast_change(found).sentence.endswith(found.measured)
+    answer = forecast_change(replayed(checkout(), downtime=Downtime(lower_ms=4000, upper_ms=None)))
+    assert answer.sentence.endswith(" When it happened, at least 4.0 s were measured.")
+    assert not any("believe the measurement" in line for line in answer.unsure)
+
+
+@pytest.mark.parametrize(("lower_ms", "upper_ms"), [(0, 2000), (9_000_000, None), (0, 0)])
+def test_a_forecast_outside_the_measured_bounds_says_so(lower_ms: int, upper_ms: int | None) -> None:
+    answer = forecast_change(replayed(checkout(), downtime=Downtime(lower_ms=lower_ms, upper_ms=upper_ms)))
+    assert sum("believe the measurement" in line for line in answer.unsure) == 1
+
+
+def test_a_killed_group_that_came_back_was_down_for_its_session_too() -> None:
+    teller = Teller(6).join("a@h1#1", "b@h2#1")
+    teller.fence("a@h1#1", "b@h2#1", after=600).join("a@h1#2", "b@h2#2", after=5)
+    found = replayed(teller)
+    kinds = [
+        next(key for key in event if key in ("crash", "join", "bounce")) for event in found.document["events"]
+    ]
+    assert kinds == ["crash", "crash", "join", "join"]
+    crashed, back = (found.document["events"][number]["at"] for number in (0, 3))
+    assert back - crashed >= found.document["session_timeout_ms"]
+    assert forecast_change(found).costs[0].worst_ms >= found.document["session_timeout_ms"]
 
 
 def test_what_of_it_is_not_known_is_said() -> None:
