@@ -1,19 +1,19 @@
-"""What Kafka's own assignor makes of what the members of an observed round declared, beside what they got.
+"""The assignment that Kafka's own assignor computes for an observed round, compared with the observed one.
 
-Under the classic protocol the leader's record has all that it went by: subscriptions, what members owned by their
-own word, their generation and racks, and their order. How many partitions topics had the log says; where a leader's
-metadata was older or newer, what it gave out shows what it knew.
+Classic protocol: the leader's record has all of the assignor's input: subscriptions, owned partitions, generations,
+racks and the members' order. The membership log has the partition counts. Where the leader's metadata was older or
+newer, the assignment shows the counts that it knew.
 
-Under KIP-848 the coordinator starts from the target before. No record of the round has that, but a group at rest
-has what its target says: members with all of the epoch before.
+KIP-848: the coordinator starts from the previous target. No record of the round has it, but a group whose members
+have all reached the last epoch owns it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from assignors import registry
 from assignors.diff import diff
@@ -25,12 +25,14 @@ from streaming.monitor.state import GroupState, TopicState
 from streaming.wire.diffs import Expected
 from streaming.wire.events import GroupObserved, Holding, ObservedMember
 
-#: Nothing is said of rounds with more partitions, unless the settings do: it would cost more than the round itself.
+#: Larger rounds are not computed, unless the settings say so: it would cost more than the round itself.
 MOST_PARTITIONS: Final = 1000
-#: These leave no choice: a difference is one. Of the others a client in another language may break ties otherwise.
+#: Java's assignors of these names leave no choice; those of other clients share out by rules of their own.
 _STRICT: Final = frozenset({("classic", "range"), ("classic", "roundrobin")})
+#: The order of ``group.consumer.assignors`` by default: the first one is the broker's default (KIP-848).
+_BROKER_DEFAULTS: Final = ("uniform", "range")
 #: Why nothing is computed for groups of other kinds.
-_OTHERS: Final = {
+_OTHER_KINDS: Final = {
     "connect": "Connect's leader goes by what it remembers of rounds before, which no record has",
     "streams": "Kafka Streams assigns by the topology and by what its instances hold on disk, which no record has",
     "share": "members of share groups are assigned partitions by the coordinator's own rule, which is not computed",
@@ -38,37 +40,54 @@ _OTHERS: Final = {
 
 
 def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | UnsetType:
-    """Whether members got what the assignor in use makes of what they declared.
+    """Return whether members got what the assignor in use computes from what they declared.
 
     Args:
         state: the group before the round.
-        data: the view that shows the round; of a number that ``state`` does not have.
-        most: nothing is said of a round with more partitions.
+        data: the view that shows the round; ``state`` does not have its number.
+        most: a round with more partitions is not computed.
 
     Returns:
-        The verdict; UNSET where the round is no assignor's: nobody is left, the group was not known before, or the
-        target of its epoch was computed earlier.
+        The verdict; UNSET where no assignor made the round: nobody is left, the group was unknown before, or the
+        target of its epoch was computed earlier. The check is advice: an error in it is a verdict, too.
     """
     if not data.members or not _is_asked(state, data, most):
         return UNSET
-    name = data.protocol or ""
+    try:
+        return _verdict(state, data, most)
+    except Exception as error:  # noqa: BLE001 - a check that fails must not cost the round; the diff has the error
+        return Expected(verdict="unknown", why=f"the check failed: {type(error).__name__}: {error}")
+
+
+def too_many(state: GroupState, data: GroupObserved, most: int) -> Expected | UnsetType:
+    """The verdict for a group that reads more partitions than ``most``; ``data`` may be a part of its view."""
+    if not _is_asked(state, data, most):
+        return UNSET
+    return _custom(_protocol(data), data.protocol, data) or Expected(verdict="unknown", why=_beyond(most))
+
+
+def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
     protocol = _protocol(data)
-    if (custom := _custom(protocol, name, data)) is not None:
+    if (custom := _custom(protocol, data.protocol, data)) is not None:
         return custom
     given = {one.member_id: _given(one, data) for one in data.members}
     lacking = _lacking(state, data, given, most)
     if lacking is not None:
         return Expected(verdict="unknown", why=lacking)
-    return _compared(protocol, name, state, data, given)
+    if data.protocol:
+        return _compared(protocol, data.protocol, state, data, given)
+    return _by_default(protocol, state, data, given)
 
 
-def too_many(state: GroupState, data: GroupObserved, most: int) -> Expected | UnsetType:
-    """As :func:`expected`, of a group that is known to read more partitions; ``data`` may be a part of its view."""
-    if not _is_asked(state, data, most):
-        return UNSET
-    return _custom(_protocol(data), data.protocol or "", data) or Expected(
-        verdict="unknown", why=_beyond(most)
-    )
+def _by_default(
+    protocol: str, state: GroupState, data: GroupObserved, given: Mapping[str, Holding]
+) -> Expected:
+    """The verdict where no member names an assignor: the broker's default, which no record names, is in use."""
+    verdicts = {name: _compared(protocol, name, state, data, given) for name in _BROKER_DEFAULTS}
+    name = next((name for name in verdicts if verdicts[name].verdict == "equal"), _BROKER_DEFAULTS[0])
+    said = f"no member names an assignor: {name} taken for the broker's default"
+    found = verdicts[name]
+    return structs.replace(found, why=f"{found.why}; {said}" if found.why else said)
 
 
 def _is_asked(state: GroupState, data: GroupObserved, most: int) -> bool:
@@ -79,8 +98,10 @@ def _protocol(data: GroupObserved) -> str:
     return "consumer" if data.group_protocol == "consumer" else "classic"
 
 
-def _custom(protocol: str, name: str, data: GroupObserved) -> Expected | None:
+def _custom(protocol: str, name: str | None, data: GroupObserved) -> Expected | None:
     if data.kind not in (UNSET, "consumer") or name in registry.names(protocol):
+        return None
+    if not name and protocol == "consumer":
         return None
     return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
 
@@ -93,7 +114,7 @@ def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding
     """What would have to be known, or allowed, to compute the round again."""
     kind = "consumer" if data.kind is UNSET else data.kind
     if kind != "consumer":
-        return _OTHERS[kind]
+        return _OTHER_KINDS[kind]
     if data.polled:
         return "polling does not see what members declared"
     read = {topic for one in data.members for topic in one.topics}
@@ -140,24 +161,66 @@ def _compared(
     protocol: str, name: str, state: GroupState, data: GroupObserved, given: Mapping[str, Holding]
 ) -> Expected:
     members = [_member(one, state, classic=protocol == "classic") for one in data.members]
-    told = {topic: _topic(topic, found) for topic, found in state.topics.items()}
+    topics = {topic: _topic(topic, found) for topic, found in state.topics.items()}
+    assign = registry.find(protocol, name).assign
     try:
-        wanted = registry.find(protocol, name).assign(told, members)
-    except MonitorError as problem:
-        return Expected(verdict="unknown", why=str(problem))
-    if _same(wanted, given):
-        return Expected(verdict="equal")
-    seen = _counts(told, members, given)
-    if seen:
-        topics = {**told, **{topic: _grown(topic, told.get(topic), count) for topic, count in seen.items()}}
-        if _same(registry.find(protocol, name).assign(topics, members), given):
+        wanted = assign(topics, members)
+        if _same(wanted, given):
+            return Expected(verdict="equal")
+        seen = _counts(topics, members, given)
+        leaders = {
+            **topics,
+            **{topic: _grown(topic, topics.get(topic), count) for topic, count in seen.items()},
+        }
+        if seen and _same(assign(leaders, members), given):
             return Expected(
                 verdict="equal", why="with the partitions that the leader knew of", partitions=seen
             )
-    if (protocol, name) not in _STRICT and not check(protocol, name, told, members, given):
+    except MonitorError as problem:
+        return Expected(verdict="unknown", why=str(problem))
+    if (protocol, name) in _STRICT:
+        if _is_shared_evenly(leaders, members, given, contiguous=name == "range"):
+            return Expected(
+                verdict="tie", why=f"shared out evenly by another client's rule of {name} than Java's"
+            )
+    elif not check(protocol, name, topics, members, given):
         return Expected(verdict="tie", why=f"keeps every rule of {name}; ties were broken otherwise")
     missing, extra = _difference(wanted, given)
     return Expected(verdict="different", why=f"{name} gives out otherwise", missing=missing, extra=extra)
+
+
+def _is_shared_evenly(
+    topics: Mapping[str, Topic], members: Sequence[Member], given: Mapping[str, Holding], *, contiguous: bool
+) -> bool:
+    """True if the subscribers of each topic have all its partitions, as many each, give or take one.
+
+    Every client's ``range`` and ``roundrobin`` does that, topic by topic, but in another order of members, or with
+    the remainder elsewhere. kafka-go's ``range`` begins at i·n/m (``groupbalancer.go``); that of earlier Sarama
+    rounds, and orders members by a hash (``balance_strategy.go``).
+
+    Args:
+        topics: with the partitions that the leader knew of.
+        members: with their subscriptions.
+        given: what each member got.
+        contiguous: whether a share must be consecutive partitions.
+    """
+    for topic in {name for share in given.values() for name in share} | {
+        name for one in members for name in one.topics
+    }:
+        shares = {one.member_id: sorted(given.get(one.member_id, {}).get(topic, ())) for one in members}
+        subscribers = [one.member_id for one in members if topic in one.topics]
+        count = topics[topic].partitions if topic in topics else 0
+        numbers = sorted(number for share in shares.values() for number in share)
+        sizes = [len(shares[one]) for one in subscribers]
+        if (
+            numbers != list(range(count))
+            or sum(sizes) != count
+            or max(sizes, default=0) - min(sizes, default=0) > 1
+        ):
+            return False
+        if contiguous and any(share and share[-1] - share[0] >= len(share) for share in shares.values()):
+            return False
+    return True
 
 
 def _member(one: ObservedMember, state: GroupState, *, classic: bool) -> Member:

@@ -6,6 +6,7 @@ subscription (5), the target (7) and the current assignment (8).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -59,31 +60,33 @@ class ConsumerGroup(PartedGroup[int, ConsumerSubscription, IdPartitions, Consume
     """A consumer group; ``regexes``: the topics of each pattern."""
 
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: How many members name an assignor: mostly none does, and nobody has to be asked.
-    choosing: int = field(default=0, init=False, compare=False, repr=False)
+    #: How many members name each assignor.
+    votes: Counter[str] = field(default_factory=Counter, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Count who is there already."""
+        """Count the members that are there already."""
         PartedGroup.__post_init__(self)
-        self.choosing = sum(map(_chooses, self.subscriptions.values()))
+        for subscription in self.subscriptions.values():
+            self._vote(subscription, 1)
 
     def put(self, part: str, key: str | None, value: Any) -> None:
         """See :meth:`PartedGroup.put`."""
         if part == "subscriptions":
-            before = self.subscriptions.get(key or "")
-            self.choosing += _chooses(value) - _chooses(before)
+            self._vote(self.subscriptions.get(key or ""), -1)
+            self._vote(value, 1)
         PartedGroup.put(self, part, key, value)
 
     @property
     def assignor(self) -> str | None:
-        """The first that a member names."""
-        if not self.choosing:
-            return None
-        return next((one.server_assignor for one in self.subscriptions.values() if one.server_assignor), None)
+        """The assignor that most members name (``ModernGroup.preferredServerAssignor``); None: none does."""
+        return max(self.votes, key=self.votes.__getitem__, default=None)
 
-
-def _chooses(said: ConsumerSubscription | None) -> bool:
-    return said is not None and bool(said.server_assignor)
+    def _vote(self, subscription: ConsumerSubscription | None, by: int) -> None:
+        if subscription is None or not subscription.server_assignor:
+            return
+        self.votes[subscription.server_assignor] += by
+        if not self.votes[subscription.server_assignor]:
+            del self.votes[subscription.server_assignor]
 
 
 class ConsumerGroupPart(GroupPart):

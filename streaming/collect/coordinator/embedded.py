@@ -7,7 +7,9 @@ known, an empty rack is none, and bytes behind the last field are passed over. B
 names that are not UTF-8 are refused: no such partition or topic exists.
 
 The user data belongs to the assignor. That of ``sticky`` says what a member owned (StickyAssignor: topics with
-partitions, and from v1 the generation), because an eager member owns nothing while it joins.
+partitions, and from v1 the generation), because an eager member owns nothing while it joins. That of
+``cooperative-sticky`` is the generation of what a member owns, an int32 (CooperativeStickyAssignor since 3.0): a
+subscription below v2 has no field of its own for it (KIP-792).
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
         rack = (reader.nullable_string("rackId") or None) if version >= _WITH_RACK else None
     if protocol == "sticky" and user_data:
         owned, generation = _sticky(user_data)
+    elif protocol == "cooperative-sticky" and user_data and generation < 0:
+        generation = _cooperative_generation(user_data)
     return Subscription(topics, owned, generation, rack, user_data)
 
 
@@ -104,6 +108,14 @@ def _partitions(reader: Reader, what: str) -> Partitions:
 
     reader.array(what, topic)
     return {name: sorted(numbers) for name, numbers in sorted(merged.items()) if numbers}
+
+
+def _cooperative_generation(user_data: bytes) -> int:
+    """CooperativeStickyAssignor.memberData: the generation; what can't be read means that it is not known."""
+    try:
+        return Reader(user_data).int32("userData.generation")
+    except MalformedRecord:
+        return -1
 
 
 def _sticky(user_data: bytes) -> tuple[Partitions, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from msgspec import UNSET
 
 from assignors import registry
+from assignors.classic import range as range_assignor
 from assignors.model import Member, Topic
 from streaming.monitor.group import apply
 from streaming.wire.diffs import Expected
@@ -137,6 +139,65 @@ def test_large_rounds_are_passed_over_and_none_is_computed_where_that_is_off() -
     }
 
 
+def _split(count: int, members: int, start: Callable[[int], int]) -> list[list[int]]:
+    return [list(range(start(i), start(i + 1))) for i in range(members)]
+
+
+class TestOtherClients:
+    """Clients that name their assignor as Java does and share out by another rule."""
+
+    @pytest.mark.parametrize(
+        ("name", "shares"),
+        [
+            # kafka-go's range: i·n/m.
+            ("range", _split(7, 3, lambda i: i * 7 // 3)),
+            ("range", _split(11, 4, lambda i: i * 11 // 4)),
+            # Sarama's earlier range: ⌊i·n/m + ½⌋, members in the order of a hash.
+            ("range", _split(7, 3, lambda i: int(i * 7 / 3 + 0.5))[::-1]),
+            # kafka-go's round robin, members in another order.
+            ("roundrobin", [[2, 5], [0, 3, 6], [1, 4]]),
+        ],
+    )
+    def test_an_even_share_is_no_difference(self, name: str, shares: list[list[int]]) -> None:
+        members = [member(one, {"t": share}) for one, share in zip("abcd", shares, strict=False)]
+        found = second(*members, assignor=name, t=sum(map(len, shares)))
+        assert found.verdict == "tie"
+        assert "another client's rule" in found.why
+
+    @pytest.mark.parametrize(
+        ("name", "shares"),
+        [
+            ("range", [[0, 2, 4], [1, 3]]),  # not consecutive
+            ("range", [[0, 1, 2, 3], [4]]),
+            ("range", [[0, 1], [3, 4]]),  # nobody has 2
+            ("roundrobin", [[0, 1, 2, 3], [4]]),
+            ("roundrobin", [[0, 2, 4], [1, 3, 4]]),
+        ],
+    )
+    def test_an_uneven_share_is_a_difference(self, name: str, shares: list[list[int]]) -> None:
+        members = [member(one, {"t": share}) for one, share in zip("ab", shares, strict=True)]
+        assert second(*members, assignor=name, t=5).verdict == "different"
+
+    def test_each_topic_is_shared_out_alone(self) -> None:
+        log = Log()
+        first = view(log, 4, [member("a", {"t": [0, 1, 2], "u": [0, 1, 2]}, topics=["t", "u"])], "roundrobin")
+        both = [
+            member("a", {"t": [0, 2], "u": [0, 2]}, topics=["t", "u"]),
+            member("b", {"t": [1], "u": [1]}, topics=["t", "u"]),
+        ]
+        found = verdicts(log.topics(t=3, u=3), first, view(log, 5, both, "roundrobin"))[-1]
+        assert found.verdict == "tie"
+
+
+def test_an_error_in_the_check_does_not_cost_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(range_assignor, "assign", broken)
+    found = second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}))
+    assert found == Expected(verdict="unknown", why="the check failed: KeyError: 'x'")
+
+
 class TestConsumerProtocol:
     """KIP-848: from the target before, when an epoch begins."""
 
@@ -162,6 +223,40 @@ class TestConsumerProtocol:
             log=log,
         )
         assert found == [UNSET, EQUAL, UNSET]
+
+    @pytest.mark.parametrize(
+        ("a", "b", "verdict", "name"),
+        [
+            ([0, 1], [2, 3], "equal", "uniform"),
+            ([], [0, 1, 2, 3], "different", "uniform"),
+        ],
+    )
+    def test_without_a_named_assignor_it_is_the_default(
+        self, a: list[int], b: list[int], verdict: str, name: str
+    ) -> None:
+        log = Log()
+        fields: dict[str, Any] = {"group_protocol": "consumer", "protocol": None}
+        members = [self.at("a", 1, [0, 1, 2, 3], a), self.at("b", 2, [], b)]
+        first = [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])]
+        found = self.told(
+            log.event(GroupObserved, members=first, group_epoch=1, **fields),
+            log.event(GroupObserved, members=members, group_epoch=2, **fields),
+            log=log,
+        )[-1]
+        assert found.verdict == verdict
+        assert f"no member names an assignor: {name} taken for the broker's default" in found.why
+
+    def test_a_topic_without_a_known_id_leaves_the_round(self) -> None:
+        log = Log()
+        target = {"t": [0, 1, 2, 3], "new": [0]}
+        moved = member("a", {"t": [0, 1, 2, 3]}, topics=["t", "new"], target=target, member_epoch=1)
+        found = self.told(
+            view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
+            view(log, 2, [moved], "uniform"),
+            log=log,
+        )
+        assert len(found) == 2
+        assert found[-1].verdict == "unknown"
 
     def test_a_coordinator_that_gives_out_otherwise(self) -> None:
         log = Log()

@@ -121,3 +121,14 @@ def test_the_states() -> None:
     assert state(member, target, current(2, "STABLE")) == "Reconciling"
     assert state(member, target, current(3, "UNRELEASED_PARTITIONS")) == "Reconciling"
     assert state(member, target, current(3, "STABLE")) == "Stable"
+
+
+def test_the_assignor_is_the_one_that_most_members_name() -> None:
+    group = ConsumerGroup(subscriptions={"a": said(assignor="range"), "b": said(assignor="uniform")})
+    group.put("subscriptions", "c", said(assignor="uniform"))
+    assert group.assignor == "uniform"
+    group.put("subscriptions", "b", said(assignor="range"))
+    assert group.assignor == "range"
+    for member in "abc":
+        group.put("subscriptions", member, said())
+    assert group.assignor is None

@@ -74,6 +74,24 @@ def test_sticky_user_data_that_cannot_be_read_own_nothing(user_data: bytes) -> N
     assert read_subscription(subscription(["t"], user_data=user_data), "sticky") == Subscription(("t",))
 
 
+def _cooperative(version: int, user_data: bytes | None, generation: int = -1) -> Subscription:
+    owned = pack(">i", 1) + string("t") + pack(">ii", 1, 5)
+    said = NULL if user_data is None else sized(user_data)
+    tail = pack(">i", generation) + string("r") if version > 1 else b""
+    data = pack(">h", version) + pack(">i", 1) + string("t") + said + owned + tail
+    return read_subscription(data, "cooperative-sticky")
+
+
+def test_cooperative_members_give_their_generation() -> None:
+    """Clients of 3.0 to 3.3 write a v1 subscription; a field of its own wins where there is one."""
+    assert _cooperative(1, pack(">i", 17)).owned_generation == 17
+    assert _cooperative(1, pack(">i", 17)).owned == {"t": [5]}
+    assert _cooperative(3, pack(">i", 17)).owned_generation == 17
+    assert _cooperative(3, pack(">i", 17), generation=18).owned_generation == 18
+    assert _cooperative(1, None).owned_generation == -1
+    assert _cooperative(1, b"\x00\x01").owned_generation == -1
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
