@@ -79,7 +79,7 @@ class ConsumerGroup(PartedGroup[int, ConsumerSubscription, IdPartitions, Consume
     @property
     def assignor(self) -> str | None:
         """The assignor that most members name (``ModernGroup.preferredServerAssignor``); None: none does."""
-        return max(self.votes, key=self.votes.__getitem__, default=None)
+        return min(self.votes, key=lambda name: (-self.votes[name], name), default=None)
 
     def _vote(self, subscription: ConsumerSubscription | None, by: int) -> None:
         if subscription is None or not subscription.server_assignor:
