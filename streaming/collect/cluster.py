@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
 #: Tries of ``_TIMEOUT`` seconds each.
 _PATIENCE = 6
+#: Tries to read every broker's settings.
+_BROKER_TRIES = 3
 #: Topics asked about in one request.
 _BATCH = 500
 #: The brokers' bounds of what a group may choose.
@@ -32,17 +34,21 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
     A group's own settings lie within these bounds of the brokers: see :mod:`streaming.collect.commits`.
     """
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+    from confluent_kafka.admin import AdminClient
 
     admin = AdminClient(confluent_config(kafka))
-    try:
-        brokers = admin.list_topics(timeout=_TIMEOUT).brokers
-        asked = [ConfigResource(ResourceType.BROKER, str(number)) for number in brokers]
-        answers = admin.describe_configs(asked, request_timeout=_TIMEOUT).values()
-        configs = [answer_of(answer) for answer in answers]
-    except KafkaException as error:
-        _log.info("what ends KIP-848 sessions is not known: %s", error.args[0].str())
-        return None
+    for left in reversed(range(_BROKER_TRIES)):
+        try:
+            configs = _broker_configs(admin)
+        except KafkaException as error:
+            if left == 0:
+                _log.warning(
+                    "what ends KIP-848 sessions is not known, so no such leave is proven from commits: %s",
+                    error.args[0].str(),
+                )
+                return None
+        else:
+            break
     bounds = [
         int(config[_LEAST_SESSION].value) - int(config[_LONGEST_HEARTBEAT].value)
         for config in configs
@@ -50,6 +56,24 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
     ]
     least = min(bounds, default=0)
     return least if least > 0 else None
+
+
+def _broker_configs(admin: AdminClient) -> list[Mapping[str, Any]]:
+    """Settings of every broker. Each broker has its own: librdkafka takes one of them in a request.
+
+    Raises:
+        KafkaException: a broker does not answer; one that has died is out of the metadata a moment later.
+    """
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    answers = [
+        answer
+        for number in admin.list_topics(timeout=_TIMEOUT).brokers
+        for answer in admin.describe_configs(
+            [ConfigResource(ResourceType.BROKER, str(number))], request_timeout=_TIMEOUT
+        ).values()
+    ]
+    return [answer_of(answer) for answer in answers]
 
 
 class ClusterTopics:
@@ -68,16 +92,31 @@ class ClusterTopics:
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[str, str] = {}
         self._unknown: set[str] = set()
+        self._complete = False
+
+    def fetched(self, past: bool) -> None:
+        """Take note that records were fetched: what they name may be newer than the last look at all topics.
+
+        Args:
+            past: all of them were in the log before this was made; one look is enough for them.
+        """
+        self._complete = self._complete and past
 
     def name(self, topic_id: str) -> str:
         """The topic's name; the id itself when the cluster no longer knows it."""
         if topic_id not in self._names and topic_id not in self._unknown:
-            self._topics.clear()  # a topic made anew has the old name and count, but another id
-            self._ask_patiently()
+            self._look_at_all()
             if topic_id not in self._names:
                 self._unknown.add(topic_id)
                 _log.warning("topic id %s has no topic any more; the id stands for its name", topic_id)
         return self._names.get(topic_id, topic_id)
+
+    def _look_at_all(self) -> None:
+        """Ask for the ids of all topics, unless that was done since the last records were fetched."""
+        if not self._complete:
+            self._topics.clear()  # a topic made anew has the old name and count, but another id
+            self._ask_patiently()
+            self._complete = True
 
     def refresh(self, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
         """Ask again; returns the topics among ``wanted`` (None: all) that exist.

@@ -98,7 +98,14 @@ class Collector:
 
         self._asks = Asks(settings)
         self._signs = SignWriter(settings, "collector", self._group_id, by="offsets")
-        self._source = OffsetsTopic(settings.kafka, self._group_id, self._stop, fold, self._nothing_there)
+        self._source = OffsetsTopic(
+            settings.kafka,
+            self._group_id,
+            self._stop,
+            fold,
+            waiting=self._nothing_there,
+            fetched=topics.fetched,
+        )
         try:
             while not (
                 self._stop.is_set()

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome, Row
 from streaming.collect.passing import pass_over
+from streaming.kafka import stall
 from streaming.kafka.clients import ClusterUnavailable, reader_config
+from streaming.kafka.ends import EndOffsets
 from streaming.kafka.identity import Contact, IdentityWatch
-from streaming.kafka.stall import Stall
+from streaming.kafka.offsets import bounds
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -57,6 +59,7 @@ class Batch:
         records: how many records were read.
         lag: how many are there that were not.
         behind: partitions that have not been read to their end yet since the start.
+        is_current: whether every partition's leader says where it ends; without one, records may be missing.
     """
 
     outcomes: list[Outcome]
@@ -64,11 +67,12 @@ class Batch:
     records: int
     lag: int
     behind: int
+    is_current: bool = True
 
     @property
     def up_to_date(self) -> bool:
         """Whether all is read, but what the next read takes."""
-        return self.behind == 0 and self.lag <= _BATCH
+        return self.is_current and self.behind == 0 and self.lag <= _BATCH
 
 
 @dataclass(slots=True)
@@ -137,6 +141,7 @@ class OffsetsTopic:
         stop: set to stop waiting.
         fold: the fold of a partition, by its number.
         waiting: called again and again while the topic is waited for.
+        fetched: called before the records of a read are used; whether all of them were in the log at the start.
 
     Raises:
         ClusterUnavailable: the client can't go on.
@@ -148,17 +153,25 @@ class OffsetsTopic:
         group_id: str,
         stop: threading.Event,
         fold: Callable[[int], Fold],
+        *,
         waiting: Callable[[], None] = lambda: None,
+        fetched: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._kafka = kafka
         self._group_id = group_id
         self._stop = stop
         self._waiting = waiting
+        self._fetched = fetched
         self._partitions: dict[int, _Partition] = {}
         self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], every=_LOOK_SECONDS)
         self._contact = Contact()
-        self._stall = Stall(kafka)
+        self._short_since: float | None = None
+        self._ends = EndOffsets(kafka, ())
+        self._past: dict[int, int] = {}
         self._consumer = self._connect()
+        # Constant while partitions are assigned by hand. The call waits for librdkafka's main thread while it holds
+        # Python's interpreter lock (confluent-kafka, Consumer.c), so it has no place in a loop.
+        self._group = self._consumer.consumer_group_metadata()
         try:
             self._begin(fold)
         except BaseException:
@@ -175,6 +188,7 @@ class OffsetsTopic:
     def read(self, settle_seconds: float = _SETTLE_SECONDS) -> Batch:
         """Read once. A run of records at the end of a partition is complete after ``settle_seconds``."""
         messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
+        self._fetched(all(m.error() or m.offset() < self._past[m.partition()] for m in messages))
         outcomes: list[Outcome] = []
         records = at = 0
         while at < len(messages):
@@ -195,10 +209,14 @@ class OffsetsTopic:
             if partition.at_end_since is not None and now - partition.at_end_since >= settle_seconds:
                 partition.at_end_since = None
                 outcomes += partition.fold.settle()
-        if not records:
-            self._unless_stuck()
+        if records:
+            self._short_since = None
+        else:
+            self._unless_stuck(now)
         behind = sum(partition.behind for partition in self._partitions.values())
-        return Batch(outcomes, self._place(), records, self._lag(), behind)
+        return Batch(
+            outcomes, self._place(), records, self._lag(now), behind, is_current=self._ends.are_current(now)
+        )
 
     def _said(self, number: int, offset: int, error: KafkaError) -> None:
         """What the client says in place of a record."""
@@ -257,41 +275,46 @@ class OffsetsTopic:
             for number, partition in self._partitions.items()
             if partition.following is not None
         }
-        return ResumePoint(OFFSETS_TOPIC, offsets, self._consumer.consumer_group_metadata())
+        return ResumePoint(OFFSETS_TOPIC, offsets, self._group)
 
-    def _lag(self) -> int:
-        """By what librdkafka has seen: no request."""
-        from confluent_kafka import TopicPartition
+    def _lag(self, now: float) -> int:
+        ends = self._ends.look(now)
+        return sum(
+            max(0, ends.get((OFFSETS_TOPIC, number), 0) - partition.reached)
+            for number, partition in self._partitions.items()
+        )
 
-        lag = 0
-        for number, partition in self._partitions.items():
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(OFFSETS_TOPIC, number), cached=True)
-            lag += max(0, end - partition.reached)
-        return lag
-
-    def _unless_stuck(self) -> None:
+    def _unless_stuck(self, now: float) -> None:
         """A client that gets nothing although there is more is replaced; the new one goes on at the same places."""
         from confluent_kafka import TopicPartition
 
-        now = time.monotonic()
         answer = self._watch.look(now)
         news = self._contact.news(self._watch.trouble)
         if news is not None:
             _log.warning("%s", news)
-        if answer is None:
+        if answer is None or not self._is_deaf(now):
             return
-        reached = {(OFFSETS_TOPIC, number): one.reached for number, one in self._partitions.items()}
-        try:
-            stalled = self._stall.look(reached, now)
-        except ClusterUnavailable as error:
-            _log.warning("%s", error)  # the next look tries again
-            return
-        # A place behind the end is none: what a transaction holds back is beyond the end that is told.
-        if any(end > reached[place] for place, (_, end) in stalled.items()):
-            _log.warning("%s: nothing arrives although there is more: a new client", OFFSETS_TOPIC)
-            self._consumer.close()
-            self._consumer = self._connect()
-            self._consumer.assign([TopicPartition(*place, offset) for place, offset in reached.items()])
+        _log.warning("%s: nothing arrives although there is more: a new client", OFFSETS_TOPIC)
+        self._consumer.close()
+        self._consumer = self._connect()
+        self._consumer.assign(
+            [TopicPartition(OFFSETS_TOPIC, number, one.reached) for number, one in self._partitions.items()]
+        )
+
+    def _is_deaf(self, now: float) -> bool:
+        """Whether nothing has arrived for ``STALL_SECONDS`` although leaders have had more for as long.
+
+        librdkafka may lose all its brokers at once and stay silent: see :mod:`streaming.kafka.stall`.
+        """
+        if not self._lag(now):
+            self._short_since = None
+            return False
+        if self._short_since is None:
+            self._short_since = now
+        if now - self._short_since < stall.STALL_SECONDS:
+            return False
+        self._short_since = None
+        return True
 
     def _begin(self, fold: Callable[[int], Fold]) -> None:
         """Assign every partition from its beginning, once the topic is there."""
@@ -307,8 +330,20 @@ class OffsetsTopic:
         wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
         for place in self._kept(wanted) if wanted else ():
             self._partitions[place.partition] = _Partition(fold(place.partition), self._there(place))
-        self._consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
+        places = [(OFFSETS_TOPIC, number) for number in numbers]
+        self._ends = EndOffsets(self._kafka, places)
+        self._past = self._ends_now(numbers)
+        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)
+
+    def _ends_now(self, numbers: list[int]) -> dict[int, int]:
+        """Where the partitions end; 0 where nobody tells."""
+        try:
+            ends = bounds(self._kafka, [(OFFSETS_TOPIC, number) for number in numbers])
+        except ClusterUnavailable as error:
+            _log.warning("%s", error)
+            ends = {}
+        return {number: ends.get((OFFSETS_TOPIC, number), (0, 0))[1] for number in numbers}
 
     def _there(self, kept: TopicPartition) -> int:
         """The kept place; the end of a partition that lost records and ends before it, as what follows is new."""

@@ -156,6 +156,9 @@ class MemoryAdmin:
         self, resources: Sequence[Any], request_timeout: float = -1
     ) -> dict[Any, Future[Any]]:
         del request_timeout
+        brokers = [one for one in resources if one.restype == admin.ConfigResource.Type.BROKER]
+        if len(brokers) > 1:  # rd_kafka_DescribeConfigs: each broker has its own
+            raise KafkaException(KafkaError(KafkaError._CONFLICT, "Only one ConfigResource of type BROKER"))
 
         def describe(resource: Any) -> dict[str, Any]:
             self._kafka.asked("describe_configs")

@@ -58,9 +58,17 @@ def test_a_cluster_that_does_not_tell_leaves_nothing_to_prove(
 ) -> None:
     caplog.set_level("INFO")
     kafka.brokers = {1: bounds("45000", "15000")}
-    kafka.fail(request_, AWAY)
+    kafka.fail(request_, *[AWAY] * 3)
     assert surely_alive_ms(SETTINGS) is None
-    assert caplog.messages == ["what ends KIP-848 sessions is not known: broker is away"]
+    assert caplog.messages == [
+        "what ends KIP-848 sessions is not known, so no such leave is proven from commits: broker is away"
+    ]
+
+
+def test_a_broker_that_died_is_out_of_the_next_list(kafka: MemoryKafka) -> None:
+    kafka.brokers = {1: bounds("45000", "15000"), 2: bounds("45000", "15000")}
+    kafka.fail("describe_configs", AWAY, AWAY)
+    assert surely_alive_ms(SETTINGS) == 30_000
 
 
 def test_topics_with_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTopics) -> None:
@@ -111,11 +119,32 @@ def test_an_id_has_the_name_of_its_topic_also_when_it_is_gone(
     kafka.delete("t")
     assert topics.name("id-1") == "t"
     kafka.create("t")  # made anew: the same name and count, another id
+    topics.fetched(past=False)
     assert topics.name("id-2") == "t"
+    topics.fetched(past=False)
     kafka.requests.clear()
     assert [topics.name("never"), topics.name("never")] == ["never", "never"]
     assert kafka.requests.count("list_topics") == 1  # what is unknown is asked once
     assert caplog.messages == ["topic id never has no topic any more; the id stands for its name"]
+
+
+def test_unknown_ids_of_the_past_cost_one_look(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+    kafka.create("t")
+    kafka.requests.clear()
+    for number in range(3):
+        topics.fetched(past=True)
+        assert topics.name(f"gone-{number}") == f"gone-{number}"
+    assert kafka.requests.count("list_topics") == 1
+
+
+def test_unknown_ids_of_one_read_cost_one_look(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+    topics.fetched(past=False)
+    assert [topics.name("gone-1"), topics.name("gone-2")] == ["gone-1", "gone-2"]
+    assert kafka.requests.count("list_topics") == 1
+    kafka.create("new")
+    topics.fetched(past=False)
+    assert topics.name("id-1") == "new"
+    assert kafka.requests.count("list_topics") == 2
 
 
 def test_an_id_that_turns_up_later_has_a_name_then(kafka: MemoryKafka, topics: ClusterTopics) -> None:
@@ -132,6 +161,7 @@ def test_a_cluster_that_is_away_is_asked_six_times(
     kafka.fail("list_topics", *[AWAY] * 5)
     assert topics.name("id-1") == "t"
     assert caplog.messages == ["topic ids: broker is away"] * 5
+    topics.fetched(past=False)
     kafka.fail("list_topics", *[AWAY] * 6)
     with pytest.raises(KafkaException):
         topics.name("other")

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming.collect import source
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Row
 from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
-from streaming.kafka import stall
+from streaming.kafka import ends, stall
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.events import GroupObserved, PartitionsStopped
@@ -166,7 +166,9 @@ def test_a_partition_that_ends_before_what_was_read_is_not_behind(
     put(kafka, 0, 1, 2)
     with reading() as one:
         assert one.read().lag == 0
-        monkeypatch.setattr(kafka.consumers[-1], "get_watermark_offsets", lambda *_, **__: (0, 1))
+        monkeypatch.setattr(
+            kafka.topics[OFFSETS_TOPIC].logs[0], "entries", kafka.topics[OFFSETS_TOPIC].logs[0].entries[:1]
+        )
         assert one.read().lag == 0
 
 
@@ -285,12 +287,28 @@ def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
     assert caplog.messages == [said]
 
 
-def test_places_that_nobody_tells_are_asked_again(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_leader_that_does_not_answer_makes_it_not_up_to_date(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(ends, "_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(ends, "_CURRENT_SECONDS", 0.05)
     kafka.create(OFFSETS_TOPIC, 1)
     with reading() as one:
-        kafka.fail("list_offsets", KafkaError(KafkaError.UNKNOWN, "no leader"))
-        eventually(lambda: one.read(0) and caplog.messages)
-    assert caplog.messages == ["topic __consumer_offsets: nobody tells where its partitions end: no leader"]
+        eventually(lambda: one.read(0).up_to_date)
+        kafka.fail("list_offsets", *[KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader")] * 1000)
+        eventually(lambda: not one.read(0).up_to_date)
+
+
+def test_no_call_that_holds_the_interpreter_is_repeated(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.create(OFFSETS_TOPIC, 1)
+    with reading() as one:
+
+        def never(*_: object, **__: object) -> None:
+            raise AssertionError("waits for librdkafka while it holds the interpreter lock")
+
+        for call in ("get_watermark_offsets", "consumer_group_metadata", "position"):
+            monkeypatch.setattr(kafka.consumers[-1], call, never, raising=False)
+        put(kafka, 0)
+        assert one.read(0).records == 1

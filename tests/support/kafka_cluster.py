@@ -1,0 +1,203 @@
+"""A KRaft cluster of several embedded brokers, each of which can be killed, stopped, paused and started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from streaming.kafka.runtime import (
+    Runtime,
+    free_ports,
+    new_uuid,
+    prepare,
+    server_properties,
+    write_properties,
+)
+from streaming.kafka.supervised import SupervisedProcess
+from tests.support.kafka import PROPERTIES
+from tests.support.wait import PATIENCE, eventually
+
+#: What a production cluster of three has, and short waits after a crash.
+_COPIED = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "num.partitions": "1",
+    "replica.lag.time.max.ms": "5000",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+}
+_JVM = ("-Xmx256m", "-Xms64m", "-XX:ActiveProcessorCount=2")
+
+
+class Node:
+    """One broker of a cluster; its port, identity and data stay across starts."""
+
+    def __init__(self, number: int, port: int, folder: Path, command: list[str]) -> None:
+        self.number = number
+        self.port = port
+        self.folder = folder
+        self.log_path = folder / "server.log"
+        self._command = command
+        self._process: SupervisedProcess | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"broker {self.number} does not run"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it; returns before it answers."""
+        if not self.running:
+            self._process = SupervisedProcess(self._command, self.log_path)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def stop(self) -> None:
+        """A controlled shutdown: its leaders move first."""
+        if self._process is not None:
+            self._process.stop(20)
+            self._process = None
+
+    def pause(self) -> None:
+        """SIGSTOP: it keeps its connections and answers nothing."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def log_text(self) -> str:
+        """What it has logged so far."""
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+
+class KafkaCluster:
+    """Brokers 1 to ``size`` on 127.0.0.1; the first ``controllers`` of them are controllers too."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        size: int = 3,
+        controllers: int = 3,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        runtime = prepare(progress=None)
+        ports = free_ports(2 * size)
+        clients, quorum = ports[:size], dict(enumerate(ports[size : size + controllers], 1))
+        cluster_id = new_uuid()
+        common = {
+            **PROPERTIES,
+            **_COPIED,
+            "controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{port}" for n, port in quorum.items()),
+            **(properties or {}),
+        }
+        self.nodes: dict[int, Node] = {}
+        for number, port in enumerate(clients, 1):
+            home = folder / f"broker-{number}"
+            _format(runtime, home / "storage", cluster_id, number)
+            own = {"node.id": str(number)}
+            if number not in quorum:
+                own |= {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+            config = home / "server.properties"
+            given = server_properties(home / "storage", port, quorum.get(number, 0), {**common, **own})
+            write_properties(config, given)
+            command = runtime.command("kafka.Kafka", str(config), jvm=_JVM)
+            self.nodes[number] = Node(number, port, home, command)
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in clients)
+
+    def start(self) -> None:
+        """Start every broker and wait until each is in the cluster's metadata."""
+        for node in self.nodes.values():
+            node.start()
+        self.wait_for(len(self.nodes))
+
+    def close(self) -> None:
+        """Kill every broker."""
+        for node in self.nodes.values():
+            if node.running:
+                node.kill()
+
+    def wait_for(self, brokers: int, timeout: float = PATIENCE) -> None:
+        """Wait until this many brokers are in the metadata that a new client gets."""
+        eventually(lambda: len(self.metadata().brokers) == brokers, timeout=timeout, every=0.1)
+
+    def metadata(self, topic: str | None = None) -> Any:
+        """The cluster's metadata as a new client gets it."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        found: list[Any] = []
+
+        def answered() -> bool:
+            with suppress(KafkaException):
+                found.append(admin.list_topics(topic, timeout=3))
+            return bool(found)
+
+        eventually(answered, every=0.05)
+        return found[0]
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The number of a partition's leader; -1 while there is none."""
+        partitions = self.metadata(topic).topics[topic].partitions
+        return int(partitions[partition].leader) if partition in partitions else -1
+
+    def wait_for_leaders(self, topic: str, other_than: int = 0) -> None:
+        """Wait until every partition of a topic has a leader, and none has this one."""
+
+        def led() -> bool:
+            leaders = [one.leader for one in self.metadata(topic).topics[topic].partitions.values()]
+            return bool(leaders) and all(leader > 0 and leader != other_than for leader in leaders)
+
+        eventually(led, every=0.05)
+
+    def wait_for_isr(self, topic: str, size: int = 3) -> None:
+        """Wait until every partition of a topic has so many replicas in sync."""
+
+        def in_sync() -> bool:
+            partitions = self.metadata(topic).topics[topic].partitions.values()
+            return bool(partitions) and all(len(one.isrs) == size for one in partitions)
+
+        eventually(in_sync, every=0.1)
+
+
+def _format(runtime: Runtime, storage: Path, cluster_id: str, number: int) -> None:
+    """The storage of one of a cluster's brokers, formatted and empty."""
+    storage.mkdir(parents=True)
+    for file in runtime.storage.iterdir():
+        (storage / file.name).write_bytes(file.read_bytes())
+    identity = {"version": "1", "cluster.id": cluster_id, "node.id": str(number), "directory.id": new_uuid()}
+    write_properties(storage / "meta.properties", identity)
+
+
+@contextmanager
+def kafka_cluster(**options: Any) -> Iterator[KafkaCluster]:
+    """A running cluster of three brokers with replication factor 3; nothing of it stays."""
+    folder = Path(tempfile.mkdtemp(prefix="rebalance-monitor-cluster-"))
+    cluster = KafkaCluster(folder, **options)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
+        shutil.rmtree(folder, ignore_errors=True)
