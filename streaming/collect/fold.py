@@ -31,7 +31,7 @@ from streaming.collect.coordinator.records import (
 from streaming.collect.coordinator.standing import StandingGroup
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.holdings import Holdings
+from streaming.collect.holdings import CoordinatorActivity, Holdings
 from streaming.collect.passing import Commit
 from streaming.collect.scheduled import due
 from streaming.wire.events import (
@@ -153,6 +153,7 @@ class Fold:
         self._known: dict[str, _Known] = {}
         #: The same by the bytes of group ids. Of other groups' commits none counts.
         self.followed: dict[bytes, _Known] = {}
+        self._activity = CoordinatorActivity()
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
         self._resumed: dict[str, Row] = {}
@@ -180,7 +181,7 @@ class Fold:
         """
         for commit in commits:
             _, group, topic, partition, when, offset = commit
-            if self.followed[group].holdings.commit(topic, partition, when, offset):
+            if self._commit(self.followed[group], topic, partition, when, offset):
                 return commit
         return None
 
@@ -206,7 +207,7 @@ class Fold:
             return outcome
         topic, partition = place(row.key, group)
         committed, at = (None, None) if row.value is None else offset_and_time(row.value)
-        if known.holdings.commit(topic, partition, at, committed):
+        if self._commit(known, topic, partition, at, committed):
             self.resumed(group, row)
         return outcome
 
@@ -268,13 +269,14 @@ class Fold:
         group_id = record.group_id
         known = self._known.get(group_id)
         if isinstance(record, OffsetCommit):
-            if known is not None and known.holdings.commit(
-                record.topic, record.partition, record.timestamp, record.offset
+            if known is not None and self._commit(
+                known, record.topic, record.partition, record.timestamp, record.offset
             ):
                 self._resumed[group_id] = row
             return
         if not 0 <= row.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
+        self._activity.wrote(row.timestamp)
         if known is None:
             known = _Known(ToldGroup(self._changes_from))
             self._known[group_id] = self.followed[group_id.encode()] = known
@@ -283,6 +285,16 @@ class Fold:
             self._publish(group_id, self._touched.pop(group_id))
         known.group = after
         self._touched[group_id] = row
+
+    def _commit(
+        self, known: _Known, topic: str, partition: int, timestamp: int | None, offset: int | None
+    ) -> bool:
+        """Take a commit of a followed group. True if it proves that a partition is consumed again."""
+        sent_after = None
+        if timestamp is not None and 0 <= timestamp <= MAX_TIMESTAMP:
+            self._activity.wrote(timestamp)
+            sent_after = self._activity.sent_after(timestamp)
+        return known.holdings.commit(topic, partition, timestamp, offset, sent_after=sent_after)
 
     def _witness(self, group_id: str, row: Row) -> None:
         """Tell that commits, the last one in this row, show partitions to be consumed again."""

@@ -1,16 +1,20 @@
-"""Who has held each partition of a group since when, and what was committed there. No client, no clock.
+"""The holder of each partition of a group and its offset commits, as evidence of downtime. No client, no clock.
 
-Commits stand in the same partition of the offsets topic as the group's own records, so their order is exact: a
-commit behind the record that gave somebody a partition is of its new holder. Of a round that stopped it they tell
+Commits are in the same partition of the offsets topic as the group's own records, so their order is exact: a commit
+behind the record that gave somebody a partition is of its new holder. Around a round that took the partition away
+they prove:
 
-- that its holder still had it at the last commit that went further than the one before: a member commits before it
-  gives a partition up;
-- that it was consumed again by the first commit further than that.
+- The holder still had the partition when it sent the last commit that went further than the one before: a member
+  commits before it gives a partition up.
+- The partition was consumed again by the time that the first commit further than that arrived.
+
+A commit has the time of its arrival. It may have waited for the coordinator since any moment of an outage, so the
+time of sending is bounded by what else the coordinator wrote (:class:`CoordinatorActivity`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +24,10 @@ from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, 
 
 #: The one classic assignor under which members keep consuming what they keep.
 COOPERATIVE: Final = "cooperative-sticky"
+#: The coordinator may have been away if it has written nothing for so long, ms.
+_SILENCE_MS: Final = 250
+#: The coordinator has handled all requests that waited for it so long after it is back, ms.
+_CATCH_UP_MS: Final = 2000
 #: Partitions without a holder whose commits are remembered.
 _MOST_FREE: Final = 1000
 
@@ -35,10 +43,11 @@ class _Hold:
 
     Attributes:
         member_id: its holder; ``""``: nobody now.
+        last_holder: the member that is giving it up; ``""``: none is, or that one has left the group.
         committed: when this holder last committed.
-        offset: what anybody last did.
-        consumed: when a commit last went further than the one before.
-        stopped: a round stopped it, and no commit has shown since that it is consumed again.
+        offset: the last committed offset.
+        consumed: until when the last commit that went further than the one before proves consumption.
+        stopped: a round took it away, and no commit has proved since that it is consumed again.
         number: of the round that gave it to its holder then.
         stopped_after, base: ``consumed`` and ``offset`` as they were when it was stopped.
     """
@@ -52,6 +61,37 @@ class _Hold:
     number: int = 0
     stopped_after: int | None = None
     base: int | None = None
+    last_holder: str = ""
+
+
+class CoordinatorActivity:
+    """When the coordinator wrote to a partition of the offsets topic: how late a commit may have arrived."""
+
+    __slots__ = ("_before_silence", "_last", "_previous", "_resumed")
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        #: The write before the last one.
+        self._previous: int | None = None
+        #: The last write before the last silence, and the first one after it.
+        self._before_silence: int | None = None
+        self._resumed: int | None = None
+
+    def wrote(self, at: int) -> None:
+        """A record was written ``at`` a time (ms)."""
+        if self._last is not None and at <= self._last:
+            return
+        if self._last is None or at - self._last > _SILENCE_MS:
+            self._before_silence, self._resumed = self._last, at
+        self._previous, self._last = self._last, at
+
+    def sent_after(self, at: int) -> int | None:
+        """Return a time (ms) after which a commit was sent that arrived ``at`` the last write; None if unknown."""
+        if self._last is None or self._resumed is None or at < self._last:
+            return None
+        if at - self._resumed < _CATCH_UP_MS:
+            return self._before_silence
+        return self._previous
 
 
 class Holdings:
@@ -70,9 +110,23 @@ class Holdings:
         self._number = 0
         self._resumed: dict[_Resumed, dict[str, list[int]]] = {}
 
-    def commit(self, topic: str, partition: int, timestamp: int | None, offset: int | None = None) -> bool:
-        """An offset was committed at ``timestamp`` (ms), or (None) removed; whether that shows that a partition is
-        consumed again.
+    def commit(
+        self,
+        topic: str,
+        partition: int,
+        timestamp: int | None,
+        offset: int | None = None,
+        *,
+        sent_after: int | None = None,
+    ) -> bool:
+        """Take a commit. True if it proves that a partition is consumed again.
+
+        Args:
+            topic: of the partition.
+            partition: its number.
+            timestamp: when the commit arrived, ms; None: the offset was removed.
+            offset: the offset.
+            sent_after: a time after which the commit was sent, ms; None: unknown.
         """
         held = self._held.get((topic, partition))
         if held is None:
@@ -83,8 +137,13 @@ class Holdings:
             return False
         if held.member_id and timestamp >= held.since:
             held.committed = timestamp
-        if held.offset is not None and offset > held.offset and 0 <= timestamp <= MAX_TIMESTAMP:
-            held.consumed = timestamp
+        if (
+            held.offset is not None
+            and offset > held.offset
+            and sent_after is not None
+            and (held.member_id or held.last_holder)
+        ):
+            held.consumed = max(sent_after, held.consumed or 0)
         held.offset = offset
         return held.stopped and self._further(held, topic, partition, timestamp, offset)
 
@@ -122,9 +181,11 @@ class Holdings:
         given: dict[_Place, str] = {}
         for member in now.members if _one_holder(now) else ():
             given |= dict.fromkeys(_places(member), member.member_id)
+        members = {member.member_id for member in now.members}
         for place, held in self._held.items():
             if held.member_id and place not in given:
                 self._let_go(place, held)
+        self._leave(lambda member_id: member_id not in members)
         for place, member_id in given.items():
             self._give(place, member_id, number, now.timestamp, eager=eager)
         self._forget()
@@ -149,6 +210,8 @@ class Holdings:
                     held = self._held.get(place) if place not in has else None
                     if held is not None and held.member_id == before.member_id:
                         self._let_go(place, held)
+                if after is None:
+                    self._leave(before.member_id.__eq__)
             if after is not None:
                 got += ((place, after.member_id) for place in has if place not in had)
         for place, member_id in got:
@@ -156,8 +219,15 @@ class Holdings:
         self._forget()
 
     def _let_go(self, place: _Place, held: _Hold) -> None:
-        held.member_id, held.committed = "", None
+        held.last_holder, held.member_id, held.committed = held.member_id, "", None
         self._free[place] = None
+
+    def _leave(self, is_gone: Callable[[str], bool]) -> None:
+        """Commits for partitions that members of these ids were giving up are somebody else's from now on."""
+        for place in self._free:
+            held = self._held[place]
+            if held.last_holder and is_gone(held.last_holder):
+                held.last_holder = ""
 
     def _give(self, place: _Place, member_id: str, number: int, now: int, *, eager: bool = False) -> None:
         held = self._held.get(place)
@@ -167,7 +237,7 @@ class Holdings:
             self._free.pop(place, None)
             _stop(held, number)
             if held.member_id != member_id:
-                held.member_id, held.since, held.committed = member_id, now, None
+                held.member_id, held.since, held.committed, held.last_holder = member_id, now, None, ""
 
     def _forget(self) -> None:
         """The partitions that have been free for longest, beyond those that are remembered."""

@@ -321,14 +321,14 @@ def test_commits_tell_when_partitions_were_consumed_again_in_the_order_of_the_lo
             group_id="g",
             timestamp=7000,
             source="offset-commits",
-            stops=[Stop(partitions={"t": [0, 1]}, stopped_after=3000, resumed_before=7000)],
+            stops=[Stop(partitions={"t": [0, 1]}, stopped_after=2000, resumed_before=7000)],
             generation=2,
         ),
         PartitionsStopped(
             group_id="g",
             timestamp=10_000,
             source="offset-commits",
-            stops=[Stop(partitions={"t": [0]}, stopped_after=7000, resumed_before=10_000)],
+            stops=[Stop(partitions={"t": [0]}, stopped_after=6000, resumed_before=10_000)],
             generation=3,
         ),
     ]

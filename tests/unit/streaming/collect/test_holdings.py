@@ -1,4 +1,4 @@
-"""What commits tell of partitions that a round stopped; whom they show alive is in test_commits."""
+"""Downtime by commits: partitions that a round took away. Which members commits prove alive is in test_commits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from streaming.collect.holdings import Holdings
+from streaming.collect.holdings import CoordinatorActivity, Holdings
 from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
 
 
@@ -32,8 +32,11 @@ def stop(partitions: list[int], before: int, **after: Any) -> Stop:
 
 
 def committed(known: Holdings, *commits: tuple[int, int, int]) -> list[bool]:
-    """Partition, moment and offset of each."""
-    return [known.commit("t", partition, at, offset) for partition, at, offset in commits]
+    """Partition, time and offset of each commit; it was sent as it arrived."""
+    return [
+        known.commit("t", partition, at, offset, sent_after=at if 0 <= at <= MAX_TIMESTAMP else None)
+        for partition, at, offset in commits
+    ]
 
 
 def holding(protocol: str | None = "range") -> Holdings:
@@ -126,3 +129,47 @@ def test_nobodys_commits_are_nobodys() -> None:
     assert not known.commit("t", 7, 5000, 1)
     known.observe(view(4000, 2, {}))
     assert committed(known, (0, 5000, 99)) == [False]
+
+
+def test_a_delayed_commit_proves_what_was_before_it_was_sent() -> None:
+    """A broker outage from 3.2 s to 33 s, and the commits that waited for its end."""
+    known = holding()
+    assert known.commit("t", 0, 33_000, 25, sent_after=3100) is False
+    known.observe(view(33_500, 2, {"a": [0], "b": [1]}))
+    assert committed(known, (0, 34_000, 30)) == [True]
+    assert known.resumed() == {2: [stop([0], 34_000, stopped_after=3100)]}
+
+
+def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
+    known = holding()
+    known.observe(view(4000, 2, {}))
+    assert committed(known, (0, 20_000, 500)) == [False]
+    known.observe(view(32_000, 3, {"c": [0, 1]}))
+    assert committed(known, (0, 33_000, 510)) == [True]
+    assert known.resumed() == {3: [stop([0], 33_000, stopped_after=3000)]}
+
+
+class TestCoordinatorActivity:
+    @staticmethod
+    def after(*writes: int) -> int | None:
+        activity = CoordinatorActivity()
+        for at in writes:
+            activity.wrote(at)
+        return activity.sent_after(writes[-1])
+
+    def test_while_it_writes_all_the_time_a_commit_is_sent_after_the_write_before(self) -> None:
+        assert self.after(*range(0, 5000, 200)) == 4600
+
+    def test_after_a_silence_it_may_have_been_sent_before_it(self) -> None:
+        assert self.after(0, 5000) == 0
+        assert self.after(*range(0, 5000, 200), 35_000) == 4800
+        assert self.after(*range(0, 5000, 200), 35_000, 35_010, 35_100) == 4800
+
+    def test_once_it_has_caught_up_a_silence_is_over(self) -> None:
+        assert self.after(0, *range(30_000, 32_001, 200)) == 31_800
+
+    def test_of_the_first_writes_nothing_is_known(self) -> None:
+        assert self.after(5000) is None
+
+    def test_writes_of_one_time_are_one(self) -> None:
+        assert self.after(0, 5000, 5000) == 0
