@@ -109,9 +109,21 @@ class GroupOverview(NamedTuple):
         return self.told[0].episode if self.told else None
 
 
-def _when(told: EpisodeRecord) -> tuple[int, int]:
-    # A group that was forgotten begins at 1 again: the time comes first.
-    return told.episode.opened_at, told.episode.episode
+def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
+    """Return a group's episodes, oldest first.
+
+    Their numbers decide, as the clock of an event may be wrong. A group that the stream has forgotten begins at 1
+    again: what was written, and over, before its first episode began is older, whatever its number.
+    """
+    found = sorted(records, key=lambda one: one.episode.episode)
+    if not found:
+        return found
+    first = found[0]
+
+    def is_former(one: EpisodeRecord) -> bool:
+        return one.written < first.written and one.episode.updated_at < first.episode.opened_at
+
+    return sorted(found, key=lambda one: not is_former(one))
 
 
 def newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -> list[IncidentRecord]:
@@ -133,14 +145,12 @@ def group_overviews(
 
     Each with the newest of its episodes, the downtime of the day, and its open incidents.
     """
-    newest_episode: dict[str, EpisodeRecord] = {}
+    episodes: dict[str, list[EpisodeRecord]] = {}
     today: dict[str, list[Downtime | None]] = {}
     since = midnight(now_ms)
     for one in told:
         group_id = one.episode.group_id
-        known = newest_episode.get(group_id)
-        if known is None or _when(known) < _when(one):
-            newest_episode[group_id] = one
+        episodes.setdefault(group_id, []).append(one)
         if max(one.episode.opened_at, one.episode.updated_at) >= since:
             today.setdefault(group_id, []).append(one.episode.downtime)
     wrong: dict[str, list[IncidentRecord]] = {}
@@ -149,7 +159,7 @@ def group_overviews(
     return [
         GroupOverview(
             latest,
-            [newest_episode[latest.group_id]] if latest.group_id in newest_episode else [],
+            in_order(episodes.get(latest.group_id, ()))[-1:],
             together(today.get(latest.group_id, ())),
             wrong.get(latest.group_id, ()),
         )
@@ -169,7 +179,7 @@ def group_overview(
         UnknownGroup: there is no such group, or no longer.
     """
     latest = next((one for one in assignments if one.group_id == group_id), None)
-    episodes = sorted((one for one in told if one.episode.group_id == group_id), key=_when, reverse=True)
+    episodes = in_order(one for one in told if one.episode.group_id == group_id)[::-1]
     if latest is None and episodes:
         raise UnknownGroup(
             f"group {group_id}: does not exist any more; `rebalance-monitor why {group_id}` tells how it ended"
@@ -188,7 +198,7 @@ def newest_episode(group_id: str, told: Iterable[EpisodeRecord]) -> EpisodeRecor
     Raises:
         UnknownGroup: none of it is known.
     """
-    return max(_episodes_of(group_id, told), key=_when)
+    return in_order(_episodes_of(group_id, told))[-1]
 
 
 def episode_open_at(group_id: str, told: Iterable[EpisodeRecord], at: int, quiet_ms: int) -> EpisodeRecord:
@@ -198,7 +208,7 @@ def episode_open_at(group_id: str, told: Iterable[EpisodeRecord], at: int, quiet
         UnknownGroup: no episode of the group is known.
         NoEpisodeThen: none was open then; the message has those before and after.
     """
-    episodes = sorted(_episodes_of(group_id, told), key=_when)
+    episodes = in_order(_episodes_of(group_id, told))
     before = [one for one in episodes if one.episode.opened_at <= at]
     if before:
         closed_at = before[-1].episode.closed_at
@@ -275,6 +285,6 @@ def group_document(group: GroupOverview) -> GroupDocument:
         group_epoch=latest.group_epoch,
         timestamp=latest.timestamp,
         members=owner_lines(latest),
-        episodes=[raw_json(value) for _, value in group.told],
+        episodes=[raw_json(record.value) for record in group.told],
         incidents=[raw_json(value) for _, value in group.wrong],
     )

@@ -96,7 +96,7 @@ def show_group(found: GroupOverview) -> None:
         screen.print(_owner_table(lines))
     if found.told:
         table = Table(Column("episode", justify="right"), "kind", "status", Column("story", ratio=1))
-        for episode, _ in found.told:
+        for episode in (record.episode for record in found.told):
             table.add_row(
                 str(episode.episode), _kind(episode), _state(episode.status), SafeText(episode.story)
             )

@@ -121,7 +121,7 @@ def read_episodes(
     until: Callable[[], bool] = lambda: False,
     on_malformed: Callable[[MalformedEpisode], None] | None = None,
 ) -> Iterator[Episode]:
-    """The last record of every episode, or of one group's, by group and time; of a topic read to its end.
+    """The last record of every episode, or of one group's, by group and number; of a topic read to its end.
 
     ``until``: reading ends early when it is true. ``on_malformed`` is told of each record that is no episode, and
     reading goes on behind it.
@@ -132,9 +132,7 @@ def read_episodes(
         NotAllowed, ClusterUnavailable: as named.
     """
     told = newest.read_episodes(settings, group=group, until=until, on_malformed=on_malformed)
-    yield from sorted(
-        (one.episode for one in told), key=lambda one: (one.group_id, one.opened_at, one.episode)
-    )
+    yield from sorted((one.episode for one in told), key=lambda one: (one.group_id, one.episode))
 
 
 def read_incidents(
@@ -144,8 +142,6 @@ def read_incidents(
     until: Callable[[], bool] = lambda: False,
     on_malformed: Callable[[MalformedEpisode], None] | None = None,
 ) -> Iterator[Incident]:
-    """The last record of every incident, or of one group's, by group and time; as :func:`read_episodes`."""
+    """The last record of every incident, or of one group's, by group and number; as :func:`read_episodes`."""
     told = newest.read_incidents(settings, group=group, until=until, on_malformed=on_malformed)
-    yield from sorted(
-        (one.incident for one in told), key=lambda one: (one.group_id, one.opened_at, one.incident)
-    )
+    yield from sorted((one.incident for one in told), key=lambda one: (one.group_id, one.incident))

@@ -46,10 +46,34 @@ class MalformedLatest(BadInput):
 
 
 class _Value(NamedTuple):
-    """A record's value, and when the broker says it was written, ms."""
+    """A record's value, when it was written (ms), and its partition."""
 
     value: bytes
     written: int
+    partition: int
+
+
+class NewestRecords:
+    """The newest record of each key, of records in any order across partitions.
+
+    A partition has the records of a key in order. Where the topic got more partitions, the older records of a key
+    stay in another one, which compaction never removes: between partitions, the time of writing decides.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, tuple[int, int]] = {}
+        self.values: dict[bytes, _Value] = {}
+
+    def take(self, key: bytes, value: bytes | None, written: int, partition: int) -> None:
+        """Take the next record."""
+        known, newest = self._places.get(key, (partition, written))
+        if known != partition and written < newest:
+            return
+        self._places[key] = (partition, written if known != partition else max(written, newest))
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = _Value(value, written, partition)
 
 
 class AllTold(NamedTuple):
@@ -86,7 +110,7 @@ def read_episodes(
     return _told(
         topic,
         _newest(settings, [topic], group, each, until)[topic],
-        episode_of,
+        _episode,
         MalformedEpisode,
         on_malformed,
     )
@@ -151,7 +175,7 @@ def read_groups(
     assignments = _told(latest, found[latest], _assignment, MalformedLatest, on_malformed)
     return AllTold(
         _current(settings, assignments, found[latest], each),
-        _told(episodes, found[episodes], episode_of, MalformedEpisode, on_malformed),
+        _told(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
         _told(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),
     )
 
@@ -166,7 +190,7 @@ def _newest(
     """By topic the newest value of each key; a key whose newest record has no value is gone."""
     wanted = None if group is None else group.encode()
     types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
-    found: dict[str, dict[bytes, _Value]] = {topic: {} for topic in topics}
+    found = {topic: NewestRecords() for topic in topics}
     with TopicReader(settings.kafka, found) as reader:
         while not (reader.at_end or until()):
             messages = reader.poll(0.1, _AT_ONCE)
@@ -180,11 +204,8 @@ def _newest(
                     continue
                 if ours is not None and codec.ce_attributes(message.headers()).get("type", ours) != ours:
                     continue
-                if value is None:
-                    found[topic].pop(key, None)
-                else:
-                    found[topic][key] = _Value(value, message.timestamp()[1])
-    return found
+                found[topic].take(key, value, message.timestamp()[1], message.partition() or 0)
+    return {topic: records.values for topic, records in found.items()}
 
 
 def _current(
@@ -240,9 +261,9 @@ def _partitions(settings: Settings, topic: str) -> int:
     return 0 if identity is None else identity.partitions
 
 
-def _assignment(_: bytes, value: bytes) -> LatestAssignment:
+def _assignment(_: bytes, record: _Value) -> LatestAssignment:
     try:
-        return codec.decode(_assignments, value)
+        return codec.decode(_assignments, record.value)
     except codec.UNREADABLE as problem:
         raise MalformedLatest(str(problem)) from problem
 
@@ -258,8 +279,12 @@ def episode_of(key: bytes, value: bytes) -> EpisodeRecord:
     return record
 
 
-def _incident(key: bytes, value: bytes) -> IncidentRecord:
-    record = IncidentRecord(decode_incident(value), value)
+def _episode(key: bytes, record: _Value) -> EpisodeRecord:
+    return episode_of(key, record.value)._replace(written=record.written)
+
+
+def _incident(key: bytes, found: _Value) -> IncidentRecord:
+    record = IncidentRecord(decode_incident(found.value), found.value)
     _held_to(key, record.incident.group_id, record.incident.incident)
     return record
 
@@ -272,13 +297,13 @@ def _held_to(key: bytes, group_id: str, number: int) -> None:
 def _told(
     topic: str,
     values: Mapping[bytes, _Value],
-    read: Callable[[bytes, bytes], _T],
+    read: Callable[[bytes, _Value], _T],
     malformed: type[_E],
     on_malformed: Callable[[_E], None] | None,
 ) -> list[_T]:
     """What the values are; those that do not parse are told or refused by their topic and key."""
     told = []
-    for key, (value, _) in values.items():
+    for key, value in values.items():
         try:
             told.append(read(key, value))
         except malformed as problem:

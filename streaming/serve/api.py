@@ -139,7 +139,7 @@ class Api:
     async def groups(self, request: Request) -> Response:
         """Every group as it stands."""
         params.only(request, ())
-        return JsonBytes(encode(self._board.stands() | {"groups": list(self._board.groups.values())}))
+        return await self._board.shared_snapshot().body.response(request, self._feed.readers)
 
     async def group(self, request: Request) -> Response:
         """One group, who owns what in it and is in it since when, and whether that is true now."""

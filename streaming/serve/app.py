@@ -20,9 +20,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.serve.accesslog import AccessLog
 from streaming.serve.api import Api, JsonBytes
+from streaming.serve.bodies import BoundedBodies
 from streaming.serve.callers import Access
 from streaming.serve.feed import Feed
-from streaming.serve.metrics import CONTENT_TYPE, Metrics
+from streaming.serve.metrics import Exposition
 from streaming.serve.paths import WholeGroups
 from streaming.serve.problems import Problem, on_failure, on_history, on_http, on_problem
 from streaming.serve.schema import HistoryFailure
@@ -106,7 +107,7 @@ def build(
 ) -> ASGIApp:
     """The application that serves a feed; a follower keeps the feed up to date."""
     board = feed.board
-    page, metrics = _Page(), Metrics(board)
+    page, metrics = _Page(), Exposition(board)
     api = Api(feed, access=access, max_clients=max_clients)
 
     async def health(_: Request) -> Response:
@@ -118,13 +119,10 @@ def build(
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
         return JsonBytes(encode({"ready": is_ready, **standing}), status)
 
-    async def exposition(_: Request) -> Response:
-        return Response(metrics.text(), headers={"content-type": CONTENT_TYPE})
-
     answering = Starlette(
         routes=[
             *api.routes(),
-            Route("/metrics", exposition),
+            Route("/metrics", metrics.response),
             Route("/health", health),
             Route("/ready", ready),
             Route("/", page.index),
@@ -132,6 +130,7 @@ def build(
             Route("/assets/{path:path}", page.file),
         ],
         middleware=[
+            Middleware(BoundedBodies),
             Middleware(_Compressed),
             Middleware(WholeGroups),
         ],

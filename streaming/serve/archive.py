@@ -41,7 +41,12 @@ FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
 """
 _NEWEST: Final = """
 SELECT seq, group_id, body FROM rounds
-WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY seq DESC LIMIT ?
+WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
+"""
+#: Behind a round in a list; where retention has dropped it, what is left of those before it.
+_BEFORE: Final = """
+((written, seq) < (SELECT written, seq FROM rounds WHERE seq = ?)
+OR (seq < ? AND NOT EXISTS (SELECT 1 FROM rounds WHERE seq = ?)))
 """
 _STORIES: Final = "SELECT id, body FROM stories WHERE"
 _EPISODES_SINCE: Final = """
@@ -95,12 +100,15 @@ class Window(NamedTuple):
             ("timestamp < ?", self.until),
             ("cause = ?", self.cause),
             ("moved >= ?", self.min_moved or None),
-            ("seq < ?", self.before),
         ):
             if value is not None:
                 clauses.append(clause)
                 values.append(value)
-        return f"WHERE {' AND '.join(clauses)} ORDER BY seq DESC LIMIT ?", [*values, self.limit + 1]
+        if self.before is not None:
+            clauses.append(_BEFORE)
+            values += [self.before] * 3
+        where = " AND ".join(clauses)
+        return f"WHERE {where} ORDER BY written DESC, seq DESC LIMIT ?", [*values, self.limit + 1]
 
 
 class StoredPage(NamedTuple):
@@ -186,6 +194,8 @@ class Archive:
 
     def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> StoredPage:
         """Stories as they stand in their topic, newest first; ``opened``: only what is open, or what is over."""
+        # A group numbers its stories in order; the stories of several groups are ordered by time.
+        first = "began" if window.group is None else "number"
         clauses = ["sort = ?"]
         values: list[Any] = [sort]
         for clause, value in (
@@ -193,14 +203,14 @@ class Archive:
             ("began >= ?", window.since),
             ("began < ?", window.until),
             ("open = ?", opened),
-            ("(began, id) < (SELECT began, id FROM stories WHERE id = ?)", window.before),
+            (f"({first}, id) < (SELECT {first}, id FROM stories WHERE id = ?)", window.before),  # noqa: S608 - ours
         ):
             if value is not None:
                 clauses.append(clause)
                 values.append(value)
         with self._reading() as connection:
             rows = connection.execute(  # clauses are literals of this module, values are bound
-                f"{_STORIES} {' AND '.join(clauses)} ORDER BY began DESC, id DESC LIMIT ?",
+                f"{_STORIES} {' AND '.join(clauses)} ORDER BY {first} DESC, id DESC LIMIT ?",
                 [*values, window.limit + 1],
             ).fetchall()
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]

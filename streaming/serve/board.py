@@ -7,13 +7,16 @@ falls off the run's tail and goes on from the history at its last id. Everything
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import itertools
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from streaming.serve.bodies import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.standing import Standing
@@ -22,6 +25,9 @@ from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
 MAX_BYTES: Final = 16 * 1024 * 1024
+#: A snapshot above this size is shared for this long while events keep coming.
+LARGE_BYTES: Final = 2**20
+SHARED_SECONDS: Final = 2.0
 
 
 class Frame(Struct, frozen=True):
@@ -64,6 +70,24 @@ def one_line(json: bytes) -> bytes:
     return msgspec.json.format(json, indent=-1) if b"\n" in json or b"\r" in json else json
 
 
+class Snapshot(Struct, frozen=True):
+    """All groups as they were at a place of the feed, encoded once.
+
+    Attributes:
+        seq: the last round that is part of it.
+        cursor: of the events after it.
+        event: the server-sent event.
+        body: its JSON, which ``/api/v1/groups`` answers with.
+        built: when it was made, s of the monotonic clock.
+    """
+
+    seq: int
+    cursor: int
+    event: bytes
+    body: SharedBody
+    built: float
+
+
 class Board:
     """Groups, the newest events, and the listeners to wake."""
 
@@ -83,7 +107,8 @@ class Board:
         self._start = 0
         self._size = 0
         self._listeners: set[asyncio.Event] = set()
-        self._snapshot: tuple[int, bytes] | None = None
+        self._snapshot: Snapshot | None = None
+        self._stories: tuple[StoriesNow, int, bytes] | None = None
 
     @property
     def extent(self) -> Extent:
@@ -141,19 +166,33 @@ class Board:
         self.refused += batch.refused
         self.repeated += batch.repeated
         if batch.groups or batch.told:
-            self._snapshot = None
+            if not self._is_large():
+                self._snapshot = None
             self.wake()
 
-    def trimmed(self, extent: Extent, groups: dict[str, GroupSummary]) -> None:
-        """Retention dropped the oldest rounds."""
+    def _is_large(self) -> bool:
+        return self._snapshot is not None and len(self._snapshot.event) > LARGE_BYTES
+
+    def trimmed(
+        self,
+        extent: Extent,
+        groups: dict[str, GroupSummary],
+        gone: Sequence[str] = (),
+        told: StoriesNow | None = None,
+    ) -> None:
+        """Take over what retention left: it dropped the oldest rounds, and the groups that are ``gone``."""
         self._extent = extent
         self.groups = dict(groups)
+        self.told = told or self.told
         self._snapshot = None
+        if gone:
+            self._push(Frame(0, None, "", 0, b"event: gone\ndata: %b\n\n" % encode({"groups": list(gone)})))
+            self.wake()
 
     def progress(self, standing: Standing) -> None:
         """Set how far the topics are read; listeners are told of a change at once."""
         before, self.standing = self.standing, standing
-        if before.parts != standing.parts:
+        if before.parts != standing.parts and not self._is_large():
             self._snapshot = None
         if (before.caught_up, before.stale) != (standing.caught_up, standing.stale):
             self._snapshot = None
@@ -176,6 +215,13 @@ class Board:
 
     def stories(self, wanted: Filter, seq: int) -> bytes:
         """The newest episode of every group (or one), and its open incidents, as an event with a place."""
+        if wanted.group is not None:
+            return self._stories_event(wanted, seq)
+        if self._stories is None or self._stories[0] is not self.told or self._stories[1] != seq:
+            self._stories = (self.told, seq, self._stories_event(wanted, seq))
+        return self._stories[2]
+
+    def _stories_event(self, wanted: Filter, seq: int) -> bytes:
         mine = [one for one in self.told.newest.values() if wanted.group in (None, one.group_id)]
         opened = [one for one in self.told.open.values() if wanted.group in (None, one.group_id)]
         return b"id: %b\nevent: stories\ndata: %b\n\n" % (
@@ -185,22 +231,46 @@ class Board:
 
     def snapshot(self, group: str | None) -> bytes:
         """Where every group (or one) stands, as an event whose id is the place of the changes after it."""
-        if group is not None:
-            found = self.groups.get(group)
-            return self._snapshot_event([found] if found else [])
-        if self._snapshot is None or self._snapshot[0] != self.end:
-            self._snapshot = (self.end, self._snapshot_event(list(self.groups.values())))
-        return self._snapshot[1]
+        if group is None:
+            return self.shared_snapshot().event
+        found = self.groups.get(group)
+        return b"".join(self._snapshot_parts([found] if found else []))
 
-    def _snapshot_event(self, groups: list[GroupSummary]) -> bytes:
-        return b"id: %b\nevent: snapshot\ndata: %b\n\n" % (
-            self.event_id(self._extent.last),
-            encode(self.stands() | {"groups": groups}),
-        )
+    def shared_snapshot(self) -> Snapshot:
+        """The snapshot of all groups that clients share.
 
-    def after(self, cursor: int) -> list[Frame] | None:
-        """Events from a cursor on; None when they are no longer in memory."""
-        return self._frames[cursor - self._start :] if cursor >= self._start else None
+        While events keep coming, a large one serves every client of the next moment: the events after it follow
+        from its cursor. Otherwise each client that comes, and takes its time, would hold a copy of its own.
+        """
+        known, now = self._snapshot, time.monotonic()
+        if known is not None:
+            is_large = len(known.event) > LARGE_BYTES and now - known.built < SHARED_SECONDS
+            if known.cursor == self.end or (is_large and known.cursor >= self._start):
+                return known
+        head, json, end = self._snapshot_parts(list(self.groups.values()))
+        event = b"".join((head, json, end))
+        body = SharedBody(memoryview(event)[len(head) : len(head) + len(json)], "application/json")
+        self._snapshot = Snapshot(self._extent.last, self.end, event, body, now)
+        return self._snapshot
+
+    def _snapshot_parts(self, groups: list[GroupSummary]) -> tuple[bytes, bytes, bytes]:
+        head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self._extent.last)
+        return head, encode(self.stands() | {"groups": groups}), b"\n\n"
+
+    def after(self, cursor: int, most_bytes: int | None = None) -> list[Frame] | None:
+        """Events from a cursor on, of about ``most_bytes``; None when they are no longer in memory."""
+        if cursor < self._start:
+            return None
+        first = cursor - self._start
+        if most_bytes is None:
+            return self._frames[first:]
+        found, size = [], 0
+        for frame in itertools.islice(self._frames, first, None):
+            found.append(frame)
+            size += len(frame.data)
+            if size >= most_bytes:
+                break
+        return found
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:

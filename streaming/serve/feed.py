@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter, Frame
+from streaming.serve.bodies import NoRoom, abort
 from streaming.serve.schema import HistoryFailure
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class Feed:
         """Rounds after a place, from the history, up to the newest on the board; None if they are gone."""
         extent = self.board.extent
         rows = await to_thread.run_sync(
-            self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES * 4, limiter=self.readers
+            self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
         )
         # The history may hold more already: what the board has not taken over yet comes with its cursor.
         return (
@@ -62,7 +63,7 @@ class Feed:
         """Stories that changed after a place, as they stand now, up to the newest on the board."""
         last = self.board.told.last
         rows = await to_thread.run_sync(
-            self.archive.told_after, position, _PAGE_ROUNDS, WRITE_BYTES * 4, limiter=self.readers
+            self.archive.told_after, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
         )
         return [self.board.story_frame(row) for row in rows if row.seq <= last]
 
@@ -136,16 +137,21 @@ class Subscriber:
 
     def _from_snapshot(self) -> list[bytes]:
         board = self._feed.board
-        self._position, self._cursor = board.extent.last, board.end
+        if self._wanted.group is None:
+            shared = board.shared_snapshot()
+            self._position, self._cursor, event = shared.seq, shared.cursor, shared.event
+        else:
+            self._position, self._cursor = board.extent.last, board.end
+            event = board.snapshot(self._wanted.group)
         if not self._wanted.stories:
-            return [board.snapshot(self._wanted.group)]
+            return [event]
         self._told = board.told.last
-        return [board.snapshot(self._wanted.group) + board.stories(self._wanted, self._position)]
+        return [event, board.stories(self._wanted, self._position)]
 
     async def _live(self, cursor: int) -> list[bytes]:
         board = self._feed.board
         position = self._position or 0
-        frames = board.after(cursor)
+        frames = board.after(cursor, WRITE_BYTES)
         if frames is None:
             board.fell_behind += 1
             self._cursor = None
@@ -225,10 +231,10 @@ class FeedResponse:
                 # The head is sent: all that can be said is the end. It comes back with its last id.
                 log.warning("a follower of the feed was let go: %s", error)
                 await send({"type": "http.response.body", "body": b""})
-            except TimeoutError:
-                # Closing would wait for the bytes it does not take; it comes back with its last id.
+            except (TimeoutError, NoRoom):
+                # It comes back with its last id.
                 board.cut_off += 1
-                scope["state"]["abort"]()
+                abort(scope)
             finally:
                 watcher.cancel()
 

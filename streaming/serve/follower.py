@@ -164,11 +164,13 @@ class Follower:
                 return answer
 
     def _trim(self) -> None:
-        dropped = self._persist(lambda: self._history.trim(self._limits, _now_ms()))
-        if dropped:
-            log.info("retention dropped %d rounds", dropped)
-            extent, groups = self._history.extent, self._history.groups
-            self._on_loop(lambda: self._board.trimmed(extent, groups))
+        is_complete = self._source.caught_up
+        trimmed = self._persist(lambda: self._history.trim(self._limits, _now_ms(), caught_up=is_complete))
+        if trimmed is None or not (trimmed.rounds or trimmed.groups):
+            return
+        log.info("retention dropped %d rounds and %d deleted groups", trimmed.rounds, len(trimmed.groups))
+        extent, groups, told = self._history.extent, self._history.groups, self._history.told
+        self._on_loop(lambda: self._board.trimmed(extent, groups, trimmed.groups, told))
 
     def _on_loop(self, work: Callable[[], None]) -> None:
         """Run it on the event loop and wait, so that nothing piles up while the loop is busy."""

@@ -8,15 +8,15 @@ the feed.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import sqlite3
+import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -93,6 +93,20 @@ class Retention(Struct, frozen=True):
     max_bytes: int
 
 
+class Trimmed(NamedTuple):
+    """What retention dropped: how many rounds, and which groups."""
+
+    rounds: int
+    groups: list[str]
+
+
+class Place(NamedTuple):
+    """When a record was written (ms), and whether it is the newest of its group in its topic."""
+
+    written: int
+    is_newest: bool
+
+
 class Extent(Struct, frozen=True):
     """The extent of the history: a feed id is ``epoch`` and a number from ``trimmed`` to ``last``."""
 
@@ -112,6 +126,7 @@ class History:
         self.path = self._file.path
         self._diffs_topic = diffs_topic
         self._connection = self._file.connection
+        self._now_ms = 0
         self._group_ids: dict[str, int] = {}
         #: Of groups whose diffs leave members out, those of the newest.
         self._owners: OrderedDict[str, Kept] = OrderedDict()
@@ -137,7 +152,6 @@ class History:
 
     def _load(self) -> None:
         with schema.reading(self.path):
-            schema.extend(self._connection)
             self._stories = Stories(self._connection)
             meta = dict(self._connection.execute("SELECT key, value FROM meta"))
             self.epoch: str = meta["epoch"]
@@ -197,11 +211,13 @@ class History:
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
                     if topic in self._sorts:
                         self._stories.forget(self._sorts[topic])
+                    connection.execute("UPDATE places SET partition = -1 WHERE topic = ?", (topic,))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
-    def append(self, found: Iterable[TopicRecord]) -> HistoryUpdate:
-        """Store records and the offsets after them, or nothing at all."""
+    def append(self, found: Iterable[TopicRecord], now_ms: int | None = None) -> HistoryUpdate:
+        """Store records and the offsets after them, or nothing at all. ``now_ms``: the time of storing."""
         batch = HistoryUpdate([], {})
+        self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         positions: dict[tuple[str, int], int] = {}
         before = self.groups, self._group_ids
         told = self._stories.begin()
@@ -235,30 +251,66 @@ class History:
         try:
             if record.topic == self._diffs_topic:
                 found = records.round_of(record, lambda diff: self._whole(connection, diff))
-                self._store_round(connection, found, batch)
+                self._store_round(connection, record, found, batch)
             elif record.topic in self._sorts:
-                self._store_story(connection, records.story_of(record, self._sorts[record.topic]), batch)
+                story = records.story_of(record, self._sorts[record.topic])
+                self._store_story(connection, record, story, batch)
             else:
-                self._store_assignment(connection, records.assignment_of(record), batch)
+                self._store_assignment(connection, record, records.assignment_of(record), batch)
         except UnusableRecord as error:
             batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
 
-    def _store_round(self, connection: sqlite3.Connection, found: DecodedRound, batch: HistoryUpdate) -> None:
+    def _place(self, connection: sqlite3.Connection, record: TopicRecord, group: int) -> Place:
+        """Return when the record was written, and whether none of its group was written later.
+
+        A partition has a group's records in order, whatever the clocks said. Records of the same group are in two
+        partitions where the topic got more of them: between these, the time of writing decides.
+        """
+        row = connection.execute(
+            "SELECT partition, written FROM places WHERE topic = ? AND group_id = ?", (record.topic, group)
+        ).fetchone()
+        if row is None:
+            return Place(record.timestamp, is_newest=True)
+        if row[0] in (record.partition, -1):
+            return Place(max(record.timestamp, row[1]), is_newest=True)
+        return Place(record.timestamp, is_newest=record.timestamp >= row[1])
+
+    @staticmethod
+    def _keep_place(connection: sqlite3.Connection, record: TopicRecord, group: int, place: Place) -> None:
+        if place.is_newest:
+            connection.execute(
+                "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)",
+                (record.topic, group, record.partition, place.written),
+            )
+
+    def _store_round(
+        self,
+        connection: sqlite3.Connection,
+        record: TopicRecord,
+        found: DecodedRound,
+        batch: HistoryUpdate,
+    ) -> None:
         summary = found.summary
         name = summary.group_id
         body = found.body
         if found.whole is not found.diff and self._owners[name].rounds >= MOST_BRIEF:
             body = encode(found.whole)
+        group = self._group(connection, name)
+        place = self._place(connection, record, group)
         stored = connection.execute(
             # Not ON CONFLICT DO NOTHING: that uses up a number, and numbers are what is counted as stored.
-            "INSERT INTO rounds (ce_id, group_id, timestamp, cause, moved, summary, changes, body) "
-            "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (SELECT 1 FROM rounds WHERE ce_id = ?1)",
+            "INSERT INTO rounds "
+            "(ce_id, group_id, timestamp, written, stored, cause, moved, summary, changes, body) "
+            "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 "
+            "WHERE NOT EXISTS (SELECT 1 FROM rounds WHERE ce_id = ?1)",
             (
                 summary.id,
-                self._group(connection, name),
+                group,
                 summary.timestamp,
+                place.written,
+                self._now_ms,
                 summary.cause.kind,
                 summary.moved,
                 encode(summary),
@@ -274,8 +326,14 @@ class History:
         else:
             self._owners.pop(name, None)
         seq = stored.lastrowid or 0
+        self._keep_place(connection, record, group, place)
         batch.rounds.append(StoredRound(seq, summary, body))
-        self.groups[name] = batch.groups[name] = rounds.advance(self.groups.get(name), seq, summary)
+        known = self.groups.get(name)
+        self.groups[name] = batch.groups[name] = (
+            rounds.advance(known, seq, summary)
+            if known is None or place.is_newest
+            else rounds.count_older(known, summary)
+        )
 
     def _whole(self, connection: sqlite3.Connection, diff: Diff) -> Diff:
         """The next diff with everybody, as far as rounds before it tell who else there is."""
@@ -293,10 +351,18 @@ class History:
         return known.owners.whole(diff)
 
     def _store_assignment(
-        self, connection: sqlite3.Connection, found: DecodedAssignment, batch: HistoryUpdate
+        self,
+        connection: sqlite3.Connection,
+        record: TopicRecord,
+        found: DecodedAssignment,
+        batch: HistoryUpdate,
     ) -> None:
         name = found.group_id
         group_id = self._group(connection, name)
+        place = self._place(connection, record, group_id)
+        if not place.is_newest:
+            return
+        self._keep_place(connection, record, group_id, place)
         connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (found.body, group_id))
         known = self.groups.get(name)
         if found.latest is not None and self._behind(connection, group_id, found.latest):
@@ -316,12 +382,20 @@ class History:
         if latest.after is UNSET:
             return False
         newest = connection.execute(
-            "SELECT ce_id, timestamp FROM rounds WHERE group_id = ? ORDER BY seq DESC LIMIT 1", (group_id,)
+            "SELECT ce_id, timestamp FROM rounds WHERE group_id = ? ORDER BY written DESC, seq DESC LIMIT 1",
+            (group_id,),
         ).fetchone()
         return newest is not None and newest[0] != latest.after and newest[1] >= latest.timestamp
 
-    def _store_story(self, connection: sqlite3.Connection, found: DecodedStory, batch: HistoryUpdate) -> None:
-        stored = self._stories.store(self._group(connection, found.group_id), found)
+    def _store_story(
+        self,
+        connection: sqlite3.Connection,
+        record: TopicRecord,
+        found: DecodedStory,
+        batch: HistoryUpdate,
+    ) -> None:
+        group = self._group(connection, found.group_id)
+        stored = self._stories.store(group, found, record.partition, record.timestamp, self._now_ms)
         if stored is not None:
             batch.stories.append(stored)
         elif found.body is None:
@@ -337,21 +411,56 @@ class History:
             known = self._group_ids[name] = row[0]
         return known
 
-    def trim(self, limits: Retention, now_ms: int) -> int:
-        """Drop the oldest rounds that need not be kept; returns how many were dropped."""
+    def trim(self, limits: Retention, now_ms: int, *, caught_up: bool = True) -> Trimmed:
+        """Drop the oldest rounds, and groups that are deleted in Kafka and have no round left.
+
+        ``caught_up``: whether the topics are read to their ends. A group that seems deleted before may not be:
+        where a topic got more partitions, one of them is read before another.
+        """
         dropped = 0
         with self._plainly():
             while batch := self._trim_batch(limits, now_ms):
                 dropped += batch
             with self._transaction():
                 self._stories.trim(now_ms - limits.max_age_ms)
-            if dropped:
+            gone = self._drop_dead_groups() if caught_up else []
+            if dropped or gone:
                 self._connection.execute("PRAGMA incremental_vacuum").fetchall()
-        return dropped
+        return Trimmed(dropped, gone)
+
+    def _drop_dead_groups(self) -> list[str]:
+        """Drop every group that is dead and has no round, and names without anything."""
+        with self._transaction() as connection:
+            without = dict(
+                connection.execute(
+                    "SELECT name, id FROM groups WHERE NOT EXISTS "
+                    "(SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
+                )
+            )
+            gone = [
+                name
+                for name in without
+                if (group := self.groups.get(name)) is not None and group.state == "Dead"
+            ]
+            nothing = connection.execute(
+                "SELECT name FROM groups WHERE summary IS NULL AND assignment IS NULL AND NOT EXISTS "
+                "(SELECT 1 FROM rounds WHERE rounds.group_id = groups.id) AND NOT EXISTS "
+                "(SELECT 1 FROM stories WHERE stories.group_id = groups.id)"
+            )
+            ids = [(without[name],) for name in {*gone, *(name for (name,) in nothing)}]
+            for table in ("stories", "downtime", "places"):
+                connection.executemany(f"DELETE FROM {table} WHERE group_id = ?", ids)  # noqa: S608 - our tables
+            connection.executemany("DELETE FROM groups WHERE id = ?", ids)
+        if ids:
+            dropped = {group for (group,) in ids}
+            self._group_ids = {name: one for name, one in self._group_ids.items() if one not in dropped}
+            self.groups = {name: group for name, group in self.groups.items() if name in self._group_ids}
+            self._stories.drop(gone)
+        return gone
 
     def _trim_batch(self, limits: Retention, now_ms: int) -> int:
         oldest = self._connection.execute(
-            "SELECT seq, timestamp FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
+            "SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
         ).fetchall()
         if not oldest:
             return 0
@@ -360,11 +469,14 @@ class History:
             with self._transaction():
                 self._stories.trim(oldest[-1][1])
         else:
-            # Only a run from the start may go: a feed id stands for everything up to it.
-            due = itertools.takewhile(lambda row: row[1] < now_ms - limits.max_age_ms, oldest)
-            through = max((seq for seq, _ in due), default=None)
-            if through is None:
+            # Only a run from the start may go: a feed id covers everything up to it. What was stored before a round
+            # that is due is due too, whatever the clock said when it was stored.
+            due = self._connection.execute(
+                "SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,)
+            ).fetchone()[0]
+            if due is None:
                 return 0
+            through = min(due, oldest[-1][0])
         with self._transaction() as connection:
             gone = connection.execute("DELETE FROM rounds WHERE seq <= ?", (through,)).rowcount
             connection.execute("UPDATE meta SET value = ? WHERE key = 'trimmed'", (str(through),))

@@ -7,10 +7,13 @@ restart of a consumer. What people call a member is one, of one series a group a
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import Final
 
+from anyio import CapacityLimiter, to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -20,12 +23,18 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
 
 from streaming.serve.board import Board
+from streaming.serve.bodies import SharedBody
+from streaming.serve.rounds import GroupSummary
 from streaming.serve.standing import STALE_KINDS
 from streaming.serve.stories import Stood
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+#: So long the same text answers who asks for it.
+FRESH_SECONDS: Final = 0.5
 
 
 class _BoardCollector(Collector):
@@ -33,6 +42,11 @@ class _BoardCollector(Collector):
 
     def __init__(self, board: Board) -> None:
         self._board = board
+
+    @property
+    def groups(self) -> Iterator[GroupSummary]:
+        """Groups that exist: series of deleted ones would stay for as long as the history has their rounds."""
+        return (group for group in self._board.groups.values() if group.state != "Dead")
 
     def describe(self) -> Iterable[Metric]:
         """Nothing ahead of time: collecting for a description would walk all groups."""
@@ -80,7 +94,8 @@ class GroupMetrics(_BoardCollector):
             labels=[*label, "cause"],
         )
         stale = self._board.standing.stale is not None
-        for name, group in self._board.groups.items():
+        for group in self.groups:
+            name = group.group_id
             members.add_metric([name], group.members)
             state.add_metric([name, "Unknown" if stale else group.state], 1)
             unowned.add_metric([name], group.unassigned)
@@ -118,11 +133,11 @@ class DowntimeMetrics(_BoardCollector):
             labels=label,
         )
         stood, never = self._board.told.stood, Stood()
-        for group in self._board.groups:
-            found = stood.get(group, never)
-            lower.add_metric([group], found.lower_ms / 1000)
-            upper.add_metric([group], found.upper_ms / 1000)
-            unbounded.add_metric([group], found.unbounded)
+        for group in self.groups:
+            found = stood.get(group.group_id, never)
+            lower.add_metric([group.group_id], found.lower_ms / 1000)
+            upper.add_metric([group.group_id], found.upper_ms / 1000)
+            unbounded.add_metric([group.group_id], found.unbounded)
         return lower, upper, unbounded
 
 
@@ -223,3 +238,28 @@ class Metrics:
     def text(self) -> bytes:
         """The text format, as Prometheus scrapes it."""
         return generate_latest(self._registry)
+
+
+class Exposition:
+    """The text of ``/metrics``: made in a thread, one at a time, the same for all requests of the next moment."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._maker = CapacityLimiter(1)
+        self._text: SharedBody | None = None
+        self._until = 0.0
+
+    async def response(self, request: Request) -> Response:
+        """Return the newest text, made anew if it is old."""
+        view = copy(self._board)
+        view.groups = dict(view.groups)  # the thread must not meet changes
+        text = await to_thread.run_sync(self._current, view, limiter=self._maker)
+        return await text.response(request, self._maker)
+
+    def _current(self, view: Board) -> SharedBody:
+        began = time.monotonic()
+        if self._text is None or began >= self._until:
+            self._text = SharedBody(Metrics(view).text(), CONTENT_TYPE)
+            # A third of the time at most is spent on it, however large it is and however many ask.
+            self._until = time.monotonic() + max(FRESH_SECONDS, 2 * (time.monotonic() - began))
+        return self._text

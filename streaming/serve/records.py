@@ -29,7 +29,7 @@ class UnusableRecord(BadInput):
 
 
 class TopicRecord(Struct, frozen=True):
-    """One record of the topics; ``id`` is its ``ce_id``."""
+    """One record of the topics; ``id`` is its ``ce_id``, ``timestamp`` when it was written (ms)."""
 
     topic: str
     partition: int
@@ -37,6 +37,7 @@ class TopicRecord(Struct, frozen=True):
     key: bytes | None
     value: bytes | None
     id: str | None
+    timestamp: int = 0
 
 
 class DecodedRound(NamedTuple):

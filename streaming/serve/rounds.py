@@ -249,6 +249,17 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
     )
 
 
+def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
+    """The group with one more round in its totals, which was written before its newest."""
+    return msgspec.structs.replace(
+        group,
+        rounds=group.rounds + 1,
+        rebalances=group.rebalances + (round_.round == 1),
+        moved_total=group.moved_total + round_.moved,
+        causes=group.causes | {round_.cause.kind: group.causes.get(round_.cause.kind, 0) + 1},
+    )
+
+
 def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
     """The group as its latest assignment shows it: the only source when its rounds are no longer retained."""
     held = sum(count(partitions) for partitions in latest.members.values())

@@ -39,16 +39,20 @@ CREATE TABLE rounds (
     ce_id TEXT NOT NULL UNIQUE,
     group_id INTEGER NOT NULL REFERENCES groups (id),
     timestamp INTEGER NOT NULL,
+    written INTEGER NOT NULL,  -- when the record was written to its topic; never less than the group's round before
+    stored INTEGER NOT NULL,  -- when it was stored here, by this machine's clock
     cause TEXT NOT NULL,
     moved INTEGER NOT NULL,
     summary BLOB NOT NULL,
     changes BLOB NOT NULL,
     body BLOB NOT NULL);
-CREATE INDEX rounds_by_group ON rounds (group_id, seq);
+CREATE INDEX rounds_by_group ON rounds (group_id, written, seq);
 CREATE INDEX rounds_by_time ON rounds (timestamp);
-"""
-#: Added to files of every version, as releases that do not know it pass it over.
-_STORIES: Final = """
+CREATE INDEX rounds_by_storing ON rounds (stored);
+-- The partition of a group's newest record: where a topic gets more partitions, its older records stay in another.
+CREATE TABLE places (
+    topic TEXT NOT NULL, group_id INTEGER NOT NULL, partition INTEGER NOT NULL, written INTEGER NOT NULL,
+    PRIMARY KEY (topic, group_id)) WITHOUT ROWID;
 CREATE TABLE stories (
     id INTEGER PRIMARY KEY,
     sort TEXT NOT NULL,
@@ -56,15 +60,17 @@ CREATE TABLE stories (
     number INTEGER NOT NULL,
     ce_id TEXT NOT NULL,
     seq INTEGER NOT NULL UNIQUE,
-    began INTEGER NOT NULL,
+    opened INTEGER NOT NULL,
+    began INTEGER NOT NULL,  -- when it was opened, but not after it was stored: clocks may be ahead
     updated INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    written INTEGER NOT NULL,
+    stored INTEGER NOT NULL,
     open INTEGER NOT NULL,
     body BLOB NOT NULL,
     UNIQUE (sort, group_id, number));
-CREATE INDEX stories_by_group ON stories (sort, group_id, began);
-"""
-#: How long partitions of a group stood still in its episodes that are over; added like :data:`_STORIES`.
-_DOWNTIME: Final = """
+CREATE INDEX stories_by_time ON stories (sort, began);
+-- Sums over a group's closed episodes; ``counted``: the last of them.
 CREATE TABLE downtime (
     group_id INTEGER PRIMARY KEY REFERENCES groups (id),
     counted INTEGER NOT NULL,
@@ -206,10 +212,3 @@ def create(connection: sqlite3.Connection, cluster_id: str) -> None:
         [("cluster_id", cluster_id), ("epoch", secrets.token_hex(4)), ("trimmed", "0")],
     )
     connection.execute("COMMIT")
-
-
-def extend(connection: sqlite3.Connection) -> None:
-    """Add what releases before had not yet."""
-    for name, tables in (("stories", _STORIES), ("downtime", _DOWNTIME)):
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is None:
-            connection.executescript(f"BEGIN IMMEDIATE; {tables} COMMIT;")

@@ -214,4 +214,5 @@ def _record(message: Message, ce_id: str | None) -> TopicRecord:
         message.key(),
         message.value(),
         ce_id,
+        message.timestamp()[1],
     )

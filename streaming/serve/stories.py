@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -124,7 +124,7 @@ class StoriesNow(Struct):
         """Take note of a story as it stands now."""
         if isinstance(summary, EpisodeSummary):
             known = self.newest.get(summary.group_id)
-            if known is None or summary.opened_at >= known.opened_at:
+            if known is None or summary.episode >= known.episode:
                 self.newest[summary.group_id] = summary
         elif summary.closed_at is None:
             self.open[summary.group_id, summary.incident] = summary
@@ -168,7 +168,7 @@ class Stories:
         told = StoriesNow(int(row[0]) if row else 0, {}, {}, {})
         episodes = self._connection.execute(
             # SQLite: the other columns are those of the row with the maximum.
-            "SELECT body, MAX(began) FROM stories WHERE sort = 'episode' GROUP BY group_id"
+            "SELECT body, MAX(number) FROM stories WHERE sort = 'episode' GROUP BY group_id"
         )
         for body, _ in episodes:
             told.take(summary_of("episode", zlib.decompress(body)))
@@ -188,13 +188,20 @@ class Stories:
         self.told = StoriesNow(before.last, dict(before.newest), dict(before.open), dict(before.stood))
         return before
 
-    def store(self, group: int, found: DecodedStory) -> StoredStory | None:
-        """Store a record, in the place of the one before; None if it stands there already."""
+    def store(
+        self, group: int, found: DecodedStory, partition: int = 0, written: int = 0, now_ms: int = 0
+    ) -> StoredStory | None:
+        """Store a record, in the place of the one before; None if that one is the same, or newer.
+
+        ``partition``, ``written``: of the record. One of another partition is the older one where it was written
+        before: its topic got more partitions since.
+        """
         place = (found.sort, group, found.number)
         known = self._connection.execute(
-            "SELECT ce_id FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place
+            "SELECT ce_id, partition, written, opened FROM stories WHERE sort = ? AND group_id = ? AND number = ?",
+            place,
         ).fetchone()
-        if known is not None and known[0] == found.ce_id:
+        if known is not None and (known[0] == found.ce_id or (known[1] != partition and written < known[2])):
             return None
         if found.body is None:
             self._connection.execute(
@@ -203,18 +210,27 @@ class Stories:
             self.told = self._load()
             return None
         summary = summary_of(found.sort, found.body)
+        if self._begins_anew(found, summary, None if known is None else known[3]):
+            self._forget_later(group, found)
         seq = self.told.last + 1
         self._connection.execute(
-            "INSERT INTO stories (sort, group_id, number, ce_id, seq, began, updated, open, body) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sort, group_id, number) DO UPDATE SET "
-            "ce_id = excluded.ce_id, seq = excluded.seq, began = excluded.began, updated = excluded.updated, "
+            "INSERT INTO stories "
+            "(sort, group_id, number, ce_id, seq, opened, began, updated, partition, written, stored, open, body) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sort, group_id, number) DO UPDATE SET "
+            "ce_id = excluded.ce_id, seq = excluded.seq, opened = excluded.opened, began = excluded.began, "
+            "updated = excluded.updated, "
+            "partition = excluded.partition, written = excluded.written, stored = excluded.stored, "
             "open = excluded.open, body = excluded.body",
             (
                 *place,
                 found.ce_id,
                 seq,
                 summary.opened_at,
+                min(summary.opened_at, now_ms or summary.opened_at),  # no clock that is ahead puts it on top
                 summary.updated_at,
+                partition,
+                written,
+                now_ms,
                 summary.closed_at is None,
                 zlib.compress(found.body, 1),
             ),
@@ -228,6 +244,30 @@ class Stories:
             self._count(group, summary)
         return StoredStory(seq, found.sort, found.ce_id, found.group_id, found.body)
 
+    def _begins_anew(self, found: DecodedStory, summary: Summary, opened: int | None) -> bool:
+        """Return True if the group was forgotten by the stream, which numbers its stories from 1 again."""
+        if opened is not None:
+            return opened != summary.opened_at
+        if isinstance(summary, IncidentSummary) or found.number != 1:
+            return False
+        newest = self.told.newest.get(found.group_id)
+        return newest is not None and newest.updated_at < summary.opened_at
+
+    def _forget_later(self, group: int, found: DecodedStory) -> None:
+        """Drop the stories behind this one, which are older: their numbers are given again."""
+        self._connection.execute(
+            "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number > ?",
+            (found.sort, group, found.number),
+        )
+        if found.sort == "episode":
+            self.told.newest.pop(found.group_id, None)
+            self._connection.execute(
+                "UPDATE downtime SET counted = ? WHERE group_id = ?", (found.number - 1, group)
+            )
+        else:
+            for key in [key for key in self.told.open if key[0] == found.group_id and key[1] > found.number]:
+                del self.told.open[key]
+
     def _count(self, group: int, episode: EpisodeSummary) -> None:
         """Add what an episode that is over says; each once, also from a topic made again: they end in order."""
         if episode.closed_at is None or episode.downtime is None:
@@ -238,7 +278,7 @@ class Stories:
             "counted = excluded.counted, lower_ms = lower_ms + excluded.lower_ms, "
             "upper_ms = upper_ms + excluded.upper_ms, unbounded = unbounded + excluded.unbounded "
             "WHERE counted < excluded.counted RETURNING lower_ms, upper_ms, unbounded",
-            (group, episode.opened_at, found.lower_ms, found.bounded_ms, found.unbounded),
+            (group, episode.episode, found.lower_ms, found.bounded_ms, found.unbounded),
         ).fetchone()
         if row is not None:
             self.told.stood[episode.group_id] = Stood(lower_ms=row[0], upper_ms=row[1], unbounded=row[2])
@@ -246,16 +286,28 @@ class Stories:
     def _drop_oldest(self, sort: Sort, group: int) -> None:
         self._connection.execute(
             "DELETE FROM stories WHERE NOT open AND id IN (SELECT id FROM stories "
-            "WHERE sort = ? AND group_id = ? ORDER BY began DESC, id DESC LIMIT -1 OFFSET ?)",
+            "WHERE sort = ? AND group_id = ? ORDER BY number DESC LIMIT -1 OFFSET ?)",
             (sort, group, MOST_STORIES),
         )
 
     def trim(self, before_ms: int) -> None:
-        """Drop what has been over since before this time, but for each group's newest episode."""
+        """Drop what is over and was stored before this time, but for the newest episode of each known group."""
         self._connection.execute(
-            "DELETE FROM stories WHERE NOT open AND updated < ? AND id NOT IN (SELECT id FROM "
-            "(SELECT id, MAX(began) FROM stories WHERE sort = 'episode' GROUP BY group_id))",
+            "DELETE FROM stories WHERE NOT open AND stored < ? AND id NOT IN (SELECT id FROM "
+            "(SELECT id, MAX(number) FROM stories WHERE sort = 'episode' AND group_id IN "
+            "(SELECT id FROM groups WHERE summary IS NOT NULL) GROUP BY group_id))",
             (before_ms,),
+        )
+
+    def drop(self, groups: Collection[str]) -> None:
+        """Forget the stories of groups that are no longer in the history."""
+        gone = frozenset(groups)
+        told = self.told
+        self.told = StoriesNow(
+            told.last,
+            {name: one for name, one in told.newest.items() if name not in gone},
+            {key: one for key, one in told.open.items() if key[0] not in gone},
+            {name: one for name, one in told.stood.items() if name not in gone},
         )
 
     def forget(self, sort: Sort) -> None:

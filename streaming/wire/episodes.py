@@ -209,10 +209,11 @@ class Episode(_Wire, frozen=True):
 
 
 class EpisodeRecord(NamedTuple):
-    """An episode, and its bytes as they stand in the topic."""
+    """An episode, its bytes as they are in the topic, and when they were written, ms; 0: not known."""
 
     episode: Episode
     value: bytes
+    written: int = 0
 
 
 class Incident(_Wire, frozen=True):

@@ -12,7 +12,7 @@ export class Episodes {
   }
 
   changed() {
-    this.all = [...this.known.values()].sort((a, b) => b.openedAt - a.openedAt || b.episode - a.episode); // newest first
+    this.all = [...this.known.values()].sort((a, b) => b.episode - a.episode); // newest first
     this.bandsOf = null;
   }
 

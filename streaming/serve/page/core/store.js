@@ -43,6 +43,13 @@ class Store extends EventTarget {
     else if (event === "group") {
       this.groups.set(data.groupId, data);
       this.tell("groups");
+    } else if (event === "gone") {
+      for (const group of data.groups) {
+        this.groups.delete(group);
+        this.episodes.delete(group);
+      }
+      for (const [key, one] of this.incidents) if (data.groups.includes(one.groupId)) this.incidents.delete(key);
+      this.tell("groups");
     } else if (event === "reset") this.forget(this.rounds.length);
     if ("caughtUp" in data) this.stands(data);
     else if (this.state === "lost" || this.state === "connecting") this.stands(this);
@@ -74,7 +81,7 @@ class Store extends EventTarget {
 
   episode({ episode, names }) {
     const known = this.episodes.get(episode.groupId);
-    if (!known || episode.openedAt >= known.openedAt) this.episodes.set(episode.groupId, episode);
+    if (!known || episode.episode >= known.episode) this.episodes.set(episode.groupId, episode);
     this.tell("groups");
     this.tell("episode", { episode, names });
   }

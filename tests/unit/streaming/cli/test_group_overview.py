@@ -44,11 +44,21 @@ def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
 
 
 def test_after_a_group_was_forgotten_its_new_first_episode_is_the_newest() -> None:
-    first, second = told(checkout())
-    again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}")
+    first, second = (one._replace(written=1) for one in told(checkout()))
+    again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}", written=2)
     assert newest_episode(GROUP, [again, second]) is again
     assert group_overviews([latest(checkout())], [second, again], [], NOW)[0].told == [again]
     assert group_overviews([latest(checkout())], [again, second], [], NOW)[0].told == [again]
+
+
+@pytest.mark.parametrize("ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
+def test_an_episode_from_a_clock_ahead_hides_no_newer_one(ahead_ms: int) -> None:
+    first, second = told(checkout())
+    ahead = structs.replace(first.episode, opened_at=first.episode.opened_at + ahead_ms)
+    early = EpisodeRecord(ahead, b"{}", written=1)
+    late = second._replace(written=2)
+    assert newest_episode(GROUP, [late, early]) is late
+    assert group_overviews([latest(checkout())], [late, early], [], NOW)[0].told == [late]
 
 
 def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newer() -> None:

@@ -9,6 +9,7 @@ from assignors.errors import BadInput
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.newest import (
     MalformedLatest,
+    NewestRecords,
     read_assignments,
     read_episodes,
     read_groups,
@@ -151,3 +152,17 @@ def test_what_stands_under_another_key_is_refused(kafka: MemoryKafka) -> None:
         MalformedEpisode, match=r"rebalance\.incidents key other/\d+: .* is not that of the value"
     ):
         read_incidents(SETTINGS)
+
+
+def test_newest_records_of_a_topic_that_got_more_partitions() -> None:
+    newest = NewestRecords()
+    newest.take(b"a", b"new", 90, 4)
+    newest.take(b"a", b"old", 10, 0)
+    newest.take(b"a", b"newer", 20, 4)  # in one partition the order counts, whatever the clock said
+    newest.take(b"b", None, 90, 5)
+    newest.take(b"b", b"old", 10, 1)
+    newest.take(b"c", b"old", 10, 1)
+    newest.take(b"c", None, 90, 5)
+    newest.take(b"d", b"old", 10, 1)
+    newest.take(b"d", b"new", 10, 5)
+    assert {key: record.value for key, record in newest.values.items()} == {b"a": b"newer", b"d": b"new"}

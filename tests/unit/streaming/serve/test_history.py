@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from streaming.serve import schema
 from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
 from streaming.wire.codec import encode
-from tests.support.feed import ASSIGNMENTS, DIFFS, records
+from tests.support.feed import ASSIGNMENTS, DIFFS, records, story
 from tests.support.histories import Group
+from tests.support.incidents import incident
 
 GROUP = {"t": 6}
 
@@ -221,10 +224,68 @@ def test_a_topic_made_anew_is_read_from_its_start(history: History) -> None:
 
 
 def test_retention_by_age_drops_a_run_from_the_start(history: History) -> None:
-    stored = history.append(made(20)).rounds
-    cut = stored[12].summary.timestamp
-    assert history.trim(Retention(0, 2**40), cut) == 12
+    found = made(20)
+    history.append(found[:12], 1000)
+    history.append(found[12:], 2000)
+    assert history.trim(Retention(0, 2**40), 2000).rounds == 12
     assert (history.extent.trimmed, history.extent.last) == (12, 20)
+
+
+@pytest.mark.parametrize("ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
+def test_a_round_from_a_clock_ahead_stops_no_retention(history: History, ahead_ms: int) -> None:
+    diffs = Group("g", GROUP, 1).diffs(20)
+    diffs[3] = structs.replace(diffs[3], timestamp=diffs[3].timestamp + ahead_ms)
+    found = records(diffs)
+    history.append(found[:5], 2**50)  # this machine's own clock was ahead too
+    history.append(found[5:15], 1000)
+    history.append(found[15:], 2000)
+    assert history.trim(Retention(0, 2**40), 2000).rounds == 15
+
+
+def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
+    path = tmp_path / "again.sqlite"
+    with closing(History(path, cluster_id="c-1", diffs_topic=DIFFS)) as history:
+        history.append([*made(3), *records(Group("h", GROUP, 2).diffs(2), start=3)], 1000)
+        history.append([story(incident("g", 1), offset=0), story(incident("h", 1), offset=1)], 1000)
+        gone = [
+            TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None),
+            TopicRecord(ASSIGNMENTS, 0, 1, b"k", None, None),
+        ]
+        history.append(gone, 1000)
+        assert history.trim(Retention(0, 2**40), 1000) == (0, [])
+        assert history.trim(Retention(0, 2**40), 2000, caught_up=False) == (5, [])
+        assert history.trim(Retention(0, 2**40), 2000) == (0, ["g"])
+        assert ([*history.groups], [*history.told.open]) == (["h"], [("h", 1)])
+        history.append(records(Group("g", GROUP, 3).diffs(1), start=5))
+        assert history.groups["g"].rounds == 1
+    with closing(History(path, cluster_id="c-1", diffs_topic=DIFFS)) as history:
+        names = {name for (name,) in history._connection.execute("SELECT name FROM groups")}
+        assert ([*history.groups], names) == (["h", "g"], {"g", "h"})
+
+
+def test_rounds_of_a_topic_with_more_partitions_stay_in_order(history: History) -> None:
+    older = [structs.replace(one, timestamp=10 + one.offset) for one in made(6)]
+    newer = [structs.replace(one, partition=1, offset=one.offset - 4, timestamp=90) for one in older[4:]]
+    history.append([newer[0], *older[:2], newer[1], *older[2:4]])
+    group = history.groups["g"]
+    newest = json.loads(newer[1].value or b"")
+    assert (group.generation, group.round, group.rounds) == (newest["generation"], newest["round"], 6)
+    page = Archive(history.path).page(Window(group="g", limit=4), with_diff=True)
+    rest = Archive(history.path).page(Window(group="g", before=page.next), with_diff=True)
+    shown = [json.loads(item)["diff"] for item in [*page.items, *rest.items]]
+    assert shown == [json.loads(one.value or b"") for one in [*older[:4], *newer][::-1]]
+    history.append([structs.replace(one, partition=2, timestamp=5) for one in made(7)[6:]])
+    assert history.groups["g"].generation == newest["generation"]
+
+
+def test_assignments_of_a_topic_with_more_partitions_stay_in_order(history: History) -> None:
+    group = Group("g", GROUP, 1)
+    group.diffs(3)
+    now = TopicRecord(ASSIGNMENTS, 1, 0, b"g", encode(group.latest()), None, timestamp=20)
+    history.append([now, TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None, timestamp=10)])
+    assert (history.groups["g"].state, Archive(history.path).assignment("g")) == ("Stable", now.value)
+    history.append([TopicRecord(ASSIGNMENTS, 1, 1, b"g", None, None, timestamp=15)])
+    assert Archive(history.path).assignment("g") is None
 
 
 def test_retention_by_size_drops_the_oldest(history: History) -> None:

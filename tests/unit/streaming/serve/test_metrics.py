@@ -1,16 +1,23 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.freshness.verdict import Part, State
 from streaming.serve.board import Board
 from streaming.serve.history import History
 from streaming.serve.metrics import Metrics
+from streaming.serve.records import TopicRecord
+from streaming.serve.server import ServeOptions
 from streaming.serve.standing import Stale, Standing
-from tests.support.feed import records
+from tests.support.feed import ASSIGNMENTS, records
+from tests.support.feed_server import running
 from tests.support.histories import Group
 
 FEED = "rebalance_monitor_feed"
@@ -134,3 +141,33 @@ def test_what_was_stored_and_what_was_not(history: History) -> None:
     found = samples(board)
     names = ("rounds", "repeated_records", "refused_records", "clients_behind", "clients_cut_off")
     assert [found[f"{FEED}_{name}_total", ()] for name in names] == [5, 3, 3, 0, 0]
+
+
+def test_deleted_groups_have_no_series_while_their_rounds_are_kept(history: History) -> None:
+    history.append(records([*Group("g", {"t": 6}, 1).diffs(9), *Group("h", {"t": 6}, 2).diffs(2)]))
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)])
+    text = Metrics(Board(history.extent, history.groups)).text().decode()
+    assert ('consumergroup="h"' in text, 'consumergroup="g"' in text) == (True, False)
+    assert history.groups["g"].rounds == 9
+
+
+def test_scrapes_share_one_text_and_leave_the_event_loop_free(
+    options: ServeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, made_in = [], set()
+
+    def slow(_: Metrics) -> bytes:
+        made_in.add(threading.current_thread())
+        time.sleep(1)
+        made.append(0)
+        return b"x 1\n" * 1000
+
+    monkeypatch.setattr(Metrics, "text", slow)
+    with running(options) as feed, ThreadPoolExecutor(8) as scrapers:
+        scrapes = [scrapers.submit(feed.ask, "/metrics") for _ in range(8)]
+        time.sleep(0.2)
+        began = time.monotonic()
+        assert [feed.ask("/health")[0] for _ in range(5)] == [200] * 5
+        assert time.monotonic() - began < 0.7
+        assert {scrape.result() for scrape in scrapes} == {(200, b"x 1\n" * 1000)}
+    assert (len(made), len(made_in)) == (1, 1)

@@ -18,10 +18,11 @@ from streaming.serve.records import TopicRecord
 from streaming.serve.rounds import with_assignment
 from streaming.serve.schema import HistoryFailure
 from streaming.serve.stories import Stood
+from streaming.wire.codec import encode
 from streaming.wire.downtime import together
 from streaming.wire.episodes import Downtime
 from tests.support.compacted import RESTARTED, checkout, latest, told, updated
-from tests.support.feed import EPISODES, stories, story
+from tests.support.feed import ASSIGNMENTS, EPISODES, stories, story
 from tests.support.incidents import incident
 
 GROUP = "team/checkout"
@@ -119,7 +120,8 @@ def test_of_many_the_newest_of_a_group_are_kept(history: History, monkeypatch: p
 
 
 def test_what_was_over_long_ago_goes_but_for_the_newest_episode_and_what_is_open(history: History) -> None:
-    history.append(stories(checkout()))
+    value = encode(latest(checkout()))
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, GROUP.encode(), value, None), *stories(checkout())])
     history.append([story(incident("g", 1, closed_at=5)), story(incident("g", 2, opened_at=6), offset=1)])
     history.trim(Retention(0, 2**40), 2**60)
     assert (numbers(history, "episode"), numbers(history, "incident")) == ([2], [2])
@@ -146,12 +148,36 @@ def test_a_transaction_that_fails_tells_nothing(history: History, monkeypatch: p
     assert numbers(history, "incident") == [1]
 
 
-def test_a_history_of_a_release_before_gets_the_table(tmp_path: Path) -> None:
+def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None:
+    first, second = (one.episode for one in told(checkout()))
+    ahead = msgspec.structs.replace(first, opened_at=first.opened_at + 1000 * 31_557_600_000)
     with opened(tmp_path) as history:
-        history._connection.execute("DROP TABLE stories")
+        history.append([story(ahead), story(second, offset=1)])
+        assert history.told.newest[GROUP].episode == 2
+        page = Archive(history.path).stories("episode", Window(group=GROUP))
+        assert [json.loads(item)["episode"] for item in page.items] == [2, 1]
+        history.append(
+            [story(incident("g", 1, opened_at=ahead.opened_at)), story(incident("h", 1), offset=1)], 9
+        )
     with opened(tmp_path) as history:
-        history.append([story(incident("g"))])
-        assert numbers(history, "incident") == [1]
+        assert history.told.newest[GROUP].episode == 2
+
+
+def test_a_group_that_was_forgotten_begins_at_one_again(history: History) -> None:
+    first, second = (one.episode for one in told(checkout()))
+    again = msgspec.structs.replace(first, opened_at=second.updated_at + 1)
+    history.append([story(first), story(second, offset=1), story(again, offset=2)])
+    assert history.told.newest[GROUP].opened_at == again.opened_at
+    assert numbers(history, "episode") == [1]
+
+
+def test_an_older_record_of_another_partition_replaces_nothing(history: History) -> None:
+    first, over = incident("g", 1), incident("g", 1, closed_at=5)
+    newer = msgspec.structs.replace(story(over), partition=1, timestamp=20)
+    history.append([newer, msgspec.structs.replace(story(first), timestamp=10)])
+    assert history.told.open == {}
+    history.append([msgspec.structs.replace(story(first), partition=2, timestamp=30)])
+    assert [*history.told.open] == [("g", 1)]
 
 
 def test_damage_is_said(tmp_path: Path) -> None:

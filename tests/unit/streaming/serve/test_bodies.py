@@ -1,0 +1,186 @@
+"""Large answers: shared, sent in pieces, and bounded over all connections."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import tracemalloc
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+from msgspec import structs
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from streaming.serve import bodies
+from streaming.serve.board import Board
+from streaming.serve.bodies import PIECE_BYTES, BoundedBodies, NoRoom
+from streaming.serve.server import ServeOptions
+from tests.support.feed import records
+from tests.support.feed_server import asking, running
+from tests.support.histories import Group
+from tests.support.wait import eventually
+
+SCOPE: dict[str, Any] = {"type": "http", "path": "/x", "method": "GET", "headers": []}
+
+
+class Client:
+    """Takes one message at a time, when it is allowed to."""
+
+    def __init__(self, app: Any) -> None:
+        self.messages: list[Message] = []
+        self.taken = asyncio.Semaphore(0)
+        self.task = asyncio.create_task(app(SCOPE, self.receive, self.send))
+
+    async def receive(self) -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        self.messages.append(message)
+        await self.taken.acquire()
+
+    async def finish(self) -> bytes:
+        for _ in range(1000):
+            self.taken.release()
+        await self.task
+        return b"".join(message.get("body", b"") for message in self.messages)
+
+    @property
+    def status(self) -> int:
+        return int(self.messages[0]["status"])
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_large_body_waits_until_its_pieces_are_taken() -> None:
+    body = bytes(range(256)) * 1024
+
+    async def run() -> None:
+        app = BoundedBodies(Response(body))
+        client = Client(app)
+        await settle()
+        assert (len(client.messages), app.waiting_bytes) == (1, len(body))
+        client.taken.release()
+        await settle()
+        assert [len(message.get("body", b"")) for message in client.messages] == [0, PIECE_BYTES]
+        assert await client.finish() == body
+        assert app.waiting_bytes == 0
+
+    asyncio.run(run())
+
+
+def test_bodies_over_all_connections_are_bounded_and_shared_ones_count_once() -> None:
+    shared, answers = bytes(2 * PIECE_BYTES), iter([1, 1, 2, 2, 3, 3])
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        body = shared if (which := next(answers)) == 1 else bytes(which * PIECE_BYTES)
+        await Response(body)(scope, receive, send)
+
+    async def run() -> None:
+        bounded = BoundedBodies(app, most_bytes=4 * PIECE_BYTES)
+        waiting = [Client(bounded) for _ in range(3)]
+        await settle()
+        assert bounded.waiting_bytes == 4 * PIECE_BYTES
+        refused = Client(bounded)
+        body = await refused.finish()
+        headers = dict(refused.messages[0]["headers"])
+        assert (refused.status, headers[b"retry-after"]) == (503, b"5")
+        assert b"slow clients" in body
+        assert [len(await client.finish()) // PIECE_BYTES for client in waiting] == [2, 2, 2]
+        last = Client(bounded)
+        assert (len(await last.finish()), last.status) == (3 * PIECE_BYTES, 200)
+        assert bounded.waiting_bytes == 0
+
+    asyncio.run(run())
+
+
+def test_an_answer_under_way_ends_where_there_is_no_room() -> None:
+    async def app(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        await send({"type": "http.response.body", "body": bytes(9 * PIECE_BYTES), "more_body": True})
+
+    async def run() -> None:
+        with pytest.raises(NoRoom):
+            await Client(BoundedBodies(app, most_bytes=PIECE_BYTES)).finish()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_takes_too_little_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "_GRACE_SECONDS", 0)
+    monkeypatch.setattr(bodies, "_LEAST_BYTES_A_SECOND", 10 * PIECE_BYTES)
+    aborted = asyncio.Event()
+
+    async def run() -> None:
+        app = BoundedBodies(Response(bytes(2 * PIECE_BYTES)))
+        monkeypatch.setitem(SCOPE, "state", {"abort": aborted.set})
+        client = Client(app)
+        client.taken.release()
+        await asyncio.wait_for(client.task, 5)
+        assert (aborted.is_set(), app.waiting_bytes) == (True, 0)
+
+    asyncio.run(run())
+
+
+def crowd(server: Any) -> tuple[list[Any], int]:
+    """Records of groups that make a snapshot of some 8 MB, and its size."""
+    made = [
+        structs.replace(records(Group(f"{'n' * 40_000}{number}", {"t": 2}, 1).diffs(1))[0], offset=number)
+        for number in range(200)
+    ]
+    server.source.put(*made)
+    eventually(lambda: server.get("/ready")["seq"] == len(made), timeout=60)
+    return made, len(server.ask("/api/v1/groups")[1])
+
+
+@pytest.mark.parametrize("path", ["/api/v1/stream", "/api/v1/groups"])
+def test_clients_that_never_read_share_one_snapshot(options: ServeOptions, path: str) -> None:
+    with running(options) as server, ExitStack() as clients:
+        made, size = crowd(server)
+        assert size > 7_000_000
+        tracemalloc.start()
+        clients.callback(tracemalloc.stop)
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(20):
+            clients.enter_context(closing(asking(server.port, path, buffer=4096)))
+            if number % 5 == 0:  # something happens meanwhile
+                server.source.put(structs.replace(made[0], id=f"new-{number}", offset=200 + number))
+        eventually(lambda: server.get("/ready")["seq"] == len(made) + 4)
+        server.ask("/health")
+        grown = tracemalloc.get_traced_memory()[0] - before
+        assert grown < 4 * size
+        assert server.ask("/health")[0] == 200
+
+
+def test_groups_are_compressed_once(options: ServeOptions) -> None:
+    with running(options) as server:
+        crowd(server)
+        plain = server.ask("/api/v1/groups")[1]
+        with closing(
+            asking(server.port, "/api/v1/groups", "Accept-Encoding: gzip", "Connection: close")
+        ) as client:
+            answer = b"".join(iter(lambda: client.recv(1 << 20), b""))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert b"content-encoding: gzip" in head.lower()
+        assert gzip.decompress(body) == plain
+
+
+def test_a_large_snapshot_serves_those_who_come_next(monkeypatch: pytest.MonkeyPatch, history: Any) -> None:
+    from streaming.serve import board as board_module
+
+    monkeypatch.setattr(board_module, "LARGE_BYTES", 100)
+    group = Group("g", {"t": 6}, 1)
+    board = Board(history.extent, history.groups)
+    board.publish(history.append(records(group.diffs(3))))
+    first = board.shared_snapshot()
+    board.publish(history.append(records(group.diffs(2), start=3)))
+    assert board.shared_snapshot() is first
+    frames = board.after(first.cursor) or []
+    assert (first.seq, [frame.seq for frame in frames]) == (3, [4, 5])
+    monkeypatch.setattr(board_module, "SHARED_SECONDS", 0)
+    assert board.shared_snapshot().seq == 5
