@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from assignors.java_random import JavaRandom
     from assignors.model import Assignment, Member, Share, Topic
     from assignors.partitioner import murmur2, partition_for_key
-    from assignors.partitioner.columns import murmur2_column, partition_column
     from assignors.placement import Broker, assign_replicas, check_placement, place_striped
     from assignors.registry import find, names, protocols
 
@@ -41,9 +40,7 @@ __all__ = [
     "check_placement",
     "find",
     "murmur2",
-    "murmur2_column",
     "names",
-    "partition_column",
     "partition_for_key",
     "place_striped",
     "protocols",
@@ -55,7 +52,6 @@ _HOMES = {
     "assignors.java_random": ("JavaRandom",),
     "assignors.model": ("Assignment", "Member", "Share", "Topic"),
     "assignors.partitioner": ("murmur2", "partition_for_key"),
-    "assignors.partitioner.columns": ("murmur2_column", "partition_column"),
     "assignors.placement": ("Broker", "assign_replicas", "check_placement", "place_striped"),
     "assignors.registry": ("find", "names", "protocols"),
 }

@@ -1,7 +1,7 @@
 """Which partition a producer sends a record to, as the Java producer decides it.
 
-``murmur2`` and ``partition_for_key`` place one key; :mod:`assignors.partitioner.columns` places a column of them;
-:mod:`assignors.partitioner.eras` holds what each era of the producer does with a record without a key.
+``murmur2`` and ``partition_for_key`` place a key. :mod:`assignors.partitioner.eras` holds what each era of the
+producer does with a record without a key.
 """
 
 from __future__ import annotations

@@ -60,6 +60,8 @@ def read_lines(stream: BinaryIO, limit: int = MAX_LINE) -> Iterator[Line]:
         number += 1
         if number == 1 and data.startswith(_BOM):
             data = data[len(_BOM) :]
+            if not data:
+                return
         ended = data.endswith(b"\n")
         data = data.removesuffix(b"\n").removesuffix(b"\r")
         if len(data) <= limit and (ended or not stream.peek(1) if hasattr(stream, "peek") else True):

@@ -122,7 +122,6 @@ def partition(
             standard_output(),
             chosen,
             keys=keys,
-            partitions=partitions,
             limit=max_line_bytes,
         )
     )

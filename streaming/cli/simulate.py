@@ -42,7 +42,6 @@ _Assignor = Annotated[
     ),
 ]
 _OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
-_Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write the timelines as a picture.")]
 _List = Annotated[bool, typer.Option("--list", help="List the ready scenarios.")]
 _Show = Annotated[bool, typer.Option("--show", help="Print the scenario as YAML, to edit.")]
 _Members = Annotated[int | None, typer.Option("--members", help="Members of a ready scenario.")]
@@ -53,7 +52,7 @@ _Rows = Annotated[int, typer.Option("--rows", min=0, help="Partitions drawn at m
 
 
 @command(
-    "Example: rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative --svg a.svg",
+    "Example: rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative",
     subcommand_metavar="",
     interspersed=True,
 )
@@ -64,7 +63,6 @@ def simulate(
     protocol: _Protocol = None,
     assignor: _Assignor = None,
     as_json: _OneDocument = False,
-    svg: _Svg = None,
     list_: _List = False,
     show: _Show = False,
     members: _Members = None,
@@ -98,14 +96,9 @@ def simulate(
         return
     plan = load_scenario_file(name, members, partitions)
     simulations = [
-        run_scenario(plan, one, with_, stretches=bool(svg) or not as_json, view_lag_ms=view_lag_ms, seed=seed)
+        run_scenario(plan, one, with_, stretches=not as_json, view_lag_ms=view_lag_ms, seed=seed)
         for one, with_ in chosen
     ]
-    if svg is not None:
-        from streaming.simulation.timeline import render_svg
-
-        title = "scenario" if name == STANDARD_INPUT else Path(name).stem
-        write_svg(svg, render_svg(simulations, title))
     if as_json:
         json_lines()(simulations_document(simulations))
     else:
@@ -177,15 +170,3 @@ def ready_scenario_yaml(name: str, members: int | None, partitions: int | None) 
     for event in plain["events"]:
         flow = yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000)
         yield f"  - {flow.strip()}"
-
-
-def write_svg(path: Path, text: str) -> None:
-    """Write ``--svg``.
-
-    Raises:
-        InvalidScenario: it can't be written there.
-    """
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidScenario(f"--svg {path}: {os.strerror(error.errno or 0)}") from error

@@ -153,7 +153,6 @@ def _partition(case: Case) -> None:
                 target,
                 partition_chooser("murmur2", partitions),
                 keys=keys,
-                partitions=partitions,
                 limit=limit,
             )
             answers = target.getvalue().splitlines()

@@ -6,11 +6,9 @@ import base64
 import random
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from assignors.partitioner import murmur2, partition_for_key, to_positive
-from assignors.partitioner.columns import murmur2_column, partition_column
 from assignors.partitioner.eras import CountingPartitioner, TopicView
 from tests.oracle.driver import Oracle
 from tests.support.partitioner_cases import built_in, run_built_in, topic
@@ -30,7 +28,6 @@ def test_keys(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> 
         {"family": "partitioner", "ask": "key", "key": base64.b64encode(key).decode(), "partitions": count}
         for key, count in zip(keys, counts, strict=True)
     )
-    columns = murmur2_column(keys).tolist()
     assert [
         {
             "hash": murmur2(key),
@@ -39,20 +36,6 @@ def test_keys(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> 
         }
         for key, count in zip(keys, counts, strict=True)
     ] == answers
-    assert columns == [answer["hash"] for answer in answers]
-    assert partition_column(keys, 50).tolist() == [answer["positive"] % 50 for answer in answers]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_keys_of_one_length(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
-    rng = random.Random(seed)
-    matrix = np.frombuffer(rng.randbytes(oracle_cases * 16), np.uint8).reshape(-1, 16)
-    answers = oracle("current").ask(
-        {"family": "partitioner", "ask": "key", "key": base64.b64encode(row).decode(), "partitions": 7}
-        for row in matrix
-    )
-    assert murmur2_column(matrix).tolist() == [answer["hash"] for answer in answers]
-    assert partition_column(matrix, 7).tolist() == [answer["partition"] for answer in answers]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from assignors.partitioner import murmur2, partition_for_key, to_positive
-from assignors.partitioner.columns import murmur2_column
 from tests.support.partitioner_cases import run_built_in
 
 RECORDED = [
@@ -34,11 +33,6 @@ def test_a_key(record: dict[str, Any]) -> None:
         "positive": to_positive(hashed),
         "partition": partition_for_key(key, partitions),
     }
-
-
-def test_all_keys_as_a_column() -> None:
-    keys = [base64.b64decode(record["request"]["key"]) for record in of("key")]
-    assert murmur2_column(keys).tolist() == [record["answer"]["hash"] for record in of("key")]
 
 
 @pytest.mark.parametrize("record", of("builtIn"), ids=lambda record: str(record["request"]["draws"][0]))

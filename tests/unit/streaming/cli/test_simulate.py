@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -46,31 +45,6 @@ def test_without_protocols_all_are_played(simulate: Simulate) -> None:
     assert list(json.loads(out)["protocols"]) == [
         *("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer")
     ]
-
-
-@pytest.mark.parametrize(("given", "title"), [("deploy.yaml", "deploy"), ("-", "scenario")])
-def test_svg_writes_the_timelines_as_a_picture(
-    simulate: Simulate, tmp_path: Path, given: str, title: str
-) -> None:
-    (tmp_path / "deploy.yaml").write_text(TEXT)
-    name = given if given == "-" else str(tmp_path / given)
-    picture = tmp_path / "out.svg"
-    status, out, errors = simulate(name, "--protocol", "eager", "--svg", str(picture), "--json", stdin=TEXT)
-    assert (status, json.loads(out), errors) == (0, answer("eager"), "")
-    root = ET.fromstring(picture.read_text())  # noqa: S314 - our own
-    shown = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert shown[:2] == [title, "eager (range)"]
-    bars = [one for one in root.iter("{http://www.w3.org/2000/svg}rect") if one.get("height") == "12"]
-    assert len(bars) == 4  # each of two partitions, before the crash and after it
-
-
-def test_a_picture_that_cannot_be_written_is_told(simulate: Simulate, tmp_path: Path) -> None:
-    picture = tmp_path / "missing" / "out.svg"
-    assert simulate("-", "--svg", str(picture), "--json", stdin=TEXT) == (
-        2,
-        "",
-        f"error: --svg {picture}: No such file or directory\n",
-    )
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from xml.etree import ElementTree as ET
 
+from streaming.cli.simulate_view import Cell, draw_timeline, member_names, tick_ms
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
-from streaming.simulation.timeline import Cell, draw_timeline, member_names, render_svg, tick_ms
 from tests.support.machines import scenario
 
 TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, leave: a", "at: 80000, join: b")
@@ -26,18 +25,6 @@ def test_a_row_shows_owners_and_gaps_up_to_the_common_end() -> None:
 
 def test_ticks_are_few_and_round() -> None:
     assert [tick_ms(end) for end in (900, 60_000, 107_400, 3_600_000)] == [1000, 10_000, 20_000, 600_000]
-
-
-def test_the_picture_has_a_panel_a_protocol_and_a_row_a_partition() -> None:
-    found = [run_scenario(load_scenario(TEXT), one, stretches=True) for one in ("eager", "cooperative")]
-    root = ET.fromstring(render_svg(found, "a <b>"))  # noqa: S314 - our own
-    texts = ["".join(one.itertext()) for one in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts[0] == "a <b>"
-    assert [text for text in texts if text in ("t-0", "t-1")] == ["t-0", "t-1"] * 2
-    assert [text for text in texts if text.startswith(("eager", "cooperative"))] == [
-        "eager (range)",
-        "cooperative (cooperative-sticky)",
-    ]
 
 
 def test_ticks_of_a_long_forecast_are_whole_seconds_and_about_eight() -> None:
