@@ -4,6 +4,9 @@ A note opens an episode when none is open, or when it comes more than the quiet 
 timestamps of the log alone decide. The event that closes the last episode is written to the log by a timer
 (:class:`~streaming.episodes.notes.QuietNote`). Further rounds of one rebalance never open an episode while the one
 that they began in is open.
+
+One operation is one episode. The start of a group ends with the first departure after it. A restart of all members
+ends with the next departure, so three rolling restarts in a row are three episodes.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from msgspec import structs
 
 from streaming.episodes import evidence, members, waiting
 from streaming.episodes.downtime import Outages
-from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote
+from streaming.episodes.identity import identity
+from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, requesters
+from streaming.episodes.reasons import overran
 from streaming.episodes.state import EpisodeState, copied, over, rests_at
 from streaming.wire.episodes import Waiting
-from streaming.wire.events import Evidence
+from streaming.wire.events import COORDINATOR_MOVED, GROUP_CREATED, PROBING, Evidence
 
 #: How long a group is quiet before its episode is over, ms.
 QUIET_MS: Final = 120_000
@@ -29,9 +34,13 @@ MOST_EVIDENCE: Final = 16
 _MORE_EVIDENCE: Final = 48
 
 _GROWTH: Final = "topic.partitions_changed"
-#: Causes whose members need not have come or gone.
-_STIRRING: Final = frozenset({"member.joined", "member.subscription_changed"})
+_SUBSCRIPTION: Final = "member.subscription_changed"
+_REJOINS: Final = frozenset({"member.joined", _SUBSCRIPTION})
 _DELETED: Final = "group.deleted"
+#: Rounds of one classic rebalance: a cooperative one takes two, a third corrects an uneven result (KIP-429).
+_MOST_FOLLOW_UPS: Final = 3
+#: Rebalances for new partition counts within one episode, beyond which the counts don't explain them.
+_MOST_GROWTH: Final = 3
 _UNSEEN: Final = "first observation"
 
 
@@ -81,6 +90,16 @@ def take(
     elif note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
         closed = state
         state = _opened(over(state), note)
+    elif _begins_another(state, note):
+        # What is still waited for goes on in the episode that begins.
+        closed = structs.replace(state, waiting=(), awaited=())
+        state = structs.replace(
+            _opened(over(state), note),
+            waiting=state.waiting,
+            awaited=state.awaited,
+            called=state.called,
+            began=state.began,
+        )
     if isinstance(note, BounceNote):
         _bounced(state, note)
     else:
@@ -101,6 +120,30 @@ def _follows(note: RoundNote | BounceNote) -> bool:
     return isinstance(note, RoundNote) and note.number > 1
 
 
+def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
+    """Return whether a departure comes after what the open episode is about has ended."""
+    if isinstance(note, RoundNote) and not (note.gone and note.number == 1):
+        return False
+    if state.before == 0 and not state.departures:
+        return bool(state.present)
+    if (state.before or 0) <= 1 or max(state.departures, state.bounces) < (state.before or 0):
+        return False
+    if isinstance(note, BounceNote) and any(_returns(state, note, old) for old in note.renamed):
+        return False
+    back, _, went, _ = members.changes(state.present, state.absent)
+    if any(one.how not in ("left", "gone") for one in back):
+        return False  # crashes of all members in turn are a storm
+    rejoined = sum(one.founder and bool(one.by) and not one.how for one in state.present.values())
+    return len(back) + rejoined == state.before and not went
+
+
+def _returns(state: EpisodeState, note: BounceNote, old: str) -> bool:
+    """Return whether a static member comes back from where it was before it rejoined from elsewhere."""
+    history = state.present.get(old)
+    who = identity(note.names.get(note.renamed[old]))
+    return history is not None and members.alternate((*history.identities, who))
+
+
 def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
     if state is None or not state.open or state.stuck or state.mark != note.after:
         return EpisodeStep(state)
@@ -112,6 +155,9 @@ def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
 def _opened(last: EpisodeState, note: RoundNote | BounceNote) -> EpisodeState:
     """The episode that begins with a note, behind the last one."""
     unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)
+    generation = note.generation if unseen and isinstance(note, RoundNote) else 0
+    # A new group's generations begin as members join, one by one at most.
+    new = 1 < generation <= note.before + len(note.joined) + 1 if isinstance(note, RoundNote) else False
     return EpisodeState(
         number=last.number + 1,
         open=True,
@@ -119,13 +165,17 @@ def _opened(last: EpisodeState, note: RoundNote | BounceNote) -> EpisodeState:
         started_with=last.protocol if last.number else None,
         started_by=last.assignor if last.number else None,
         before=None if unseen else note.before,
+        first_seen=generation,
+        may_be_new=new and isinstance(note, RoundNote) and not note.midway,
         took=last.took,
         outages=last.outages,
     )
 
 
 def _first_seen(note: RoundNote) -> bool:
-    """Whether the group had been there before it was seen: who joined and when is not known."""
+    """Return whether the group may have had members before: who joined and when is not known."""
+    if any(item.kind == GROUP_CREATED for item in note.cause.evidence):
+        return False
     return note.midway or any(
         item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence
     )
@@ -133,7 +183,7 @@ def _first_seen(note: RoundNote) -> bool:
 
 def _bounced(state: EpisodeState, note: BounceNote) -> None:
     """The episode goes on with static members that came back."""
-    members.bounce(state.there, note)
+    members.bounce(state.present, note)
     state.stuck = False
     state.last_at = note.timestamp
     state.mark = note.id
@@ -146,13 +196,16 @@ def _bounced(state: EpisodeState, note: BounceNote) -> None:
 
 def _played(state: EpisodeState, note: RoundNote) -> None:
     """The episode goes on with a round."""
-    first, cause = note.number == 1, note.cause
-    unseen = state.before is None and not state.round_count
-    if unseen:
+    cause = note.cause
+    endless = note.number > _MOST_FOLLOW_UPS and note.protocol == "classic"
+    first = note.number == 1 or endless
+    state.rebalances += first or not state.round_count
+    if state.before is None and not state.round_count:
         state.before = note.after
     else:
-        _people(state, note)
+        _members(state, note)
         state.remade = state.remade or note.remade
+        state.unprovoked += first and _is_unprovoked(state, note)
     if note.moved:
         _moved(state, note.moved)
     if first or cause.kind not in state.causes:  # a later round may have learned why
@@ -166,7 +219,6 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
     state.assignor = note.assignor or state.assignor
     state.kind = note.kind
     state.rounds = _with(state, note.id)
-    state.rebalances += first or not state.round_count
     state.round_count += 1
     state.after = note.after
     state.deleted = cause.kind == _DELETED
@@ -177,15 +229,34 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
         waiting.measure(state, note.timestamp)
 
 
-def _people(state: EpisodeState, note: RoundNote) -> None:
-    """Who came and went with a round, and who asked for it."""
-    if note.joined or note.gone:
-        state.missing, away = members.follow(state.there, state.missing, note)
-        state.away = max(state.away, away)
-    if note.number == 1 and note.cause.kind in _STIRRING:
-        # Who joins again, or subscribes anew, is in the group before and after.
-        again = [one for one in note.cause.member_ids if one not in note.joined and one not in note.gone]
-        members.stir(state.there, again, note)
+def _members(state: EpisodeState, note: RoundNote) -> None:
+    """Take the departures and arrivals of a round, and the members that requested it."""
+    changed = bool(note.joined or note.gone)
+    if changed:
+        state.absent = members.follow(state.present, state.absent, note, state.rebalances)
+        state.departures += len(note.gone)
+        state.away = max(state.away, (state.before or 0) - (note.before - len(note.gone)))
+    if note.number != 1:
+        return
+    if note.cause.kind in _REJOINS or not changed:
+        again = [one for one in requesters(note.cause) if one not in note.joined and one not in note.gone]
+        members.rejoin(state.present, again, note, state.rebalances)
+
+
+def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
+    """Return whether a rebalance has neither a membership change nor another usual reason."""
+    kinds = {note.cause.kind, *(item.kind for item in note.cause.evidence)}
+    if (
+        note.joined
+        or note.gone
+        or not note.after
+        or note.remade
+        or kinds & {PROBING, COORDINATOR_MOVED, _DELETED}
+    ):
+        return False
+    if _SUBSCRIPTION in kinds:
+        return False
+    return _GROWTH not in kinds or state.causes.get(_GROWTH, 0) > _MOST_GROWTH
 
 
 def _with(state: EpisodeState, diff_id: str) -> str:
@@ -209,7 +280,7 @@ def _moved(state: EpisodeState, found: Mapping[str, Sequence[int]]) -> None:
 def _evidence(known: tuple[Evidence, ...], note: RoundNote) -> tuple[Evidence, ...]:
     for item in note.cause.evidence:
         room = len(known) < MOST_EVIDENCE or (
-            len(known) < _MORE_EVIDENCE and item.kind is not None and members.overran(item.reason)
+            len(known) < _MORE_EVIDENCE and item.kind is not None and overran(item.reason)
         )
         if room and item not in known:
             known = (*known, item)

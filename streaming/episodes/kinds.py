@@ -1,122 +1,217 @@
-"""What an episode was, by the evidence that is there: :func:`judge`. What has none is ``unknown``.
+"""Classification: the kind of an episode, by the evidence in its rounds (:func:`judge`).
 
-docs/explanation/episodes.md has the definitions for people.
+Without evidence it is ``unknown``.
+docs/explanation/episodes.md defines each kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from streaming.episodes.members import BY_MEMBER, UNSURE, MemberHistory
-from streaming.episodes.state import EpisodeState, tracks
+from streaming.episodes.identity import BY_MEMBER, UNSURE
+from streaming.episodes.members import MemberChanges, MemberHistory, changes
+from streaming.episodes.reasons import application_reasons
+from streaming.episodes.state import EpisodeState
 from streaming.wire.episodes import EpisodeKind
 from streaming.wire.events import COORDINATOR_MOVED, POLLING
 
-#: So many turns of one member in one episode are a storm where nobody says otherwise.
+#: Rebalances without progress in one episode that are a storm, unless configured.
 STORM_TURNS: Final = 3
-#: Where evidence comes from that says of a crash that it is likely.
+#: Rebalances beyond the storm turns where no member is named: one change of a cooperative group takes two.
+_UNNAMED: Final = 2
+#: Rebalances by which visitors (joined within the episode) depart that are a storm, in storm turns.
+_VISITS: Final = 2
+#: Source of evidence that makes a crash likely.
 _COMMITS: Final = "offset-commits"
 _RESUBSCRIBED: Final = "member.subscription_changed"
 _ALIKE: Final = "members were matched by names that others may have as well"
-_TURNS: Final = "members went without leaving, one after the other"
+_TURNS: Final = "members crashed one after the other and came back, as in a rolling restart"
 _GLIMPSED: Final = "how many were away at once between two answers was not seen"
-_REPORTED: Final = "what members report may come late: how many were away at once is not certain"
+_REPORTED: Final = "members' own reports may be late: how many were away at once is not certain"
+_UNEXPLAINED_LEAVE: Final = (
+    "left without a client reason and came back from the same host: "
+    "restarted, exceeded max.poll.interval.ms, or unsubscribed for a while"
+)
+_TOGETHER: Final = (
+    "the sessions of all members ended together and all came back from the same hosts: "
+    "the coordinator was unavailable, or all crashed"
+)
 #: Evidence of this source that is no reason says that members' own reports are all there is.
 _LISTENER: Final = "listener"
 
 
 class Judged(NamedTuple):
-    """The kind, whether the evidence proves it, and what to say where it does not."""
+    """The kind, whether the evidence proves it, and what is missing where it does not."""
 
     kind: EpisodeKind
     sure: bool
     why: str = ""
 
 
-class Faces(NamedTuple):
-    """Who came and went, sorted out; static members that never lost their place are in none."""
+class Storm(NamedTuple):
+    """Rebalances that bring nothing forward.
 
-    back: tuple[MemberHistory, ...]
-    came: tuple[MemberHistory, ...]
-    went: tuple[MemberHistory, ...]
-    passed: tuple[MemberHistory, ...]
+    Attributes:
+        members: those that triggered most of the rebalances, the worst first; empty where no few members did.
+        instance: whether the members are instance ids that several processes may share.
+        sure: whether that is proven.
+    """
 
-
-def faces(state: EpisodeState) -> Faces:
-    """Members that were replaced, that are new, that are gone, and that came and went."""
-    back: list[MemberHistory] = []
-    came: list[MemberHistory] = []
-    went: list[MemberHistory] = []
-    passed: list[MemberHistory] = []
-    for track in state.missing:
-        (went if track.founder else passed).append(track)
-    for track in state.there.values():
-        if not track.founder:
-            came.append(track)
-        elif track.by and track.how:
-            back.append(track)
-    return Faces(tuple(back), tuple(came), tuple(went), tuple(passed))
+    members: tuple[MemberHistory, ...] = ()
+    instance: bool = False
+    sure: bool = True
 
 
-def stormy(state: EpisodeState, turns: int = STORM_TURNS) -> MemberHistory | None:
-    """The member behind a storm, which has had so many ``turns``; None: it is none."""
-    found = [track for track in tracks(state).all if track.turns >= turns]
-    return max(found, key=lambda track: track.turns) if found else None
+def member_changes(state: EpisodeState) -> MemberChanges:
+    """Return the episode's members by what happened to them."""
+    return changes(state.present, state.absent)
 
 
-def judge(state: EpisodeState, storm: MemberHistory | None) -> Judged:
-    """The kind of an episode as it stands; ``storm``: the member behind it, if it is one."""
-    judged = _judged(state, storm)
-    if judged.kind == "crash" and any(
-        item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence
-    ):
-        return Judged("crash", sure=False, why="that a session ran out is inferred from offset commits")
+def is_migration(state: EpisodeState) -> bool:
+    """Return whether the group changed its protocol in the episode."""
+    return state.started_with is not None and state.started_with != state.protocol and state.round_count > 0
+
+
+def storm(state: EpisodeState, turns: int = STORM_TURNS) -> Storm | None:
+    """Return the storm that the episode is; None where it is none.
+
+    Args:
+        state: of the episode.
+        turns: how many rebalances without progress make a storm.
+    """
+    if state.rebalances + state.bounces < turns:
+        return None
+    shared = _sharing(state, turns)
+    if shared is not None:
+        return shared
+    worst = _triggering(state, turns)
+    if worst or is_migration(state):
+        return Storm(worst) if worst else None
+    visits = len({one.rebalance for one in state.absent if not one.founder})
+    endless = state.unprovoked >= turns + _UNNAMED and 2 * state.unprovoked > state.rebalances
+    crowded = visits >= _VISITS * turns and 3 * visits > state.rebalances
+    return Storm() if endless or crowded else None
+
+
+def _sharing(state: EpisodeState, turns: int) -> Storm | None:
+    """Return the static members that rejoined again and again under new member ids.
+
+    KIP-848 refuses an instance id that is in use, so only classic members can share one.
+    """
+    rejoined = [one for one in state.present.values() if one.rejoins >= turns]
+    if state.protocol != "classic" or not rejoined:
+        return None
+    shared = [one for one in rejoined if one.alternates]
+    if shared:
+        return Storm(_worst_first(shared), instance=True)
+    few = len(rejoined) == 1 or len(rejoined) < state.after  # all in turn are restarts
+    return Storm(_worst_first(rejoined), instance=True, sure=False) if few else None
+
+
+def _triggering(state: EpisodeState, turns: int) -> tuple[MemberHistory, ...]:
+    """Return the few members that triggered most of the episode's rebalances, the worst first."""
+    often = [one for one in state.histories if one.turns >= turns]
+    if is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
+        # All members in turn are restarts, and a migration is one: only what was no restart counts.
+        often = [one for one in often if one.turns - one.closes >= turns]
+    if is_migration(state):
+        often = [one for one in often if one.how in ("lost", "overran")]
+    triggered = sum(max(one.rebalances, one.rejoins) for one in often)
+    return _worst_first(often) if 2 * triggered > state.rebalances + state.bounces else ()
+
+
+def _worst_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:
+    return tuple(sorted(members, key=lambda one: -one.turns))
+
+
+def judge(state: EpisodeState, found: Storm | None) -> Judged:
+    """Return the kind of an episode so far; ``found``: its storm, if it is one."""
+    judged = _judged(state, found)
+    if judged.kind == "crash" and judged.sure:
+        if any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence):
+            return Judged("crash", sure=False, why="that a session ran out is inferred from offset commits")
+        if _moved(state):
+            return Judged("crash", sure=False, why="the group's coordinator moved meanwhile")
     return judged
 
 
-def _judged(state: EpisodeState, storm: MemberHistory | None) -> Judged:
-    if storm is not None:
-        return Judged("storm", sure=True)
-    seen = faces(state)
+def _judged(state: EpisodeState, found: Storm | None) -> Judged:
+    if is_migration(state):
+        return Judged("protocol-migration", sure=True)
+    if found is not None:
+        why = "" if found.sure else "two processes share the instance id, or one restarts again and again"
+        return Judged("duplicate-instance-id" if found.instance else "storm", sure=found.sure, why=why)
+    return _operation(state)
+
+
+def _operation(state: EpisodeState) -> Judged:
+    """Return what was done to the group, or happened to it."""
+    seen = member_changes(state)
     if not state.before and not state.bounces:
         return _from_nothing(state, seen)
-    if state.started_with is None and not any(seen) and state.round_count == 1:
-        return Judged("unknown", sure=False, why="the group was there before it was seen for the first time")
-    if state.started_with is not None and state.started_with != state.protocol and state.round_count:
-        return Judged("protocol-migration", sure=True)
+    if state.first_seen and not (seen.back or seen.went or seen.passed) and not state.bounces:
+        return _first_seen(state, seen)
     if None not in (state.started_by, state.assignor) and state.started_by != state.assignor:
         return Judged("assignor-change", sure=True)
     return _of_members(state, seen) if any(seen) else _without_members(state)
 
 
-def _from_nothing(state: EpisodeState, seen: Faces) -> Judged:
+def _from_nothing(state: EpisodeState, seen: MemberChanges) -> Judged:
+    """The group had no members before."""
     if state.after:
         return Judged("first-start", sure=True)
-    if all(track.how == "left" for track in seen.passed) or state.deleted:
+    if state.deleted:
         return Judged("shutdown", sure=True)
-    return _crashed({track.how for track in seen.passed})
+    if not seen.passed:
+        return Judged(
+            "unknown", sure=False, why="the group has no members, and had none when the episode began"
+        )
+    if all(one.how == "left" for one in seen.passed):
+        return Judged("shutdown", sure=True)
+    return _crashed(seen.passed)
+
+
+def _first_seen(state: EpisodeState, seen: MemberChanges) -> Judged:
+    """The group was seen for the first time, and since then nobody departed."""
+    if not state.after:
+        return Judged("unknown", sure=False, why="the group had no members when it was first seen")
+    at = f"first seen at generation {state.first_seen}"
+    if state.may_be_new:
+        return Judged("first-start", sure=False, why=f"{at}: the generations before have no record")
+    if seen.came:
+        return Judged("scale-out", sure=False, why=f"{at}: when the other members joined is not known")
+    if state.rebalances > 1:
+        return _without_members(state)
+    return Judged("unknown", sure=False, why=f"{at}: what happened before is not known")
 
 
 def _without_members(state: EpisodeState) -> Judged:
-    """Nobody came or went."""
+    """Nobody joined or departed."""
     if state.causes.get(_RESUBSCRIBED) or any(item.kind == _RESUBSCRIBED for item in state.evidence):
-        # The leader may be the first to ask for it, as it learns of topics that it did not know.
+        # The leader may be the first to request it, as it learns of topics that it did not know.
         return Judged("subscription-change", sure=True)
     if state.causes.get("topic.partitions_changed"):
         return Judged("partition-growth", sure=True)
-    if state.remade:
-        return Judged("connector-change", sure=True)
-    if any(item.kind == COORDINATOR_MOVED for item in state.evidence):
-        return Judged("coordinator-move", sure=True)
-    if state.bounces:
-        return Judged("static-bounce", sure=True)
+    facts: tuple[tuple[EpisodeKind, bool], ...] = (
+        ("connector-change", state.remade),
+        ("coordinator-move", _moved(state)),
+        ("static-bounce", state.bounces > 0),
+        ("app-requested", bool(application_reasons(state.evidence))),
+    )
+    kind = next((kind for kind, proven in facts if proven), None)
+    if kind is not None:
+        return Judged(kind, sure=True)
     return Judged("unknown", sure=False, why="nothing says why the group rebalanced")
 
 
-def _of_members(state: EpisodeState, seen: Faces) -> Judged:
-    """Somebody came or went."""
-    if any(track.how == "overran" for track in tracks(state).all):
+def _moved(state: EpisodeState) -> bool:
+    return any(item.kind == COORDINATOR_MOVED for item in state.evidence)
+
+
+def _of_members(state: EpisodeState, seen: MemberChanges) -> Judged:
+    """Somebody joined or departed."""
+    if any(one.how == "overran" for one in state.histories):
         return Judged("poll-timeout", sure=True)
     if not state.after and seen.went:
         return _emptied(state, seen)
@@ -127,67 +222,113 @@ def _of_members(state: EpisodeState, seen: Faces) -> Judged:
     return Judged("scale-out", sure=True) if seen.came else _passing(seen.passed)
 
 
-def _emptied(state: EpisodeState, seen: Faces) -> Judged:
-    hows = {track.how for track in (*seen.went, *seen.passed)}
-    if state.deleted or hows == {"left"}:
+def _emptied(state: EpisodeState, seen: MemberChanges) -> Judged:
+    departed = (*seen.went, *seen.passed)
+    if state.deleted or all(one.how == "left" for one in departed):
         return Judged("shutdown", sure=True)
-    return _crashed(hows)
+    return _crashed(departed)
 
 
-def _restarted(state: EpisodeState, seen: Faces) -> Judged:
-    """Members went and came back: each in its turn, or all at once."""
-    lost = [track for track in seen.back if track.how == "lost"]
-    if state.protocol != "classic" and not lost and all(track.by == BY_MEMBER for track in seen.back):
-        return _returned(seen.back)
-    whole = len(seen.back) > 1 and len(seen.back) == state.before and state.rebalances > 1
-    if lost and not whole:
-        return _crashed({track.how for track in seen.back})
-    if len(seen.back) == 1 and seen.back[0].how == "gone":
-        return Judged("restart", sure=False, why="nothing says whether it was restarted or crashed")
-    why = "" if all(track.by not in UNSURE for track in seen.back) else _ALIKE
+def _restarted(state: EpisodeState, seen: MemberChanges) -> Judged:
+    """Members departed and were replaced: one by one, or all at once."""
+    back = seen.back
+    moved = _by_coordinator(state, seen)
+    if moved is not None:
+        return moved
+    lost = [one for one in back if one.how == "lost"]
+    if lost:
+        return _lost_and_back(state, back, lost)
+    if state.protocol != "classic" and all(one.by == BY_MEMBER for one in back):
+        return _returned(back)
+    why = _unproven(state, seen)
+    if len(back) == 1:
+        unknown = back[0].how == "gone"
+        why = "nothing says whether it was restarted or crashed" if unknown else why
+        return Judged("restart", sure=not why, why=why)
+    return _several_restarted(state, why)
+
+
+def _several_restarted(state: EpisodeState, why: str) -> Judged:
+    """Several members were replaced; ``why``: what is not proven of them."""
     glimpsed = any(item.source == POLLING for item in state.evidence)
-    if len(seen.back) > 1 and 2 * state.away <= (state.before or 0):
-        why = _TURNS if lost else why or (_GLIMPSED if glimpsed else "")
+    if 2 * state.away <= (state.before or 0):
+        why = why or (_GLIMPSED if glimpsed else "")
         return Judged("rolling-restart", sure=not why, why=why)
-    if glimpsed and len(seen.back) > 1:
+    if glimpsed:
         return Judged("unknown", sure=False, why=_GLIMPSED)
-    if len(seen.back) > 1 and any(item.source == _LISTENER and item.kind is None for item in state.evidence):
+    if any(item.source == _LISTENER and item.kind is None for item in state.evidence):
         why = why or _REPORTED
-    return Judged("crash" if lost else "restart", sure=not why, why=why)
+    return Judged("restart", sure=not why, why=why)
 
 
-def _returned(back: tuple[MemberHistory, ...]) -> Judged:
-    """Members came back under the same ids, which the clients themselves make: none was started anew (KIP-848)."""
-    if all(track.how == "left" for track in back):
-        why = "the same client left and came back: it did not poll in time, or it unsubscribed for a while"
+def _lost_and_back(
+    state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]
+) -> Judged:
+    """Sessions ended, and the members are back."""
+    whole = len(back) > 1 and len(back) == state.before
+    if whole and 2 * state.away <= len(back) and state.rebalances > 1:
+        return Judged("rolling-restart", sure=False, why=_TURNS)
+    if whole and len(lost) == len(back) and all(one.has_same_address for one in back):
+        return Judged("unknown", sure=False, why=_TOGETHER)
+    return _crashed(back)
+
+
+def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
+    """Return what is not proven of members that were replaced; ``""``: nothing."""
+    if any(one.by in UNSURE for one in seen.back):
+        return _ALIKE
+    # Under KIP-848 each process makes up its own member id; under the classic protocol each join gives a new one.
+    new_id_proves = state.protocol != "classic"
+    for one in seen.back:
+        is_new = one.is_new_process or (new_id_proves and one.by != BY_MEMBER)
+        if one.how == "left" and not is_new:
+            return _UNEXPLAINED_LEAVE
+    return ""
+
+
+def _by_coordinator(state: EpisodeState, seen: MemberChanges) -> Judged | None:
+    """Return the verdict where the coordinator moved and everybody is back as before; None: that is not so."""
+    if not _moved(state) or seen.went or seen.came:
+        return None
+    if any(one.closed or one.how == "overran" or not one.has_same_address for one in seen.back):
+        return None
+    left = any(one.how == "left" for one in seen.back)
+    return Judged("coordinator-move", sure=not left, why=_UNEXPLAINED_LEAVE if left else "")
+
+
+def _returned(back: Sequence[MemberHistory]) -> Judged:
+    """Members came back under the same ids, which clients make up once a process (KIP-848)."""
+    if all(one.how == "left" for one in back):
+        why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
         return Judged("poll-timeout", sure=False, why=why)
     return Judged("unknown", sure=False, why="the same client was gone and came back, and nothing says why")
 
 
-def _exchanged(seen: Faces) -> Judged:
-    if any(track.how == "lost" for track in seen.went):
+def _exchanged(seen: MemberChanges) -> Judged:
+    if any(one.how == "lost" for one in seen.went):
         return _fewer(seen.went)
-    why = f"{len(seen.came)} came and {len(seen.went)} went, and nothing says who took whose place"
+    why = f"{len(seen.came)} joined and {len(seen.went)} departed, and nothing says who replaced whom"
     return Judged("unknown", sure=False, why=why)
 
 
-def _fewer(went: tuple[MemberHistory, ...]) -> Judged:
-    if all(track.how == "left" for track in went):
+def _fewer(went: Sequence[MemberHistory]) -> Judged:
+    if all(one.how == "left" for one in went):
         return Judged("scale-in", sure=True)
-    return _crashed({track.how for track in went})
+    return _crashed(went)
 
 
-def _crashed(hows: AbstractSet[str]) -> Judged:
-    """Of members that went in these ways, not all of them by themselves."""
+def _crashed(departed: Sequence[MemberHistory]) -> Judged:
+    """Of members that departed, not all of them by leaving."""
+    hows = {one.how for one in departed}
     if "lost" not in hows:
         return Judged("unknown", sure=False, why="nothing says whether the members left or crashed")
     if "gone" in hows:
-        return Judged("crash", sure=False, why="of some members nothing says how they went")
+        return Judged("crash", sure=False, why="of some members nothing says how they departed")
     return Judged("crash", sure=True)
 
 
-def _passing(passed: tuple[MemberHistory, ...]) -> Judged:
-    """Members that came and went again within the episode."""
-    if any(track.how == "lost" for track in passed):
-        return Judged("crash", sure=True)
-    return Judged("unknown", sure=False, why="members came and went again")
+def _passing(passed: Sequence[MemberHistory]) -> Judged:
+    """Members that joined and departed again within the episode."""
+    if any(one.how == "lost" for one in passed):
+        return _crashed(passed)
+    return Judged("unknown", sure=False, why="members joined and departed again")

@@ -1,184 +1,213 @@
-"""Who came and went in an episode: a restart is one member that was replaced, not a leave and a join.
+"""Member histories of an episode: who departed, who arrived, and who took whose place.
 
-A member that comes is matched with one that went, by the first of these that fits:
-
-1. the same member id, or the same instance id;
-2. the same client id on the same host;
-3. the same client id, unless it is one that a client library makes up: a StatefulSet's pods keep their names;
-4. pod names of one Deployment in the client id: ``pay-7f9c6d5b8-x2x9z`` and ``pay-5d4f7c9b6-q8r7t``;
-5. the same client id but for the UUID in it (Kafka Streams), or a made-up one.
-
-Rolling updates may start the new member first, and a killed one is found to be gone when it is long back. So one
-that goes is matched with one that came in the same episode, too, where that says more than that two are called
-alike: by the instance id; by client id and host where the session of the one that went had run out; by pod names of
-two generations of one Deployment.
+A restart is one member that was replaced, not a leave and a join. An arrival takes the place of a departed member
+at once where the identity is the same (:func:`~streaming.episodes.identity.exact_keys`): member id, instance id,
+client id on the same host, a client id that nobody else has. Everybody else is matched as a set, each time the
+episode is judged (:func:`changes`): members of one owner, as many arrivals as departures. So a member that returns
+later under its own name always finds its place free.
 """
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from itertools import chain
+from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, structs
 
+from streaming.episodes.identity import (
+    BY_CLIENT,
+    BY_DEFAULT,
+    BY_HOST,
+    BY_INSTANCE,
+    BY_MEMBER,
+    BY_OWNER,
+    BY_PATTERN,
+    BY_POD,
+    MemberIdentity,
+    exact_keys,
+    identity,
+    owner_keys,
+    replica_set,
+)
 from streaming.episodes.notes import BounceNote, RoundNote
+from streaming.episodes.reasons import overran, proves_close
 from streaming.wire.diffs import Cause
 from streaming.wire.names import Named
 
-#: How a member went: by itself; its session ended; it overran its poll interval; nothing says how.
+#: How a member departed: LeaveGroup; session ended; exceeded max.poll.interval.ms; unknown. "": it did not.
 How = Literal["", "left", "lost", "overran", "gone"]
 
-BY_MEMBER: Final = "member id"
-BY_INSTANCE: Final = "instance id"
-BY_HOST: Final = "client id and host"
-BY_CLIENT: Final = "client id"
-BY_POD: Final = "pod names of one Deployment"
-BY_PATTERN: Final = "client id without its UUID"
-BY_DEFAULT: Final = "default client id"
-#: What proves no replacement: many members may be called so.
-UNSURE: Final = frozenset({BY_PATTERN, BY_DEFAULT})
-
-#: Times of one member's turns that are remembered: enough for the time between two.
+#: Times of one member's departures and rejoins that are kept: enough for the time between two.
 _TIMES: Final = 16
-#: Members that came and went within the episode and that are remembered one by one.
+#: Identities of one static member that are kept.
+_IDENTITIES: Final = 8
+#: Members that joined and departed within the episode and that are kept one by one.
 MOST_PASSED: Final = 256
 
-#: What Kubernetes makes names of (``SafeEncodeString``): no vowels, no digits that look like letters.
-_SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
-_DEPLOYMENT: Final = re.compile(rf"(?P<name>.+)-(?P<hash>{_SAFE}{{6,10}})-{_SAFE}{{5}}(?P<thread>-\d+)?")
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-#: Client ids that client libraries make up where nobody names one.
-_DEFAULT: Final = re.compile(
-    r"rdkafka|kafka-python-[\d.]+|aiokafka-[\d.]+|sarama|kgo|consumer-.+-\d+|consumer-\d+|console-consumer(-\d+)?"
-)
-#: What reasons say of a member that did not poll in time, in the words of Kafka's clients and coordinators.
-_OVERRAN: Final = (
-    "poll timeout has expired",
-    "max.poll.interval",
-    "failed to transition from epoch",
-    "did not join again in time",
-)
 _LEFT: Final = "member.left"
 _FENCED: Final = "member.fenced"
 _UNKNOWN: Final = "group.observed"
 _COMPARISON: Final = "comparison"
 
 
-class MemberIdentity(Struct, frozen=True, array_like=True, gc=False):
-    """What a member is called beside its id."""
-
-    client_id: str | None = None
-    client_host: str | None = None
-    group_instance_id: str | None = None
-
-
 class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     """One member through an episode, under whatever member ids.
 
     Attributes:
-        first: the id that it had first.
-        now: the one it has, or had last.
-        was: what it was called first.
-        person: what it is called.
+        first: its first member id in the episode.
+        now: its present one, or its last.
+        first_identity: its identity under ``first``.
+        identity: its identity under ``now``.
         founder: it was in the group when the episode began.
-        how: how it went the last time; ``""``: it did not.
+        how: how it departed the last time; ``""``: it did not.
+        closed: its last departure proves that its process was closing.
         by: what its return was matched by; ``""``: it did not return.
-        turns: how often it was the reason of a rebalance: it went, or changed what it asks for.
+        turns: how often it departed, or requested a rebalance by itself.
         times: when, ms, the last ones.
+        closes: how many of its departures prove a closing process.
+        joined_at: when it joined, ms; 0: it is a founder.
+        rebalances: how many rebalances it triggered, by departing, arriving or rejoining.
+        rebalance: the last of them, as the episode counts rebalances.
+        rejoins: how often it took its place as a static member under a new member id, without a rebalance.
+        identities: of a static member that rejoined so, the last ones.
     """
 
     first: str
     now: str
-    was: MemberIdentity
-    person: MemberIdentity
+    first_identity: MemberIdentity
+    identity: MemberIdentity
     founder: bool
     how: How = ""
+    closed: bool = False
     by: str = ""
     turns: int = 0
     times: tuple[int, ...] = ()
-
-
-class Tracks(NamedTuple):
-    """Members that came, went or asked for something: ``there`` by their member ids now, and ``missing``."""
-
-    there: dict[str, MemberHistory]
-    missing: tuple[MemberHistory, ...]
+    closes: int = 0
+    joined_at: int = 0
+    rebalances: int = 0
+    rebalance: int = 0
+    rejoins: int = 0
+    identities: tuple[MemberIdentity, ...] = ()
 
     @property
-    def all(self) -> Iterator[MemberHistory]:
-        """All of them, those that are there first."""
-        return chain(self.there.values(), self.missing)
+    def is_new_process(self) -> bool:
+        """Whether its return proves another process: it closed, or it has another host or client id."""
+        was, now = self.first_identity, self.identity
+        return (
+            self.closed
+            or self.by == BY_INSTANCE
+            or (bool(was.client_host and now.client_host) and was.client_host != now.client_host)
+            or was.client_id != now.client_id
+        )
+
+    @property
+    def has_same_address(self) -> bool:
+        """Whether it is back under the same client id from the same host."""
+        was, now = self.first_identity, self.identity
+        return bool(now.client_id) and (was.client_id, was.client_host) == (now.client_id, now.client_host)
+
+    @property
+    def alternates(self) -> bool:
+        """Whether a static member rejoined from one place, from another, and from the first again."""
+        return alternate(self.identities)
 
 
-def identity(named: Named | None) -> MemberIdentity:
-    """What is known of a member."""
-    if named is None:
-        return MemberIdentity()
-    if isinstance(named, MemberIdentity):
-        return named
-    return MemberIdentity(named.client_id, named.client_host, named.group_instance_id)
+class MemberChanges(NamedTuple):
+    """The members of an episode by what happened to them. Unchanged members are in none.
 
-
-def overran(reason: str) -> bool:
-    """Whether a reason says that a member did not poll in time."""
-    return any(words in reason for words in _OVERRAN)
-
-
-def manner(cause: Cause, member_id: str, *, derived: bool = False) -> How:
-    """How a member went, as far as the cause of the round says.
-
-    That it left counts with a reason: of a member that is gone a collector says so where nothing says otherwise. In
-    a ``derived`` group, which no collector sees, it is the word of the event.
+    Attributes:
+        back: departed and were replaced, by themselves or by another member.
+        came: are new.
+        went: departed, and were there when the episode began.
+        passed: joined and departed within the episode.
     """
-    told: set[str | None] = set()
+
+    back: tuple[MemberHistory, ...]
+    came: tuple[MemberHistory, ...]
+    went: tuple[MemberHistory, ...]
+    passed: tuple[MemberHistory, ...]
+
+
+def alternate(identities: Iterable[MemberIdentity]) -> bool:
+    """Return whether an identity comes back after another one was there."""
+    runs = [one for one, _ in groupby(identities)]
+    return len(runs) > len({*runs})
+
+
+def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How, bool]:
+    """Return how a member departed, as far as the cause of the round proves it, and whether its process closed.
+
+    A cause ``member.left`` counts with evidence only: collectors name it for any member that is gone. In a
+    ``derived`` group the cause is the event of the member itself.
+    """
+    kinds: set[str | None] = set()
+    closed = False
     for item in cause.evidence:
         if member_id not in item.member_ids:
             continue
         if item.kind in (_LEFT, _FENCED) and overran(item.reason):
-            return "overran"
+            return "overran", False
         if item.source != _COMPARISON or item.kind == _UNKNOWN:
-            told.add(item.kind)
-    if _LEFT in told:
-        return "left"
-    if _FENCED in told:
-        return "lost"
-    if derived and cause.kind == _LEFT and member_id in cause.member_ids:
-        return "left"
-    fenced = cause.kind == _FENCED and member_id in cause.member_ids and _UNKNOWN not in told
-    return "lost" if fenced else "gone"
+            kinds.add(item.kind)
+            closed = closed or (item.kind == _LEFT and proves_close(item))
+    if _LEFT in kinds:
+        return "left", closed
+    if _FENCED in kinds:
+        return "lost", False
+    named = member_id in cause.member_ids
+    if derived and named and cause.kind == _LEFT:
+        return "left", True
+    return ("lost" if named and cause.kind == _FENCED and _UNKNOWN not in kinds else "gone"), False
 
 
 def follow(
-    there: dict[str, MemberHistory], missing: tuple[MemberHistory, ...], seen: RoundNote
-) -> tuple[tuple[MemberHistory, ...], int]:
-    """Those that are missing after a round, and how many were away in its middle. ``there`` is changed."""
-    left = [_gone(there.pop(one, None), one, seen) for one in seen.gone]
-    if left:
-        missing = (*missing, *left)
-    away = sum([track.founder for track in missing])
-    if seen.joined:
-        missing = _join(there, missing, seen)
-    if left:
-        missing = _earlier(there, missing, left, seen)
-    return _bounded(missing), away
+    present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
+) -> tuple[MemberHistory, ...]:
+    """Take the departures and arrivals of a round. ``present`` is changed; returns the absent members after it."""
+    departed = [_departed(present.pop(one, None), one, note, rebalance) for one in note.gone]
+    absent = (*absent, *departed)
+    return _bounded(_arrive(present, absent, note, rebalance)) if note.joined else _bounded(absent)
 
 
-def stir(there: dict[str, MemberHistory], member_ids: Iterable[str], seen: RoundNote) -> None:
-    """Take a rebalance that members in the group asked for: they joined again, or subscribed anew."""
+def rejoin(
+    present: dict[str, MemberHistory], member_ids: Iterable[str], note: RoundNote, rebalance: int
+) -> None:
+    """Take a rebalance that present members requested: they rejoined, or changed their subscription."""
     for one in member_ids:
-        there[one] = _turn(there.get(one) or _founder(one, seen.names), seen.timestamp)
+        history = present.get(one) or _founder(one, note.names)
+        present[one] = _triggered(_turn(history, note.timestamp), rebalance)
 
 
-def bounce(there: dict[str, MemberHistory], seen: BounceNote) -> None:
-    """Take static members that came back under new ids."""
-    for old, new in seen.renamed.items():
-        who = identity(seen.names.get(new))
-        track = there.pop(old, None) or MemberHistory(old, old, who, who, founder=True)
-        by = BY_INSTANCE if track.founder else ""
-        there[new] = _turn(structs.replace(track, now=new, person=who, by=by), seen.timestamp)
+def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
+    """Take static members that rejoined under new member ids without a rebalance."""
+    for old, new in note.renamed.items():
+        who = identity(note.names.get(new))
+        history = present.pop(old, None) or _founder(old, note.names)
+        present[new] = structs.replace(
+            _turn(history, note.timestamp),
+            now=new,
+            identity=who,
+            by=BY_INSTANCE if history.founder else "",
+            rejoins=history.rejoins + 1,
+            identities=(*(history.identities or (history.identity,)), who)[-_IDENTITIES:],
+        )
+
+
+def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
+    """Return the episode's members by what happened to them, the unmatched ones matched as sets."""
+    went = [one for one in absent if one.founder]
+    passed = tuple(one for one in absent if not one.founder)
+    came = [one for one in present.values() if not one.founder]
+    back = [one for one in present.values() if one.founder and one.by and one.how]
+    if went and came:
+        pairs = _pairs(went, came)
+        back += [_merged(gone, new, by) for gone, new, by in pairs]
+        taken = {id(one) for gone, new, _ in pairs for one in (gone, new)}
+        went = [one for one in went if id(one) not in taken]
+        came = [one for one in came if id(one) not in taken]
+    return MemberChanges(tuple(back), tuple(came), tuple(went), passed)
 
 
 def _founder(member_id: str, names: Mapping[str, Named]) -> MemberHistory:
@@ -186,170 +215,137 @@ def _founder(member_id: str, names: Mapping[str, Named]) -> MemberHistory:
     return MemberHistory(member_id, member_id, who, who, founder=True)
 
 
-def _gone(track: MemberHistory | None, member_id: str, seen: RoundNote) -> MemberHistory:
-    if track is None:
-        track = _founder(member_id, seen.names)
-    times = (*track.times[1 - _TIMES :], seen.timestamp)
-    how = manner(seen.cause, member_id, derived=seen.derived)
-    return structs.replace(track, how=how, turns=track.turns + 1, times=times)
+def _departed(
+    history: MemberHistory | None, member_id: str, note: RoundNote, rebalance: int
+) -> MemberHistory:
+    if history is None:
+        history = _founder(member_id, note.names)
+    how, closed = manner(note.cause, member_id, derived=note.derived)
+    turned = structs.replace(
+        _turn(history, note.timestamp), how=how, closed=closed, closes=history.closes + closed
+    )
+    return _triggered(turned, rebalance)
 
 
-def _turn(track: MemberHistory, timestamp: int) -> MemberHistory:
-    times = (*track.times[1 - _TIMES :], timestamp)
-    return structs.replace(track, turns=track.turns + 1, times=times)
+def _turn(history: MemberHistory, timestamp: int) -> MemberHistory:
+    times = (*history.times[1 - _TIMES :], timestamp)
+    return structs.replace(history, turns=history.turns + 1, times=times)
 
 
-def _join(
-    there: dict[str, MemberHistory], missing: tuple[MemberHistory, ...], seen: RoundNote
+def _triggered(history: MemberHistory, rebalance: int) -> MemberHistory:
+    if history.rebalance == rebalance:
+        return history
+    return structs.replace(history, rebalances=history.rebalances + 1, rebalance=rebalance)
+
+
+def _arrive(
+    present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
-    """Members that came: each in the place of one that went, or new. Gives those that are still missing."""
-    if len(seen.joined) == 1:
-        return _join_one(there, missing, seen.joined[0], identity(seen.names.get(seen.joined[0])))
-    waiting = [(one, identity(seen.names.get(one))) for one in seen.joined]
-    if missing:
-        back: set[int] = set()
-        keys = [dict(_keys(track.now, track.person)) for track in missing]
-        came = [(one, who, dict(_keys(one, who))) for one, who in waiting]
-        for by in _TIERS:
-            free: dict[str, list[int]] = {}
-            for place, of in enumerate(keys):
-                if by in of and place not in back:
-                    free.setdefault(of[by], []).append(place)
-            for one, who, of in came if free else ():
-                places = free.get(of.get(by, "")) if one not in there else None
-                if places:
-                    place = places.pop(0)
-                    back.add(place)
-                    there[one] = structs.replace(missing[place], now=one, person=who, by=by)
-        if back:
-            missing = tuple(track for place, track in enumerate(missing) if place not in back)
-    for one, who in waiting:
-        if one not in there:
-            there[one] = MemberHistory(one, one, who, who, founder=False)
-    return missing
+    """Put arrivals in the places of absent members of the same identity; returns those still absent."""
+    arrivals = {one: identity(note.names.get(one)) for one in note.joined}
+    places: dict[tuple[str, str], list[int]] = {}
+    for place, history in enumerate(absent):
+        for named in exact_keys(history.now, history.identity):
+            places.setdefault(named, []).append(place)
+    filled: set[int] = set()
+    if places:
+        shared = Counter(who.client_id for who in arrivals.values())
+        for by in (BY_MEMBER, BY_INSTANCE, BY_HOST, BY_CLIENT):
+            for one, who in arrivals.items():
+                key = dict(exact_keys(one, who)).get(by)
+                if one in present or key is None:
+                    continue
+                free = [place for place in places.get((by, key), ()) if place not in filled]
+                # One of several members of the same client id may be any of them.
+                if not free or (by == BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
+                    continue
+                filled.add(free[0])
+                back = structs.replace(absent[free[0]], now=one, identity=who, by=by)
+                present[one] = _triggered(back, rebalance)
+    for one, who in arrivals.items():
+        if one not in present:
+            new = MemberHistory(one, one, who, who, founder=False, joined_at=note.timestamp)
+            present[one] = _triggered(new, rebalance)
+    return tuple(one for place, one in enumerate(absent) if place not in filled)
 
 
-def _join_one(
-    there: dict[str, MemberHistory], missing: tuple[MemberHistory, ...], one: str, who: MemberIdentity
-) -> tuple[MemberHistory, ...]:
-    """The same of one member, as nearly all rounds have it."""
-    best, found = len(_TIERS), None
-    for track in missing:
-        rank = _rank(track, one, who)
-        if rank < best:
-            best, found = rank, track
-    if found is None:
-        there[one] = MemberHistory(one, one, who, who, founder=False)
-        return missing
-    there[one] = structs.replace(found, now=one, person=who, by=_TIERS[best])
-    return tuple([track for track in missing if track is not found])
+def _pairs(
+    went: list[MemberHistory], came: list[MemberHistory]
+) -> list[tuple[MemberHistory, MemberHistory, str]]:
+    """Match members that departed with new ones: the strongest key first, in the order of time."""
+    pairs: list[tuple[MemberHistory, MemberHistory, str]] = []
+    taken: set[int] = set()
+    for by in (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT):
+        sides: dict[str, tuple[list[MemberHistory], list[MemberHistory]]] = {}
+        for side, members in enumerate((went, came)):
+            for one in members:
+                key = _keys(one).get(by) if id(one) not in taken else None
+                if key is not None:
+                    sides.setdefault(key, ([], []))[side].append(one)
+        for gone, new in sides.values():
+            for pair in _matched(gone, new, by):
+                pairs.append((*pair, by))
+                taken.update(map(id, pair))
+    return pairs
 
 
-def _rank(track: MemberHistory, one: str, who: MemberIdentity) -> int:
-    """The place in :data:`_TIERS` of the first by which a member fits; their number where none does."""
-    was = track.person
-    if track.now == one:
-        return 0
-    if was.group_instance_id or who.group_instance_id:
-        return 1 if was.group_instance_id == who.group_instance_id else len(_TIERS)
-    if was.client_id and was.client_id == who.client_id and was.client_host == who.client_host:
-        return 2 if who.client_host else 3 + 2 * bool(_DEFAULT.fullmatch(was.client_id))
-    if not was.client_id or not who.client_id:
-        return len(_TIERS)
-    keys = dict(_keys(one, who))
-    fits = [_TIERS.index(by) for by, key in _keys(track.now, was) if keys.get(by) == key]
-    return min(fits, default=len(_TIERS))
+def _keys(history: MemberHistory) -> dict[str, str]:
+    """Return the keys that a member can be matched by as one of a set."""
+    who = history.identity
+    keys = dict(exact_keys(history.now, who))
+    if who.client_id and not who.group_instance_id:
+        keys.update(owner_keys(who.client_id))
+    return keys
 
 
-def _earlier(
-    there: dict[str, MemberHistory],
-    missing: tuple[MemberHistory, ...],
-    left: Iterable[MemberHistory],
-    seen: RoundNote,
-) -> tuple[MemberHistory, ...]:
-    """Members that went, matched with ones that had come before them. Gives those that are still missing."""
-    came = [track for one, track in there.items() if not track.founder and one not in seen.joined]
-    if not came:
-        return missing
-    still = list(missing)
-    for gone in left:
-        if gone not in still:
-            continue
-        for other in came:
-            by = _took_over(gone, other)
-            if by:
-                came.remove(other)
-                still.remove(gone)
-                there[other.now] = structs.replace(
-                    gone,
-                    now=other.now,
-                    person=other.person,
-                    by=by,
-                    turns=gone.turns + other.turns,
-                    times=tuple(sorted((*gone.times, *other.times)))[-_TIMES:],
-                )
+def _matched(
+    went: list[MemberHistory], came: list[MemberHistory], by: str
+) -> Iterator[tuple[MemberHistory, MemberHistory]]:
+    """Pair members of one key. A new member that joined before the other departed needs more than the name."""
+    whole_set = len(went) == len(came) and by in (BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN)
+    free = sorted(came, key=lambda one: one.joined_at)
+    for gone in sorted(went, key=lambda one: one.times[-1]):
+        for new in free:
+            if new.joined_at >= gone.times[-1] or _overlaps(gone, new, by, whole_set=whole_set):
+                free.remove(new)
+                yield gone, new
                 break
-    return tuple(still)
 
 
-def _took_over(gone: MemberHistory, there: MemberHistory) -> str:
-    """What shows that a member that is there took the place of one that went later; ``""``: nothing."""
-    was, now = gone.person, there.person
-    if was.group_instance_id:
-        return BY_INSTANCE if was.group_instance_id == now.group_instance_id else ""
-    if not was.client_id or not now.client_id:
-        return ""
-    alike = (was.client_id, was.client_host) == (now.client_id, now.client_host)
-    if alike and was.client_host and gone.how == "lost":
-        return BY_HOST
-    pods = _DEPLOYMENT.fullmatch(was.client_id), _DEPLOYMENT.fullmatch(now.client_id)
-    if pods[0] and pods[1]:
-        (name, old, thread), (other, new, same) = (pod.group("name", "hash", "thread") for pod in pods if pod)
-        if (name, thread) == (other, same) and old != new:
-            return BY_POD
-    return ""
+def _overlaps(gone: MemberHistory, new: MemberHistory, by: str, *, whole_set: bool) -> bool:
+    """Return whether a member replaced one that departed after it had joined."""
+    if by == BY_INSTANCE:
+        return True
+    same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host
+    if by == BY_HOST:  # a killed process is back before its session ends
+        return gone.how == "lost"
+    if by == BY_POD and replica_set(gone.identity.client_id) != replica_set(new.identity.client_id):
+        return True
+    return whole_set and not same_host
 
 
-_TIERS: Final = (BY_MEMBER, BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_DEFAULT, BY_PATTERN)
+def _merged(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
+    return structs.replace(
+        gone,
+        now=new.now,
+        identity=new.identity,
+        by=by,
+        turns=gone.turns + new.turns,
+        times=tuple(sorted((*gone.times, *new.times)))[-_TIMES:],
+        closes=gone.closes + new.closes,
+        rebalances=gone.rebalances + new.rebalances,
+    )
 
 
-def _keys(member_id: str, who: MemberIdentity) -> Iterator[tuple[str, str]]:
-    """What a member can be matched by."""
-    yield BY_MEMBER, member_id
-    if who.group_instance_id:
-        # Another instance is another member, whatever it is called.
-        yield BY_INSTANCE, who.group_instance_id
-        return
-    client = who.client_id
-    if not client:
-        return
-    if who.client_host:
-        yield BY_HOST, f"{client} {who.client_host}"
-    yield from _client_keys(client)
-
-
-@lru_cache(maxsize=1 << 12)  # who goes mostly comes back under the same client id
-def _client_keys(client: str) -> tuple[tuple[str, str], ...]:
-    """What a client id alone is matched by."""
-    keys = [(BY_DEFAULT if _DEFAULT.fullmatch(client) else BY_CLIENT, client)]
-    pod = _DEPLOYMENT.fullmatch(client)
-    if pod is not None:
-        keys.append((BY_POD, f"{pod['name']} {pod['thread'] or ''}"))
-    plain = _UUID.sub("", client)
-    if plain != client:
-        keys.append((BY_PATTERN, plain))
-    return tuple(keys)
-
-
-def _bounded(missing: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
-    """Those that are missing, without the oldest of too many that only passed through."""
-    if len(missing) <= MOST_PASSED:
-        return missing
-    too_many = sum(not track.founder for track in missing) - MOST_PASSED
+def _bounded(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
+    """Drop the oldest of too many members that joined and departed within the episode."""
+    if len(absent) <= MOST_PASSED:
+        return absent
+    too_many = sum(not one.founder for one in absent) - MOST_PASSED
     kept = []
-    for track in missing:
-        if too_many > 0 and not track.founder:
+    for one in absent:
+        if too_many > 0 and not one.founder:
             too_many -= 1
         else:
-            kept.append(track)
+            kept.append(one)
     return tuple(kept)

@@ -38,6 +38,7 @@ class RoundNote(Struct, frozen=True, gc=False):
         derived: nobody observes the group, so its cause is the event itself, and no conclusion of a collector.
         change: the partitions that it takes away and gives out; None: not known.
         expected: whether members got what its assignor makes of it; None where that is not asked.
+        generation: or the group epoch; −1: unknown.
     """
 
     id: str
@@ -60,6 +61,7 @@ class RoundNote(Struct, frozen=True, gc=False):
     derived: bool = False
     change: AssignmentChange | None = None
     expected: Expected | None = None
+    generation: int = -1
 
 
 class BounceNote(NamedTuple):
@@ -69,7 +71,7 @@ class BounceNote(NamedTuple):
         id: of the event that showed it; no diff has it.
         timestamp: ms.
         renamed: old member id → new member id.
-        names: what the new ones are called.
+        names: what the new ones are called, and the old ones where that is known.
         before: how many members the group has, before and after.
         protocol: as of a round.
         assignor: as of a round.
@@ -111,6 +113,23 @@ class WaitNote(NamedTuple):
 
 
 Note = RoundNote | BounceNote | WaitNote | QuietNote
+
+#: Causes whose members need not have joined or departed.
+_REQUESTS = frozenset({"member.joined", "member.subscription_changed"})
+#: A classic member of a KIP-848 group rejoins for every epoch: it follows a rebalance and requests none.
+_CLASSIC_REJOIN = "using the classic protocol"
+
+
+def requesters(cause: Cause) -> list[str]:
+    """Return the members that requested a rebalance by joining, rejoining or another subscription."""
+    ids: dict[str, None] = {}
+    following = {one for item in cause.evidence if _CLASSIC_REJOIN in item.reason for one in item.member_ids}
+    if cause.kind in _REQUESTS:
+        ids.update(dict.fromkeys(one for one in cause.member_ids if one not in following))
+    for item in cause.evidence:
+        if item.kind is None:  # a rejoin, by the coordinator's log
+            ids.update(dict.fromkeys(item.member_ids))
+    return [*ids]
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:

@@ -90,6 +90,7 @@ class GroupReader:
             midway=first and midway(diff.cause, {one: member.owned for one, member in diff.members.items()}),
             derived=self._derived,
             expected=None if diff.expected is UNSET else diff.expected,
+            generation=_number(diff),
         )
 
     def bounced(self, note: BounceNote) -> BounceNote:
@@ -97,6 +98,11 @@ class GroupReader:
         self._there = {note.renamed.get(one, one): member for one, member in (self._there or {}).items()}
         self._free = _renamed(self._free, note.renamed)
         return note
+
+
+def _number(diff: Diff) -> int:
+    number = diff.generation if diff.group_epoch is None else diff.group_epoch
+    return -1 if number is None else number
 
 
 def _after(member: MemberDiff) -> Holding:

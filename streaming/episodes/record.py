@@ -1,15 +1,17 @@
-"""An episode as it stands in its topic, from what is kept of it."""
+"""The record of an episode in its topic, from the episode's state."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from msgspec import structs
 
 from streaming.episodes import kinds, waiting
 from streaming.episodes.downtime import downtime
-from streaming.episodes.kinds import STORM_TURNS, Judged
-from streaming.episodes.members import MemberHistory, MemberIdentity
+from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.kinds import STORM_TURNS, Storm
+from streaming.episodes.members import MemberChanges, MemberHistory
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
 from streaming.episodes.underway import underway
@@ -27,15 +29,15 @@ SOURCE: Final = "episode"
 def record(
     group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS
 ) -> Episode:
-    """The record of a group's episode.
+    """Return the record of a group's episode.
 
     Args:
         group_id: the group.
         state: of an episode that was opened.
-        closed: whether it is over: ``state`` is what it was last.
-        storm_turns: how often one member is the reason of a rebalance in a storm.
+        closed: whether it is over: ``state`` is its last one.
+        storm_turns: how many rebalances without progress make a storm.
     """
-    storm = kinds.stormy(state, storm_turns)
+    storm = kinds.storm(state, storm_turns)
     judged = kinds.judge(state, storm)
     evidence = list(state.evidence)
     if judged.why:
@@ -44,11 +46,11 @@ def record(
         group_id=group_id,
         episode=state.number,
         kind=judged.kind,
-        status=_status(state, judged, closed=closed),
+        status=_status(state, storm, closed=closed),
         opened_at=state.opened_at,
         closed_at=state.last_at if closed else None,
         rounds=state.rounds.splitlines(),
-        members=_members(state),
+        members=_members(state, kinds.member_changes(state)),
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.again.values())),
         downtime=downtime(state.outages),
@@ -61,7 +63,7 @@ def record(
         updated_at=state.last_at,
         protocol=state.protocol,
         assignor=state.assignor,
-        repeated=None if storm is None else repeated(storm),
+        repeated=repeated(storm.members[0]) if storm is not None and len(storm.members) == 1 else None,
     )
     return structs.replace(told, story=story(told))
 
@@ -95,49 +97,44 @@ def fitting(
     return encode(structs.replace(bare, story=story(bare)))
 
 
-def _status(state: EpisodeState, judged: Judged, *, closed: bool) -> EpisodeStatus:
+def _status(state: EpisodeState, storm: Storm | None, *, closed: bool) -> EpisodeStatus:
     if state.stuck or (closed and (state.waiting or state.awaited)):
         return "stuck"
     if closed:
         return "settled"
-    return "storming" if judged.kind == "storm" else "settling"
+    return "settling" if storm is None else "storming"
 
 
-def _members(state: EpisodeState) -> EpisodeMembers:
-    joined: list[str] = []
-    sorts: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
-    replaced: list[Replaced] = []
+def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
     names: dict[str, MemberNames] = {}
-    omitted = 0
-    for track in state.there.values():
-        if track.founder and not track.by:
-            _name(names, track.now, track.person)
-        elif track.founder and len(replaced) < MOST_LISTED:
-            replaced.append(Replaced(left=track.first, joined=track.now, by=track.by))
-            if track.first != track.now:
-                _name(names, track.first, track.was)
-            _name(names, track.now, track.person)
-        elif not track.founder and len(joined) < MOST_LISTED:
-            joined.append(track.now)
-            _name(names, track.now, track.person)
-        else:
-            omitted += 1
-    for track in state.missing:
-        ended = sorts["lost" if track.how == "overran" else track.how or "gone"]
-        if len(ended) == MOST_LISTED:
+    for history in state.present.values():
+        if history.founder and not history.by:
+            _name(names, history.now, history.identity)
+    back = (*seen.back, *(one for one in state.present.values() if one.founder and one.by and not one.how))
+    replaced = [Replaced(left=one.first, joined=one.now, by=one.by) for one in back[:MOST_LISTED]]
+    for one in back[:MOST_LISTED]:
+        if one.first != one.now:
+            _name(names, one.first, one.first_identity)
+        _name(names, one.now, one.identity)
+    joined = [one.now for one in seen.came[:MOST_LISTED]]
+    for one in seen.came[:MOST_LISTED]:
+        _name(names, one.now, one.identity)
+    omitted = len(back) - len(replaced) + len(seen.came) - len(joined)
+    sorts: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
+    for one in (*seen.went, *seen.passed):
+        departed = sorts["lost" if one.how == "overran" else one.how or "gone"]
+        if len(departed) == MOST_LISTED:
             omitted += 1
             continue
-        ended.append(track.now)
-        if not track.founder:
-            joined.append(track.now)
-        _name(names, track.now, track.person)
+        departed.append(one.now)
+        if not one.founder:
+            joined.append(one.now)
+        _name(names, one.now, one.identity)
     for member_id, who in state.called.items():
         _name(names, member_id, who)
     return EpisodeMembers(
         joined=joined,
-        left=sorts["left"],
-        lost=sorts["lost"],
-        gone=sorts["gone"],
+        **sorts,
         replaced=replaced,
         before=state.before or 0,
         after=state.after,
@@ -154,7 +151,7 @@ def _name(names: dict[str, MemberNames], member_id: str, who: MemberIdentity) ->
 
 
 def repeated(worst: MemberHistory) -> Repeated:
-    """How often a member was the reason of a rebalance, and the usual time between two."""
-    gaps = sorted(after - before for before, after in zip(worst.times, worst.times[1:], strict=False))
+    """Return how often a member triggered a rebalance, and the usual time between two."""
+    gaps = sorted(after - before for before, after in pairwise(worst.times))
     period = max(0, gaps[len(gaps) // 2]) if gaps else None
     return Repeated(member_id=worst.now, times=worst.turns, period_ms=period)

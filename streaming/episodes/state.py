@@ -1,16 +1,19 @@
-"""What is kept of a group between two of its rounds, for its episodes.
+"""Episode state: what is kept of a group's last episode between two rounds.
 
-Written into the checkpoint as msgpack arrays with the group's own state: fields are only ever added, at the end and
-with a default.
+It is written into the checkpoint as msgpack arrays with the group's own state.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
 
 from msgspec import Struct, field, structs
 
 from streaming.episodes import downtime
 from streaming.episodes.downtime import Outages
-from streaming.episodes.members import MemberHistory, MemberIdentity, Tracks
+from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.members import MemberHistory
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import Evidence
 
@@ -18,37 +21,42 @@ from streaming.wire.events import Evidence
 class EpisodeState(Struct, array_like=True, gc=False):
     """A group's last episode, open or not. A function of the log alone.
 
-    It is changed in place by :func:`~streaming.episodes.fold.take` alone, by whom it belongs to.
+    Only :func:`~streaming.episodes.fold.take` changes it in place.
 
     Attributes:
-        number: it is the group's so many-th.
-        open: whether a round that comes now may belong to it.
-        stuck: it is quiet, and something is still waited for.
+        number: counts the group's episodes from 1.
+        open: whether the next round may belong to it.
+        stuck: nothing came for the quiet time, and something is still waited for.
         opened_at, last_at: times of its first and of its last note, ms.
-        mark: id of the last note: what ``group.quiet`` says that it is about.
+        mark: id of the last note, which ``group.quiet`` refers to.
         protocol, assignor, kind: of the group now.
-        rounds: ids of its diffs, the last ones, a line each: one text is copied faster than a list of many.
-        round_count: of all its diffs.
-        rebalances: how many rebalances they are.
-        started_with, started_by: protocol and assignor when it began; None: not known, as the group was new.
-        before: how many members the group had when it began; None: not known, as it was seen the first time.
-        after: how many it has.
-        away: the most members that were away at one time.
-        there: who came, or went and came back, by member id; ``missing``: who is gone.
-        moved: partitions that moved, by topic; ``again``: those that did so more than once.
-        causes: rebalances by the kind of their cause.
+        rounds: ids of its newest diffs, a line each: one text is copied faster than a list of many.
+        round_count: number of all its diffs.
+        rebalances: number of its rebalances.
+        started_with, started_by: protocol and assignor before it; None for a new group.
+        before: number of members before it; None until the first view of a group that was there before.
+        after: number of members now.
+        away: the most members that were missing at a time.
+        present: histories of members that joined, returned or requested a rebalance, by member id.
+        absent: histories of members that departed.
+        moved: partitions that moved, by topic; ``again``: those that moved more than once.
+        causes: number of rebalances by the kind of their cause.
         evidence: of the causes, each once.
-        bounces: static members that came back without a rebalance.
-        remade: connectors or tasks were made, or are no more.
+        bounces: static members that rejoined without a rebalance.
+        remade: connectors or tasks were created or deleted.
         deleted: the group was deleted.
-        waiting: partitions without an owner, as the last round left them.
+        waiting: partitions without an owner after the last round.
         awaited: what else the last view showed to be waited for.
-        called: the names of its members.
-        began: when the group began to wait, ms; 0: it does not, −1: how long it takes is set by Connect's delay.
+        called: identities of the members that are waited for.
+        began: when the group began to wait, ms; 0: it does not, −1: Connect's delay sets how long.
         took: how long the group's last waits took, ms, also before this episode.
         outages: partitions without a consumer; None: none is known.
+        departures: how often members departed.
+        unprovoked: number of rebalances without a membership change that nothing else explains.
+        first_seen: generation of the group's first observation, if the episode began with it; else 0.
+        may_be_new: that generation is so low that the group may have started right before.
 
-    Of an episode that is over only what the next one asks for is kept.
+    Of an episode that is over only what the next one needs is kept.
     """
 
     number: int
@@ -68,8 +76,8 @@ class EpisodeState(Struct, array_like=True, gc=False):
     before: int | None = None
     after: int = 0
     away: int = 0
-    there: dict[str, MemberHistory] = field(default_factory=dict)
-    missing: tuple[MemberHistory, ...] = ()
+    present: dict[str, MemberHistory] = field(default_factory=dict)
+    absent: tuple[MemberHistory, ...] = ()
     moved: dict[str, set[int]] = field(default_factory=dict)
     again: dict[str, set[int]] = field(default_factory=dict)
     causes: dict[str, int] = field(default_factory=dict)
@@ -83,24 +91,28 @@ class EpisodeState(Struct, array_like=True, gc=False):
     began: int = 0
     took: tuple[int, ...] = ()
     outages: Outages | None = None
+    departures: int = 0
+    unprovoked: int = 0
+    first_seen: int = 0
+    may_be_new: bool = False
+
+    @property
+    def histories(self) -> Iterator[MemberHistory]:
+        """The histories of all members, those of present members first."""
+        return chain(self.present.values(), self.absent)
 
 
 def copied(state: EpisodeState) -> EpisodeState:
     """The same with containers of its own."""
     return structs.replace(
         state,
-        there=dict(state.there),
+        present=dict(state.present),
         moved={topic: set(partitions) for topic, partitions in state.moved.items()},
         again={topic: set(partitions) for topic, partitions in state.again.items()},
         causes=dict(state.causes),
         called=dict(state.called),
         outages=downtime.copied(state.outages),
     )
-
-
-def tracks(state: EpisodeState) -> Tracks:
-    """Who came and went."""
-    return Tracks(state.there, state.missing)
 
 
 def rests_at(state: EpisodeState, quiet_ms: int) -> int:

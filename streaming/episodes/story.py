@@ -1,4 +1,4 @@
-"""An episode in one to three sentences: the one place that makes them, for every face."""
+"""The story of an episode, in one to three sentences: the one place that writes them, for every surface."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
+from streaming.episodes.reasons import ENFORCED, application_reasons, client_reason, join_reasons
 from streaming.episodes.wording import between, clock, count, lasting, moment, name, partitions, people
 from streaming.wire.codec import rfc3339
 from streaming.wire.episodes import Bounds, Downtime, Episode, EpisodeMembers, Waiting
@@ -17,6 +18,8 @@ _WAITS: Final = 3
 _MINUTE_MS: Final = 60_000
 #: What a reason says in place of the partitions that it is about.
 _PLACES: Final = re.compile(r"\b(?:partitions|tasks)\b")
+#: Characters of a client's reason that a story repeats.
+_REASON: Final = 120
 _DAY: Final = len("2023-11-14")
 
 
@@ -132,22 +135,33 @@ def _wait(one: Waiting, names: _Names) -> str:
     return f"{said}{f' {places}' if places else ''} since {clock(one.since)}{until}"
 
 
+def _probably(episode: Episode) -> str:
+    """Return the word of an uncertain head, with its blank; empty where the evidence proves the kind."""
+    return "" if episode.sure else "probably "
+
+
 def _first_start(episode: Episode, _: _Names) -> str:
-    return f"{episode.group_id} started with {count(episode.members.after, 'member')}"
+    members = count(episode.members.after, "member")
+    return f"{episode.group_id} {_probably(episode)}started with {members}"
 
 
 def _scale_out(episode: Episode, names: _Names) -> str:
-    return f"{people(episode.members.joined, names)} joined {episode.group_id}, {_sizes(episode)}"
+    joined = people(episode.members.joined, names)
+    if episode.sure:
+        return f"{joined} joined {episode.group_id}, {_sizes(episode)}"
+    return f"{joined} joined {episode.group_id}, probably to scale it out, {_sizes(episode)}"
 
 
 def _scale_in(episode: Episode, names: _Names) -> str:
-    return f"{people(episode.members.left, names)} left {episode.group_id}, {_sizes(episode)}"
+    left = people(episode.members.left, names)
+    return f"{left} {_probably(episode)}left {episode.group_id}, {_sizes(episode)}"
 
 
 def _rolling(episode: Episode, names: _Names) -> str:
     replaced = len(episode.members.replaced)
     of = "" if replaced == episode.members.before else f"{replaced} of "
-    return f"Rolling restart of {episode.group_id}, {of}{count(episode.members.before, 'member')}" + _also(
+    head = "Rolling restart" if episode.sure else "Probably a rolling restart"
+    return f"{head} of {episode.group_id}, {of}{count(episode.members.before, 'member')}" + _also(
         episode, names
     )
 
@@ -155,26 +169,36 @@ def _rolling(episode: Episode, names: _Names) -> str:
 def _restart(episode: Episode, names: _Names) -> str:
     back = [one.joined for one in episode.members.replaced]
     if len(back) == episode.members.before and len(back) > 1:
-        return f"Restart of {episode.group_id}, all {len(back)} members at once" + _also(episode, names)
-    return f"{people(back, names)} of {episode.group_id} went and came back" + _also(episode, names)
+        head = "Restart" if episode.sure else "Probably a restart"
+        return f"{head} of {episode.group_id}, all {len(back)} members at once" + _also(episode, names)
+    who = people(back, names)
+    return f"{who} of {episode.group_id} {_probably(episode)}restarted" + _also(episode, names)
 
 
 def _crash(episode: Episode, names: _Names) -> str:
-    lost, back = episode.members.lost, [one.joined for one in episode.members.replaced]
+    members = episode.members
+    lost, back = members.lost, [one.joined for one in members.replaced]
     who = people([*lost, *back], names)
-    said = f"{who} of {episode.group_id} went without leaving"
+    said = f"{who} of {episode.group_id} {_probably(episode)}crashed"
     if back:
-        said += f" and {'came' if not lost else f'{len(back)} came'} back"
-    return said
+        said += " and came back" if not lost else f" and {len(back)} came back"
+    parts = [
+        f"{people(ids, names)} {verb}"
+        for ids, verb in ((members.left, "left"), (members.gone, "departed"))
+        if ids
+    ]
+    return f"{said}, {' and '.join(parts)}" if parts else said
 
 
 def _overran(episode: Episode, names: _Names) -> str:
     members = episode.members
-    who = [*members.lost, *(one.joined for one in members.replaced)]
+    who = people([*members.lost, *(one.joined for one in members.replaced)], names)
     if not episode.sure:
-        return f"{people(who, names)} of {episode.group_id} left and came back, most likely for not polling in time"
-    said = f"{people(who, names)} of {episode.group_id} did not poll in time and had to go"
-    return f"{said}, and came back" if members.replaced and not members.lost else said
+        return (
+            f"{who} of {episode.group_id} left and came back, probably after exceeding max.poll.interval.ms"
+        )
+    said = f"{who} of {episode.group_id} exceeded max.poll.interval.ms"
+    return f"{said} and came back" if members.replaced and not members.lost else f"{said} and was removed"
 
 
 def _bounced(episode: Episode, names: _Names) -> str:
@@ -184,41 +208,91 @@ def _bounced(episode: Episode, names: _Names) -> str:
 
 
 def _storm(episode: Episode, names: _Names) -> str:
-    long = max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS))
-    said = f"{episode.group_id} has rebalanced {episode.rebalances} times in {count(long, 'minute')}"
-    if episode.repeated is None:
-        return said
-    who, times = name(episode.repeated.member_id, names), episode.repeated.times
-    period = episode.repeated.period_ms
-    every = f", about every {lasting(period)}" if period else ""
-    return f"{said} because of {who}, which was the reason {times} times{every}"
+    times = f"rebalanced {count(episode.rebalances, 'time')} in {_minutes(episode)}"
+    members = episode.members
+    if not (members.joined or members.left or members.lost or members.gone or members.replaced):
+        times = (
+            f"had {count(episode.rebalances, 'rebalance')} without a membership change in {_minutes(episode)}"
+        )
+    said = f"{episode.group_id} {times}"
+    if episode.repeated is not None:
+        again = episode.repeated
+        every = f", about every {lasting(again.period_ms)}" if again.period_ms else ""
+        said += f" because of {name(again.member_id, names)}: {count(again.times, 'time')}{every}"
+    return said + _client_reason(episode)
+
+
+def _shared(episode: Episode, names: _Names) -> str:
+    again = episode.repeated
+    back = [one.joined for one in episode.members.replaced]
+    who = people([again.member_id] if again is not None else back, names)
+    often = f" {count(again.times, 'time')}" if again is not None else " again and again"
+    every = f", about every {lasting(again.period_ms)}" if again is not None and again.period_ms else ""
+    rejoined = f"rejoined{often} under new member ids{every}"
+    if episode.sure:
+        return f"Two processes share the instance id {who} in {episode.group_id}: it {rejoined}"
+    return f"{who} of {episode.group_id} {rejoined}: probably two processes share its instance id"
+
+
+def _minutes(episode: Episode) -> str:
+    return count(max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS)), "minute")
 
 
 def _shutdown(episode: Episode, _: _Names) -> str:
-    return f"{episode.group_id} shut down: {_all(episode.members.before)} left"
+    members = episode.members
+    number = len(members.left) + len(members.lost) + len(members.gone) + members.omitted
+    if not number:
+        return f"{episode.group_id} was deleted"
+    return f"{episode.group_id} {_probably(episode)}shut down: {_all(number)} left"
+
+
+def _requested(episode: Episode, names: _Names) -> str:
+    own = application_reasons(episode.evidence)
+    who = [one for item in episode.evidence for one in item.member_ids if client_reason(item.reason) in own]
+    ids = list(dict.fromkeys(who))
+    said = f"{people(ids, names) if ids else 'A member'} of {episode.group_id} requested a rebalance"
+    return f"{said}: {_quoted(own)}" if own and own != [ENFORCED] else f"{said} (enforceRebalance)"
 
 
 def _unknown(episode: Episode, names: _Names) -> str:
     members = episode.members
+    if not members.after and not members.before and not members.joined:
+        return f"{episode.group_id} has no members"
     parts = [
         f"{people(ids, names)} {verb}"
         for ids, verb in (
-            ([one.joined for one in members.replaced], "went and came back"),
+            ([one.joined for one in members.replaced], "departed and came back"),
             (members.joined, "joined"),
             (members.left, "left"),
-            (members.lost, "went without leaving"),
-            (members.gone, "went"),
+            (members.lost, "crashed"),
+            (members.gone, "departed"),
         )
         if ids
     ]
-    said = f"{episode.group_id} rebalanced"
-    return f"{said}, why is not known: {', '.join(parts)}" if parts else f"{said}, why is not known"
+    said = f"{episode.group_id} rebalanced, cause unknown"
+    return f"{said}: {', '.join(parts)}" if parts else f"{said}{_client_reason(episode)}"
+
+
+def _client_reason(episode: Episode) -> str:
+    own = application_reasons(episode.evidence) or join_reasons(episode.evidence)
+    return f"; client reason: {_quoted(own)}" if own else ""
+
+
+def _quoted(reasons: Sequence[str]) -> str:
+    more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f"“{reasons[0][:_REASON]}”{more}"
 
 
 def _plainly(said: str) -> Callable[[Episode, _Names], str]:
-    return lambda episode, _: said.format(
-        group=episode.group_id, protocol=episode.protocol, assignor=episode.assignor
-    )
+    def head(episode: Episode, _: _Names) -> str:
+        return said.format(
+            group=episode.group_id,
+            protocol=episode.protocol,
+            assignor=episode.assignor,
+            probably=_probably(episode),
+        )
+
+    return head
 
 
 _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
@@ -230,12 +304,14 @@ _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
     "crash": _crash,
     "poll-timeout": _overran,
     "static-bounce": _bounced,
-    "subscription-change": _plainly("Members of {group} subscribe to other topics"),
-    "partition-growth": _plainly("Topics of {group} have another number of partitions"),
-    "assignor-change": _plainly("{group} assigns by {assignor} now"),
-    "protocol-migration": _plainly("{group} speaks the {protocol} protocol now"),
-    "coordinator-move": _plainly("{group} has another coordinator"),
-    "connector-change": _plainly("{group} runs other connectors or tasks"),
+    "subscription-change": _plainly("Members of {group} changed their subscription"),
+    "partition-growth": _plainly("Topics of {group} got another number of partitions"),
+    "assignor-change": _plainly("{group} changed its assignor to {assignor}"),
+    "protocol-migration": _plainly("{group} migrated to the {protocol} protocol"),
+    "coordinator-move": _plainly("The coordinator of {group} {probably}moved, its members rejoined"),
+    "connector-change": _plainly("{group} changed its connectors or tasks"),
+    "app-requested": _requested,
+    "duplicate-instance-id": _shared,
     "storm": _storm,
     "shutdown": _shutdown,
     "unknown": _unknown,
@@ -243,12 +319,12 @@ _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
 
 
 def _also(episode: Episode, names: _Names) -> str:
-    """Members beside those that were replaced."""
+    """Return the members beside those that were replaced."""
     members = episode.members
     gone = [*members.left, *members.lost, *members.gone]
     parts = []
     if members.joined:
-        parts.append(f"{people(members.joined, names)} came anew")
+        parts.append(f"{people(members.joined, names)} joined")
     if gone:
         parts.append(f"{people(gone, names)} did not come back")
     return f", {' and '.join(parts)}" if parts else ""

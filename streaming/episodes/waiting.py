@@ -25,7 +25,7 @@ from msgspec import UNSET, structs
 from assignors.diff import as_lists
 from assignors.model import Share
 from assignors.shares import held, minus, taken
-from streaming.episodes.members import MemberIdentity, identity
+from streaming.episodes.identity import MemberIdentity, identity
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
 from streaming.wire.episodes import Waiting

@@ -11,10 +11,12 @@ from msgspec import UNSET, structs
 
 from assignors.shares import held
 from streaming.episodes import kinds
-from streaming.episodes.members import MemberHistory, MemberIdentity, identity, overran
+from streaming.episodes.identity import MemberIdentity, identity
+from streaming.episodes.kinds import Storm
 from streaming.episodes.notes import BounceNote, RoundNote
+from streaming.episodes.reasons import application_reasons, overran
 from streaming.episodes.record import repeated
-from streaming.episodes.state import EpisodeState, tracks
+from streaming.episodes.state import EpisodeState
 from streaming.episodes.wording import count, lasting, partitions, people
 from streaming.incidents import lifecycle
 from streaming.incidents.state import AtRest, Finding, IncidentState, MemberAtRest, Thresholds
@@ -32,11 +34,13 @@ OF_REST: Final[tuple[IncidentKind, ...]] = (
     "half-migration",
 )
 #: The kinds that are over with the episode that they are of.
-OF_EPISODE: Final[tuple[IncidentKind, ...]] = ("storm", "poll-timeout")
+OF_EPISODE: Final[tuple[IncidentKind, ...]] = ("storm", "poll-timeout", "duplicate-instance-id")
 #: Members whose overruns are remembered, and how many of each.
 _MOST: Final = 64
 #: Verdicts by which an assignment is as it should be.
 _FINE: Final = ("equal", "tie", "custom")
+#: Characters of a client's reason that an incident repeats.
+_REASON: Final = 120
 _ENDS: Final = ("member.left", "member.fenced")
 
 
@@ -75,7 +79,7 @@ def hear(
             if again is not None:
                 state = lifecycle.found(state, again, at, episode=episode.number, reopen_ms=limits.reopen_ms)
     if _may_storm(note, episode, storm_turns):
-        storm = kinds.stormy(episode, storm_turns)
+        storm = kinds.storm(episode, storm_turns)
         if storm is not None:
             what = _storm(group_id, episode, storm)
             state = lifecycle.found(state, what, at, episode=episode.number, reopen_ms=limits.reopen_ms)
@@ -96,7 +100,7 @@ def _unexpected(group_id: str, note: RoundNote, found: Expected, episode: Episod
     """What the leader, or the coordinator, gave out otherwise than the assignor that it names."""
     extra = {} if found.extra is UNSET else found.extra
     partitions = {topic: sorted(numbers) for topic, numbers in held(extra.values()).items()}
-    names = {track.now: track.person for track in tracks(episode).all}
+    names = {one.now: one.identity for one in episode.histories}
     number = sum(map(len, partitions.values()))
     who = "coordinator" if note.protocol == "consumer" else "leader"
     said = f"{group_id}'s {who} gave {count(number, 'partition')} to other members than {note.assignor} does"
@@ -105,29 +109,48 @@ def _unexpected(group_id: str, note: RoundNote, found: Expected, episode: Episod
 
 
 def _may_storm(note: RoundNote | BounceNote, episode: EpisodeState, turns: int) -> bool:
-    """Whether the note may be a storm's: who is concerned by it has had its turns. Cheap, as each round asks."""
+    """Return whether a storm may have begun with the note, or gone on. Cheap, as each round needs it."""
     if episode.rebalances + episode.bounces < turns:
         return False
     if isinstance(note, BounceNote):
         return True
-    there = episode.there
-    for ids in (note.joined, note.cause.member_ids):
-        for one in ids:
-            track = there.get(one)
-            if track is not None and track.turns >= turns:
-                return True
-    return bool(note.gone) and any(track.turns >= turns for track in episode.missing)
+    changed = bool(note.joined or note.gone)
+    return not changed or any(one.turns >= turns for one in episode.histories) or len(episode.absent) >= turns
 
 
-def _storm(group_id: str, episode: EpisodeState, storm: MemberHistory) -> Finding:
-    names = called({track.now: track.person for track in tracks(episode).all})
-    who, often = people([storm.now], names), repeated(storm)
-    every = f", about every {lasting(often.period_ms)}" if often.period_ms else ""
-    said = f"{group_id} rebalances again and again because of {who}: {count(often.times, 'time')}{every}"
-    why = [one for one in episode.evidence if storm.now in one.member_ids or one.kind in _ENDS][:3]
+def _storm(group_id: str, episode: EpisodeState, storm: Storm) -> Finding:
+    """Return the finding of a storm, or of an instance id that two processes share."""
+    named = {one.now: one.identity for one in episode.histories}
+    names, ids = called(named), [one.now for one in storm.members]
+    about = {one: named[one] for one in ids}
+    why = [one for one in episode.evidence if set(ids) & set(one.member_ids) or one.kind in _ENDS][:3]
+    if storm.instance:
+        rejoins = max(one.rejoins for one in storm.members)
+        said = f"{people(ids, names)} of {group_id} rejoined {count(rejoins, 'time')} under new member ids"
+        maybe = "" if storm.sure else "probably "
+        said += f": {maybe}two processes share the instance id"
+        return Finding("duplicate-instance-id", said, ids, about, sure=storm.sure, evidence=why)
+    said = f"{group_id} rebalances again and again"
+    if len(ids) == 1:
+        often = repeated(storm.members[0])
+        every = f", about every {lasting(often.period_ms)}" if often.period_ms else ""
+        said += f" because of {people(ids, names)}: {count(often.times, 'time')}{every}"
+    elif ids:
+        said += f" because of {people(ids, names)}"
+    elif episode.unprovoked:
+        said += f": {count(episode.unprovoked, 'rebalance')} without a membership change"
+    else:
+        said += f": {count(len(episode.absent), 'member')} joined and departed again"
     if any(overran(one.reason) for one in why):
-        said += ", as it does not poll in time"
-    return Finding("storm", said, [storm.now], {storm.now: storm.person}, evidence=why)
+        said += (
+            ", as it exceeds max.poll.interval.ms"
+            if len(ids) == 1
+            else ", as they exceed max.poll.interval.ms"
+        )
+    elif own := application_reasons(episode.evidence):
+        said += f", client reason: “{own[0][:_REASON]}”"
+        why = why or [one for one in episode.evidence if own[0] in one.reason][:1]
+    return Finding("storm", said, ids, about, evidence=why)
 
 
 def _overruns(note: RoundNote) -> Iterator[tuple[str, Evidence]]:
@@ -165,7 +188,7 @@ def _overrun(
     if len(times) < limits.poll_timeouts:
         return state, None
     names = called({member_id: who})
-    said = f"{people([member_id], names)} of {group_id} overruns its poll interval again and again"
+    said = f"{people([member_id], names)} of {group_id} exceeds max.poll.interval.ms again and again"
     return state, Finding("poll-timeout", said, [member_id], {member_id: who}, evidence=[item])
 
 
@@ -246,14 +269,14 @@ def _topics(group: AtRest) -> set[str]:
 
 def _some(kind: IncidentKind, group: AtRest, members: Sequence[MemberAtRest], what: str) -> Finding:
     """Members of the group of which something is wrong: ``{who}`` in ``what`` stands for what they are called."""
-    names = called({one.member_id: one.person for one in group.members})
+    names = called({one.member_id: one.identity for one in group.members})
     ids = [one.member_id for one in members]
     said = what.replace("{who}", people(ids, names))
-    return Finding(kind, said, ids, {one.member_id: one.person for one in members})
+    return Finding(kind, said, ids, {one.member_id: one.identity for one in members})
 
 
 def _stuck(group: AtRest, waiting: Sequence[Waiting]) -> Finding:
-    persons = {one.member_id: one.person for one in group.members}
+    persons = {one.member_id: one.identity for one in group.members}
     names = called(persons)
     held: dict[str, set[int]] = {}
     for one in waiting:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
-from streaming.episodes.members import MemberIdentity
+from streaming.episodes.identity import MemberIdentity
 from streaming.incidents.state import Condition, Finding, IncidentState
 from streaming.wire.events import Holding
 

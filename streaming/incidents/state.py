@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from streaming.episodes.members import MemberIdentity
+from streaming.episodes.identity import MemberIdentity
 from streaming.wire.episodes import IncidentKind
 from streaming.wire.events import Evidence, Holding
 
@@ -52,7 +52,7 @@ class MemberAtRest(NamedTuple):
     """A member of a group at rest; ``classic``: whether it speaks the classic protocol."""
 
     member_id: str
-    person: MemberIdentity
+    identity: MemberIdentity
     topics: Sequence[str]
     partitions: int
     classic: bool

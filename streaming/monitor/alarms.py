@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from assignors.shares import held, unassigned
 from streaming.episodes import waiting
-from streaming.episodes.members import MemberIdentity
+from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
 from streaming.incidents import detection, lifecycle

@@ -15,8 +15,16 @@ from msgspec import UNSET
 from streaming.episodes import waiting
 from streaming.episodes.evidence import Evidence
 from streaming.episodes.fold import advance, learn, take
-from streaming.episodes.members import MemberIdentity
-from streaming.episodes.notes import BounceNote, QuietNote, RoundNote, WaitNote, midway, remade
+from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.notes import (
+    BounceNote,
+    QuietNote,
+    RoundNote,
+    WaitNote,
+    midway,
+    remade,
+    requesters,
+)
 from streaming.episodes.record import fitting
 from streaming.episodes.state import EpisodeState, rests_at
 from streaming.monitor.alarms import Alarms
@@ -28,9 +36,6 @@ from streaming.monitor.rounds import Untouched
 from streaming.monitor.state import GroupState, LastOwners, MemberState, ownership
 from streaming.monitor.tracked import Tracked
 from streaming.wire.events import MAX_TIMESTAMP, Event, GroupObserved, GroupQuiet, MemberJoined
-
-#: Causes whose members need not have come or gone.
-_STIRRING = frozenset({"member.joined", "member.subscription_changed"})
 
 
 class EpisodeOutput(NamedTuple):
@@ -182,7 +187,7 @@ def notes(
     if before is not None:
         past, free = before.members, before.last_owners
         if after is not None and _may_rename(event, before) and (renamed := _renamed(past, after.members)):
-            found.append(_bounced(event, len(past), after, renamed))
+            found.append(_bounced(event, past, after, renamed))
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
@@ -223,16 +228,19 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
     }
 
 
-def _bounced(event: Event, there: int, after: GroupState, renamed: Mapping[str, str]) -> BounceNote:
-    """``there``: how many members the group had; the same event may have a round as well."""
+def _bounced(
+    event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]
+) -> BounceNote:
+    """``past``: the members before it; the same event may have a round as well."""
     names: dict[str, MemberIdentity] = {}
+    _name(names, past, renamed)
     _name(names, after.members, renamed.values())
     return BounceNote(
         id=output_id(event, "bounce"),
         timestamp=event.data.timestamp,
         renamed=renamed,
         names=names,
-        before=there,
+        before=len(past),
         protocol=after.protocol,
         assignor=after.assignor,
         kind=after.kind,
@@ -263,8 +271,8 @@ def _seen(
         now = {member.member_id for member in members}
         gone = [one for one in before if one not in now]
         _name(names, past, gone)
-    if decided.number == 1 and cause.kind in _STIRRING and cause.member_ids != joined:
-        _name(names, members, cause.member_ids)
+    if decided.number == 1 and (requesting := {*requesters(cause)}.difference(joined)):
+        _name(names, members, requesting)
     return RoundNote(
         id=output.id,
         timestamp=event.data.timestamp,
@@ -286,6 +294,7 @@ def _seen(
         derived=derived,
         change=assignment_change(output, past, others),
         expected=None if decided.expected is UNSET else decided.expected,
+        generation=decided.generation,
     )
 
 

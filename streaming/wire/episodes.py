@@ -44,6 +44,8 @@ EpisodeKind = Literal[
     "connector-change",
     "storm",
     "shutdown",
+    "app-requested",
+    "duplicate-instance-id",
     "unknown",
 ]
 #: Whether it is over, and how it goes while it is not.
@@ -59,6 +61,7 @@ IncidentKind = Literal[
     "unexpected-assignment",
     "half-migration",
     "poll-timeout",
+    "duplicate-instance-id",
 ]
 
 

@@ -37,6 +37,8 @@ Partitions = dict[str, list[Partition]]
 POLLING = "polling"
 #: Evidence of this kind says that another coordinator became the group's, and members joined again for it.
 COORDINATOR_MOVED = "coordinator.moved"
+#: Evidence of this kind says that the group had no record before: it was created while the collector followed.
+GROUP_CREATED = "group.created"
 #: The cause of a rebalance that Kafka Streams schedules to see whether warm-up tasks have caught up.
 PROBING = "streams.probing_rebalance"
 #: What is written of a group that is not of consumers; where it is left out, it is one of consumers.

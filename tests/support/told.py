@@ -12,6 +12,9 @@ from streaming.wire.events import Evidence, Holding
 
 Told = tuple[str, Diff]
 START = 1_700_000_000_000
+#: As brokers log a LeaveGroup of a Java client that is being closed, and of one that sends no reason.
+CLOSED = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
+NO_REASON = "explicit `LeaveGroup` request; client reason: not provided"
 
 
 def named(member_id: str) -> tuple[str | None, str | None, str | None]:
@@ -96,9 +99,9 @@ class Teller:
         """These join, in one round."""
         return self.round("member.joined", joined=ids, after=after)
 
-    def leave(self, *ids: str, after: float = 1.0) -> Teller:
+    def leave(self, *ids: str, after: float = 1.0, reason: str = CLOSED) -> Teller:
         """These leave by themselves, and a reason says so."""
-        said = Evidence(source="coordinator-log", reason="left", member_ids=list(ids), kind="member.left")
+        said = Evidence(source="coordinator-log", reason=reason, member_ids=list(ids), kind="member.left")
         return self.round("member.left", gone=ids, after=after, evidence=(said,))
 
     def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> Teller:

@@ -55,10 +55,11 @@ def test_open_incidents_stand_with_their_group_the_newest_first(
 def test_a_record_that_does_not_parse_is_told_and_the_others_are_shown(
     command: Command, groups: MemoryKafka
 ) -> None:
-    groups.append(EPISODES, b"{", key=b"flappy/1", partition=1)
+    groups.append(EPISODES, None, key=b"flappy/1", partition=1)
+    groups.append(EPISODES, b"{", key=b"flappy/2", partition=1)
     status, out, errors = command("groups", "--json")
     assert (status, len(out.splitlines()), errors.count("\n")) == (0, 2, 1)
-    assert errors.startswith("skipped: rebalance.episodes key flappy/1: ")
+    assert errors.startswith("skipped: rebalance.episodes key flappy/2: ")
     assert json.loads(out.splitlines()[0])["state"] is None
 
 

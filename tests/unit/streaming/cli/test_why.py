@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.compacted import RESTARTED, STARTED, checkout, told
 from tests.support.memory_kafka import MemoryKafka
+from tests.support.told import CLOSED
 
 Command = Callable[..., tuple[int, str, str]]
 GROUP = "team/checkout"
@@ -20,8 +21,8 @@ def test_the_newest_episode_for_people(command: Command, groups: MemoryKafka) ->
         "team/checkout, episode 2: rolling-restart, settled",
         f"  {told(checkout())[-1].episode.story}",
         "evidence",
-        "  pay (h1): left (coordinator-log)",
-        "  pay (h2): left (coordinator-log)",
+        f"  pay (h1): {CLOSED} (coordinator-log)",
+        f"  pay (h2): {CLOSED} (coordinator-log)",
         "members  3 before, 3 after",
         "  replaced pay (h1) came back  by client id and host",
         "  replaced pay (h2) came back  by client id and host",

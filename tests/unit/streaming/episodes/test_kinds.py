@@ -244,13 +244,14 @@ def test_a_group_that_was_there_before_it_was_seen() -> None:
 
 
 def test_a_start_that_ends_at_once_is_a_shutdown() -> None:
-    (one,) = episodes("g", Teller().join("a@h#1").leave("a@h#1").told)
-    assert (one.kind, one.sure) == ("shutdown", True)
+    first, one = episodes("g", Teller().join("a@h#1").leave("a@h#1").told)
+    assert (first.kind, first.status, first.members.after) == ("first-start", "settled", 1)
+    assert (one.kind, one.sure, one.members.before) == ("shutdown", True, 1)
 
 
 def test_a_start_that_crashes_at_once_is_a_crash() -> None:
-    (one,) = episodes("g", Teller().join("a@h#1").fence("a@h#1").told)
-    assert (one.kind, one.sure) == ("crash", True)
+    first, one = episodes("g", Teller().join("a@h#1").fence("a@h#1").told)
+    assert (first.kind, one.kind, one.sure) == ("first-start", "crash", True)
 
 
 def test_all_members_killed_one_after_the_other_and_back() -> None:
@@ -268,13 +269,13 @@ def test_a_crash_of_which_a_part_is_not_known_is_not_sure_and_says_why() -> None
     ):
         found = last(teller)
         assert (found.kind, found.sure) == ("crash", False)
-        assert found.evidence[-1].reason == "of some members nothing says how they went"
+        assert found.evidence[-1].reason == "of some members nothing says how they departed"
 
 
 def test_an_unknown_kind_says_why_it_is() -> None:
     said = last(started().leave("a@h1#1").join("x@h9#1")).evidence[-1]
     assert said == Evidence(
-        source="episode", reason="1 came and 1 went, and nothing says who took whose place"
+        source="episode", reason="1 joined and 1 departed, and nothing says who replaced whom"
     )
 
 

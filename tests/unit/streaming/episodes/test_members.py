@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.episodes.members import MOST_PASSED, MemberIdentity, identity, overran
+from streaming.episodes.identity import MemberIdentity, identity
+from streaming.episodes.members import MOST_PASSED
 from streaming.episodes.reading import episodes
+from streaming.episodes.reasons import overran
 from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Replaced
 from tests.support.told import Teller
@@ -55,7 +57,12 @@ def test_others_are_not(went: str, came: str) -> None:
 
 @pytest.mark.parametrize(
     ("went", "came", "lost"),
-    [("x@h1#1", "x@h1#2", True), (OLD_POD, NEW_POD, False), ("x@h1#1=i", "x@h2#2=i", False)],
+    [
+        ("x@h1#1", "x@h1#2", True),
+        (OLD_POD, NEW_POD, False),
+        (OLD_POD, "pay-7f9c6d5b8-bbbbb@h9", False),
+        ("x@h1#1=i", "x@h2#2=i", False),
+    ],
 )
 def test_the_new_one_may_come_first(went: str, came: str, *, lost: bool) -> None:
     teller = Teller().join(went, "other@h9#1")
@@ -68,7 +75,7 @@ def test_the_new_one_may_come_first(went: str, came: str, *, lost: bool) -> None
 
 @pytest.mark.parametrize(
     ("went", "came"),
-    [("x@h1#1", "x@h1#2"), (OLD_POD, "pay-7f9c6d5b8-bbbbb@h9"), ("rdkafka@h1#1", "rdkafka@h2#1")],
+    [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")],
 )
 def test_who_was_only_called_alike_and_there_already_took_no_place(went: str, came: str) -> None:
     teller = Teller().join(went, "other@h9#1")
@@ -83,6 +90,76 @@ def test_the_nearest_match_is_taken_first() -> None:
     teller.leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")
     pairs = [(one.left, one.joined) for one in episodes("g", teller.told)[-1].members.replaced]
     assert sorted(pairs) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
+
+
+def replaced(teller: Teller) -> list[tuple[str, str]]:
+    return sorted((one.left, one.joined) for one in episodes("g", teller.told)[-1].members.replaced)
+
+
+def test_a_pod_that_is_new_takes_no_place_of_one_that_returns() -> None:
+    """Pods that come back under their own names find their places, whatever came before them."""
+    old = [f"pay-7f9c6d5b8-{pod}@h{number}#1" for number, pod in enumerate(("x2x9z", "bbbbb", "q8r7t"))]
+    new = ["pay-7f9c6d5b8-r2x2z@h9#2", old[0].replace("#1", "#2"), old[1].replace("#1", "#2")]
+    for arrivals in ([new], [[new[0]], [new[1]], [new[2]]]):
+        teller = Teller().join(*old)
+        teller.now += 1_000_000
+        teller.leave(*old)
+        for some in arrivals:
+            teller.join(*some)
+        assert replaced(teller) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
+        assert episodes("g", teller.told)[-1].kind == "restart"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (("pay-7f9c6d5b8-x2x9z", "pay-7f9c6d5b8-q8r7t"), ("pay-5d4f7c9b6-bbbbb", "pay-5d4f7c9b6-r2x2z")),
+        (("pay-7f9c6d5b8-x2x9z", "pay-7f9c6d5b8-q8r7t"), ("pay-7f9c6d5b8-bbbbb", "pay-7f9c6d5b8-r2x2z")),
+        (("log-x2x9z", "log-q8r7t"), ("log-bbbbb", "log-r2x2z")),
+        (("orders-0", "orders-1"), ("orders-0", "orders-1")),
+        (("orders-0", "orders-1"), ("orders-2", "orders-3")),
+        (("3f2a9c1b7d4e", "0b1c2d3e4f5a"), ("9f8e7d6c5b4a", "1a2b3c4d5e6f")),
+        (("app-3f2a9c1b7d4e", "app-0b1c2d3e4f5a"), ("app-9f8e7d6c5b4a", "app-1a2b3c4d5e6f")),
+        (("ip-10-0-0-1", "ip-10-0-0-2"), ("ip-10-0-7-1", "ip-10-0-7-2")),
+        (("app", "app"), ("app", "app")),
+    ],
+)
+@pytest.mark.parametrize("surge", [False, True])
+def test_pods_of_one_owner_are_matched_as_a_set(
+    old: tuple[str, str], new: tuple[str, str], *, surge: bool
+) -> None:
+    before = [f"{name}@h{number}#1" for number, name in enumerate(old)]
+    after = [f"{name}@n{number}#2" for number, name in enumerate(new)]
+    stranger = "stats@h9#1"
+    teller = Teller().join(*before, stranger)
+    teller.now += 1_000_000
+    if surge:
+        teller.join(*after).leave(*before)
+    else:
+        teller.leave(*before).join(*after)
+    members = episodes("g", teller.told)[-1].members
+    assert {one.left for one in members.replaced} == {*before}
+    assert {one.joined for one in members.replaced} == {*after}
+    assert (members.joined, members.left) == ([], [])
+
+
+def test_pairs_of_one_name_on_one_host_are_matched_with_their_own() -> None:
+    """Two threads of one pod share client id and host."""
+    teller = Teller().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
+    teller.now += 1_000_000
+    teller.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join(
+        "x@h2#4", "x@h1#4"
+    )
+    hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced(teller)]
+    assert hosts == [("x@h1", "x@h1")] * 2 + [("x@h2", "x@h2")] * 2
+
+
+def test_of_more_pods_than_were_gone_some_are_new() -> None:
+    teller = Teller().join("pay-7f9c6d5b8-x2x9z@h1", "other@h2#1")
+    teller.now += 1_000_000
+    teller.leave("pay-7f9c6d5b8-x2x9z@h1").join("pay-7f9c6d5b8-bbbbb@h3", "pay-7f9c6d5b8-ccccc@h4")
+    members = episodes("g", teller.told)[-1].members
+    assert len(members.replaced) == len(members.joined) == 1
 
 
 PEOPLE = (

@@ -132,7 +132,7 @@ def test_a_member_that_overruns_its_poll_interval_twice_within_an_hour() -> None
     group.rest()
     (one,) = overrun(1)
     assert (one.kind, one.member_ids, one.evidence[0].kind) == ("poll-timeout", ["pay-1-1"], "member.left")
-    assert one.story.startswith("pay-1 of g overruns its poll interval again and again (since ")
+    assert one.story.startswith("pay-1 of g exceeds max.poll.interval.ms again and again (since ")
     (closed,) = group.rest()
     assert closed.status == "closed"
     group.log.count += 360  # an hour

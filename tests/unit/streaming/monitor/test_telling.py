@@ -246,7 +246,7 @@ def test_a_member_that_is_killed_again_and_again_is_one_storm_that_names_it(fiel
     assert (one.kind, one.status, one.sure) == ("storm", "storming", True)
     assert one.repeated is not None
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("pay-3-9", 9, 20_000)
-    assert "because of pay-3, which was the reason 9 times, about every 20 s" in one.story
+    assert "because of pay-3: 9 times, about every 20 s" in one.story
 
 
 def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:

@@ -1,0 +1,101 @@
+"""Member identity: client id, host and instance id, and the keys by which one member may replace another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from streaming.wire.names import Named
+
+BY_MEMBER: Final = "member id"
+BY_INSTANCE: Final = "instance id"
+BY_HOST: Final = "client id and host"
+BY_CLIENT: Final = "client id"
+BY_POD: Final = "pod names of one Deployment"
+BY_OWNER: Final = "client ids of one owner"
+BY_PATTERN: Final = "client id without its UUID"
+BY_DEFAULT: Final = "default client id"
+#: What proves no replacement: many members may be called so.
+UNSURE: Final = frozenset({BY_OWNER, BY_PATTERN, BY_DEFAULT})
+
+#: What Kubernetes makes names of (``SafeEncodeString``): no vowels, no digits that look like letters.
+_SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
+_DEPLOYMENT: Final = re.compile(rf"(?P<name>.+)-(?P<hash>{_SAFE}{{6,10}})-{_SAFE}{{5}}(?P<thread>-\d+)?")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: What generated names vary in: pods' suffixes, containers' ids, ordinals, addresses, times.
+_GENERATED: Final = (
+    re.compile(rf"(?<=-){_SAFE}{{5}}(?=-\d+$|$)"),
+    re.compile(r"(?<![0-9A-Za-z])(?=[a-f]*[0-9])[0-9a-f]{8,64}(?![0-9A-Za-z])"),
+    re.compile(r"(?<=[-_.])\d+(?=[-_.]|$)"),
+)
+#: Client ids that client libraries make up where nobody names one.
+_DEFAULT: Final = re.compile(
+    r"rdkafka|kafka-python-[\d.]+|aiokafka-[\d.]+|sarama|kgo|consumer-.+-\d+|consumer-\d+|console-consumer(-\d+)?"
+)
+
+
+class MemberIdentity(Struct, frozen=True, array_like=True, gc=False):
+    """Client id, host and instance id of a member; None where unknown."""
+
+    client_id: str | None = None
+    client_host: str | None = None
+    group_instance_id: str | None = None
+
+
+def identity(named: Named | None) -> MemberIdentity:
+    """Return what is known of a member."""
+    if named is None:
+        return MemberIdentity()
+    if isinstance(named, MemberIdentity):
+        return named
+    return MemberIdentity(named.client_id, named.client_host, named.group_instance_id)
+
+
+def exact_keys(member_id: str, who: MemberIdentity) -> Iterator[tuple[str, str]]:
+    """Yield the keys that no two members share at a time, except a client id, the strongest first."""
+    yield BY_MEMBER, member_id
+    if who.group_instance_id:
+        # Another instance is another member, whatever its client id.
+        yield BY_INSTANCE, who.group_instance_id
+    elif who.client_id:
+        if who.client_host:
+            yield BY_HOST, f"{who.client_id} {who.client_host}"
+        if not is_default(who.client_id):
+            yield BY_CLIENT, who.client_id
+
+
+def is_default(client_id: str) -> bool:
+    """Return whether a client library makes up this client id."""
+    return _DEFAULT.fullmatch(client_id) is not None
+
+
+@lru_cache(maxsize=1 << 12)
+def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
+    """Return the keys that members of one deployment share, the strongest first."""
+    if is_default(client_id):
+        return ((BY_DEFAULT, client_id),)
+    keys = [(BY_CLIENT, client_id)]
+    pod = _DEPLOYMENT.fullmatch(client_id)
+    if pod is not None:
+        keys.append((BY_POD, f"{pod['name']} {pod['thread'] or ''}"))
+    plain = _UUID.sub("", client_id)
+    if plain != client_id:
+        keys.append((BY_PATTERN, plain))
+    template = plain
+    for generated in _GENERATED:
+        template = generated.sub("*", template)
+    if template != plain and template.strip("*-_. "):
+        keys.append((BY_OWNER, template))
+    elif template != plain:
+        keys.append((BY_OWNER, f"{len(plain)}"))
+    return tuple(keys)
+
+
+def replica_set(client_id: str | None) -> str | None:
+    """Return the hash of the ReplicaSet in a pod's name; None where the client id is no such name."""
+    pod = None if client_id is None else _DEPLOYMENT.fullmatch(client_id)
+    return None if pod is None else pod["hash"]

@@ -1,0 +1,104 @@
+"""Reasons that clients send with JoinGroup and LeaveGroup (KIP-800), and what each of them proves.
+
+Brokers log them behind ``client reason:`` since Kafka 3.2, and ``not provided`` where a client sends none. Of the
+usual clients only Java's sends any. The library's own reasons are string literals of ``AbstractCoordinator``,
+``ConsumerCoordinator``, ``ClassicKafkaConsumer``, ``DistributedHerder``, ``WorkerCoordinator``,
+``WorkerGroupMember`` and ``StreamThread``. Every other reason of a JoinGroup is the application's:
+``Consumer.enforceRebalance(reason)``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from streaming.wire.events import Evidence
+
+_CLIENT: Final = re.compile(r"client reason: *(.*)$", re.DOTALL)
+_MISSING: Final = ("", "not provided", "null", "none")
+#: What Java's clients send on their own, by its beginning.
+_LIBRARY: Final = (
+    "need to re-join with the given member-id",
+    "need to revoke partitions",
+    "group is already rebalancing",
+    "offset commit failed since group is already rebalancing",
+    "received assignment does not match the current subscription",
+    "cached metadata has changed",
+    "subscription has changed",
+    "rebalance failed due to",
+    "encountered ",
+    "consumer pro-actively leaving the group",
+    "the consumer is being closed",
+    "the consumer unsubscribed from all topics",
+    "consumer poll timeout has expired",
+    "worker poll timeout has expired",
+    "taking too long to read the log",
+    "connect worker requested rejoin",
+    "triggered followup rebalance scheduled for",
+    "active tasks corrupted",
+    "shutdown requested",
+)
+#: ``ClassicKafkaConsumer.DEFAULT_REASON``: ``enforceRebalance()`` without a reason.
+ENFORCED: Final = "rebalance enforced by user"
+#: Reasons of a member that exceeded max.poll.interval.ms, in the words of Kafka's clients and coordinators.
+_OVERRAN: Final = (
+    "poll timeout has expired",
+    "max.poll.interval",
+    "failed to transition from epoch",
+    "did not join again in time",
+)
+#: Words of clients that are being closed.
+_CLOSING: Final = ("clos", "shut", "stop", "exit", "terminat")
+#: Broker wordings of a leave; they prove the LeaveGroup, and nothing about the process behind it.
+_BROKERS_WORDS: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b|\bhas left\b")
+#: Source of evidence that infers a leave from offset commits.
+_INFERRED: Final = "offset-commits"
+
+
+def overran(reason: str) -> bool:
+    """Return whether a reason says that a member exceeded max.poll.interval.ms."""
+    return any(words in reason for words in _OVERRAN)
+
+
+def client_reason(reason: str) -> str | None:
+    """Return the client's own reason in a logged one; None where the client sent none."""
+    match = _CLIENT.search(reason)
+    if match is None:
+        return None
+    own = match[1].strip().rstrip(").")
+    return None if own.lower() in _MISSING else own
+
+
+def proves_close(item: Evidence) -> bool:
+    """Return whether evidence of a leave proves that the client was being closed.
+
+    A LeaveGroup without a client reason doesn't: a client that exceeded max.poll.interval.ms sends the same.
+    """
+    if item.source == _INFERRED:
+        return False
+    own = client_reason(item.reason)
+    if own is not None:
+        return any(words in own.lower() for words in _CLOSING)
+    # Applications and listeners report a leave in words of their own.
+    return (
+        bool(item.reason)
+        and _BROKERS_WORDS.search(item.reason) is None
+        and "client reason" not in item.reason
+    )
+
+
+def application_reasons(evidence: Iterable[Evidence]) -> list[str]:
+    """Return the reasons with which applications requested a rebalance, each once, in order."""
+    found: dict[str, None] = {}
+    for item in evidence:
+        own = client_reason(item.reason) if item.kind in (None, "member.joined") else None
+        if own is not None and not own.lower().startswith(_LIBRARY):
+            found[own] = None
+    return list(found)
+
+
+def join_reasons(evidence: Iterable[Evidence]) -> list[str]:
+    """Return the client reasons of rejoins, the library's included, each once, in order."""
+    found = (client_reason(item.reason) for item in evidence if item.kind in (None, "member.joined"))
+    return list(dict.fromkeys(own for own in found if own is not None))

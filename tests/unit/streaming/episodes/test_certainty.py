@@ -1,0 +1,183 @@
+"""Certainty: what a kind is proven by, and that stories show what is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.episodes.reading import episodes
+from streaming.episodes.reasons import application_reasons, client_reason, proves_close
+from streaming.wire.events import COORDINATOR_MOVED, Evidence
+from tests.support.told import CLOSED, NO_REASON, Teller
+from tests.unit.streaming.episodes.test_kinds import THREE, last, started
+
+AGAIN = tuple(one.replace("#1", "#2") for one in THREE)
+UNREASONED = (
+    NO_REASON,
+    "explicit `LeaveGroup` request",
+    "has left group through explicit `LeaveGroup`; client reason: not provided",
+    "Removing member c-b on LeaveGroup; client reason: ",
+    "left the consumer group.",
+    "has left",
+)
+
+
+@pytest.mark.parametrize("reason", UNREASONED)
+def test_a_leave_without_a_client_reason_proves_no_restart(reason: str) -> None:
+    one = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
+    assert (one.kind, one.sure) == ("restart", False)
+    assert one.story.startswith("a of g probably restarted (")
+    assert "exceeded max.poll.interval.ms" in one.evidence[-1].reason
+
+
+@pytest.mark.parametrize("reason", [CLOSED, "closed", "leave", "shutdown"])
+def test_a_client_that_says_that_it_closes_restarted(reason: str) -> None:
+    one = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
+    assert (one.kind, one.sure) == ("restart", True)
+
+
+def test_a_commit_before_a_leave_proves_no_restart() -> None:
+    said = "last offset commit 20 ms before it was gone: its session can't have run out, it left"
+    item = Evidence(source="offset-commits", reason=said, member_ids=["a@h1#1"], kind="member.left")
+    teller = started().round("member.left", gone=("a@h1#1",), evidence=(item,)).join("a@h1#2")
+    assert (last(teller).kind, last(teller).sure) == ("restart", False)
+
+
+def test_another_host_proves_a_restart_without_a_reason() -> None:
+    one = last(
+        started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=NO_REASON).join("orders-0@h7#2")
+    )
+    assert (one.kind, one.sure) == ("restart", True)
+
+
+def test_a_new_member_id_proves_a_restart_under_kip_848() -> None:
+    teller = started()
+    teller.protocol = "consumer"
+    teller.join("d@h4#1")
+    teller.now += 3_600_000
+    one = last(teller.leave("a@h1#1", reason="left the consumer group.").join("a@h1#2"))
+    assert (one.kind, one.sure) == ("restart", True)
+
+
+def test_leaves_without_a_reason_in_turn_are_probably_a_rolling_restart() -> None:
+    teller = started()
+    for one in THREE:
+        teller.leave(one, reason=NO_REASON, after=10).join(one.replace("#1", "#2"))
+    one = last(teller)
+    assert (one.kind, one.sure) == ("rolling-restart", False)
+    assert one.story.startswith("Probably a rolling restart of g, 3 members (")
+
+
+MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind=COORDINATOR_MOVED)
+
+
+def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> Teller:
+    """The sessions of all members end at once, and these are back."""
+    said = Evidence(
+        source="coordinator-log",
+        reason="has failed, heartbeat expiration",
+        member_ids=[*THREE],
+        kind="member.fenced",
+    )
+    teller = started().round("member.fenced", gone=THREE, evidence=(said, MOVED) if moved else (said,))
+    return teller.join(*back, after=31)
+
+
+def test_all_sessions_that_end_at_once_prove_no_crash() -> None:
+    one = last(expired(moved=False))
+    assert (one.kind, one.sure) == ("unknown", False)
+    assert one.evidence[-1].reason.endswith("the coordinator was unavailable, or all crashed")
+
+
+def test_all_sessions_that_end_as_the_coordinator_moves_are_a_move() -> None:
+    one = last(expired(moved=True))
+    assert (one.kind, one.sure) == ("coordinator-move", True)
+    assert one.story.startswith("The coordinator of g moved, its members rejoined (")
+
+
+def test_members_on_new_hosts_crashed_whatever_the_coordinator_did() -> None:
+    back = ("a@h7#2", "b@h8#2", "c@h9#2")
+    assert last(expired(moved=False, back=back)).kind == "crash"
+    assert (last(expired(moved=True, back=back)).kind, last(expired(moved=True, back=back)).sure) == (
+        "crash",
+        False,
+    )
+
+
+def test_members_gone_without_a_reason_as_the_coordinator_moves() -> None:
+    teller = started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(MOVED,))
+    assert (last(teller).kind, last(teller).sure) == ("coordinator-move", True)
+
+
+def test_a_restart_while_the_coordinator_moves_is_a_restart() -> None:
+    closed = Evidence(source="coordinator-log", reason=CLOSED, member_ids=[*THREE], kind="member.left")
+    teller = started().round("member.left", gone=THREE, evidence=(closed, MOVED)).join(*AGAIN)
+    assert last(teller).kind == "restart"
+
+
+def test_client_reasons_are_read_out_of_any_wording() -> None:
+    for logged, own in (
+        ("Updating metadata for member c during Stable; client reason: app asked", "app asked"),
+        ("Removing member c on LeaveGroup; client reason: not provided", None),
+        ("explicit `LeaveGroup` request", None),
+        (
+            "Leader c re-joining group during Stable; client reason: rolling (v2; phase 1)",
+            "rolling (v2; phase 1",
+        ),
+    ):
+        assert client_reason(logged) == own
+
+
+def test_librarys_reasons_are_no_applications() -> None:
+    said = [
+        Evidence(
+            source="coordinator-log", reason=f"Leader c re-joining; client reason: {reason}", member_ids=["c"]
+        )
+        for reason in ("rebalance failed due to MemberIdRequiredException", "app asked", "app asked")
+    ]
+    assert application_reasons(said) == ["app asked"]
+
+
+def test_an_unsubscribing_client_is_not_closing() -> None:
+    reason = "explicit `LeaveGroup` request; client reason: the consumer unsubscribed from all topics"
+    assert not proves_close(Evidence(source="coordinator-log", reason=reason, kind="member.left"))
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from(["leave", "silent", "fence", "vanish", "join", "rejoin"])),
+    min_size=1,
+    max_size=24,
+)
+
+
+@given(steps=STEPS, first=st.booleans())
+def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]], first: bool) -> None:
+    teller = Teller() if first else started()
+    lives: dict[int, int] = {} if first else {0: 1, 1: 1, 2: 1}
+    last_life = {0: 1, 1: 1, 2: 1, 3: 0}
+    names = "abcd"
+    for number, what in steps:
+        one = f"{names[number]}@h{number + 1}#{last_life[number]}"
+        if number in lives and what in ("leave", "silent", "fence", "vanish"):
+            del lives[number]
+            reasons = {"leave": CLOSED, "silent": NO_REASON}
+            if what in reasons:
+                teller.leave(one, reason=reasons[what])
+            elif what == "fence":
+                teller.fence(one, reason="heartbeat expiration")
+            else:
+                teller.vanish(one)
+        elif number not in lives:
+            last_life[number] += 1
+            lives[number] = last_life[number]
+            teller.join(f"{names[number]}@h{number + 1}#{last_life[number]}")
+        elif what == "rejoin":
+            teller.round("group.observed")
+    for episode in episodes("g", teller.told):
+        said = episode.story
+        shows = any(words in said for words in ("robably", "cause unknown", "has no members"))
+        assert shows is not episode.sure, (episode.kind, said)
+        assert "all 0 members" not in said
+        if episode.repeated is not None:
+            assert episode.status in ("storming", "settled", "stuck")

@@ -1,0 +1,94 @@
+"""Starts and ends of groups: what is proven of groups that were first seen in the middle, or empty."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from streaming.episodes.reading import episodes
+from streaming.wire.events import GROUP_CREATED, Evidence
+from tests.support.told import Teller
+from tests.unit.streaming.episodes.test_kinds import THREE, rolling
+
+
+def first_seen(generation: int, *ids: str, created: bool = False) -> Teller:
+    """A group that is observed for the first time at this generation."""
+    why = Evidence(source="comparison", reason=f"first observation, at generation {generation}")
+    made = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
+    teller = Teller().round("member.joined", joined=ids, evidence=(why, made) if created else (why,))
+    diff_id, diff = teller.told[0]
+    teller.told[0] = (diff_id, structs.replace(diff, generation=generation))
+    return teller
+
+
+@pytest.mark.parametrize(("generation", "members"), [(2, 1), (2, 2), (3, 2), (4, 3)])
+def test_an_overtaken_first_generation_may_be_a_start(generation: int, members: int) -> None:
+    (one,) = episodes("g", first_seen(generation, *THREE[:members]).told)
+    assert (one.kind, one.sure) == ("first-start", False)
+    assert one.story.startswith(f"g probably started with {members} member")
+    assert "before it was" not in one.evidence[-1].reason
+
+
+def test_an_overtaken_first_generation_and_further_joins_are_no_sure_scale_out() -> None:
+    (one,) = episodes("g", first_seen(2, "a@h1#1").join("b@h2#1").join("c@h3#1").told)
+    assert (one.kind, one.sure, one.members.after) == ("first-start", False, 3)
+
+
+def test_a_group_that_was_created_while_the_collector_followed_starts_for_sure() -> None:
+    (one,) = episodes("g", first_seen(3, *THREE, created=True).told)
+    assert (one.kind, one.sure, one.members.joined) == ("first-start", True, [*THREE])
+
+
+def test_a_late_generation_says_nothing_of_a_start() -> None:
+    (one,) = episodes("g", first_seen(90, *THREE).told)
+    assert (one.kind, one.sure) == ("unknown", False)
+    assert one.evidence[-1].reason == "first seen at generation 90: what happened before is not known"
+
+
+def test_a_join_to_a_group_first_seen_in_the_middle_is_no_sure_scale_out() -> None:
+    (one,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").told)
+    assert (one.kind, one.sure) == ("scale-out", False)
+    assert one.story.startswith("d joined g, probably to scale it out, which had 3 members and has 4 (")
+
+
+def test_a_rolling_restart_right_after_a_start_is_an_episode_of_its_own() -> None:
+    first, second = episodes("g", rolling(Teller().join(*THREE), *THREE).told)
+    assert (first.kind, first.status, first.sure) == ("first-start", "settled", True)
+    assert (second.kind, second.status, second.sure) == ("rolling-restart", "settling", True)
+    assert second.members.before == 3
+
+
+def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
+    teller = Teller().join(*THREE)
+    for one in THREE:
+        left = Evidence(source="coordinator-log", reason="closed", member_ids=[one], kind="member.left")
+        teller.round("member.joined", joined=(one.replace("#1", "#2"),), gone=(one,), evidence=(left,))
+    assert [one.kind for one in episodes("g", teller.told)] == ["first-start", "rolling-restart"]
+
+
+def test_an_empty_group_first_seen_empty_is_no_shutdown() -> None:
+    teller = Teller().round("group.observed")
+    (one,) = episodes("g", teller.told)
+    assert (one.kind, one.sure) == ("unknown", False)
+    assert one.story.startswith("g has no members (")
+    seen = Evidence(source="comparison", reason="first observation, at generation 7")
+    (one,) = episodes("g", Teller().round("group.observed", evidence=(seen,)).told)
+    assert (one.kind, one.sure) == ("unknown", False)
+    assert "all 0 members" not in one.story
+
+
+def test_a_deleted_empty_group_was_deleted() -> None:
+    (one,) = episodes("g", Teller().round("group.deleted").told)
+    assert one.story.startswith("g was deleted (")
+
+
+def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
+    teller = Teller()
+    for one in THREE:
+        teller.join(one)
+    for one in THREE:
+        teller.leave(one)
+    first, second = episodes("g", teller.told)
+    assert (first.kind, first.members.after) == ("first-start", 3)
+    assert (second.kind, second.sure) == ("shutdown", True)
+    assert second.story.startswith("g shut down: all 3 members left (")

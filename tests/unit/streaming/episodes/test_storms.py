@@ -1,0 +1,244 @@
+"""Storms: rebalances without progress, who triggers them, and what is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.notes import BounceNote
+from streaming.episodes.reading import episodes
+from streaming.wire.episodes import Episode
+from streaming.wire.events import Evidence
+from tests.support.told import CLOSED, NO_REASON, Teller
+from tests.unit.streaming.episodes.test_kinds import THREE, last, rolling, started
+
+
+def rejoin(teller: Teller, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> Teller:
+    """A member joins again while nobody comes or goes, as the coordinator's log has it."""
+    said = f"Updating metadata for member {member_id} during Stable; client reason: {reason}"
+    item = Evidence(source="coordinator-log", reason=said, member_ids=[member_id])
+    for _ in range(times):
+        teller.round("group.observed", evidence=(item,), after=after)
+    return teller
+
+
+@pytest.mark.parametrize(
+    "reason", ["not provided", "cached metadata has changed", "rebalance failed due to X"]
+)
+def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
+    one = last(rejoin(started(), "a@h1#1", reason, 8))
+    assert (one.kind, one.status, one.sure) == ("storm", "storming", True)
+    assert one.repeated is not None
+    assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("a@h1#1", 8, 5_000)
+    said = (
+        "g had 8 rebalances without a membership change in 1 minute because of a: 8 times, about every 5.0 s"
+    )
+    assert one.story.startswith(said)
+
+
+def test_alternating_members_are_a_storm_that_names_nobody_alone() -> None:
+    teller = started()
+    for _ in range(4):
+        for one in THREE:
+            rejoin(teller, one, "not provided")
+    one = last(teller)
+    assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
+    assert one.story.startswith("g had 12 rebalances without a membership change in 1 minute (")
+
+
+def test_rebalances_of_which_nothing_is_known_are_a_storm() -> None:
+    teller = started()
+    for _ in range(6):
+        teller.round("group.observed", after=5)
+    one = last(teller)
+    assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
+
+
+def test_cooperative_rounds_without_an_end_are_a_storm() -> None:
+    teller = started()
+    teller.assignor = "cooperative-sticky"
+    teller.round("member.joined", joined=("d@h4#1",))
+    for number in range(2, 21):
+        teller.round("member.joined", who=("d@h4#1",), number=number, after=5)
+    assert (last(teller).kind, last(teller).status) == ("storm", "storming")
+
+
+def test_the_rounds_of_one_cooperative_rebalance_are_none() -> None:
+    teller = started()
+    for number in (1, 2, 3):
+        joined = ("d@h4#1",) if number == 1 else ()
+        teller.round("member.joined", joined=joined, who=("d@h4#1",), number=number)
+    assert (last(teller).kind, last(teller).status) == ("scale-out", "settling")
+
+
+def test_steps_of_one_epoch_are_none() -> None:
+    teller = started()
+    teller.protocol = "consumer"
+    for number in range(1, 40):
+        teller.round("topic.partitions_changed", number=number)
+    assert last(teller).status == "settling"
+
+
+def test_new_topics_and_subscriptions_are_none() -> None:
+    teller = started()
+    for one in THREE:
+        teller.round("member.subscription_changed", who=(one,))
+        teller.round("topic.partitions_changed")
+    assert (last(teller).kind, last(teller).status) == ("subscription-change", "settling")
+
+
+def test_partition_counts_that_never_rest_are_a_storm() -> None:
+    teller = started()
+    for _ in range(20):
+        teller.round("topic.partitions_changed", after=5)
+    assert last(teller).status == "storming"
+
+
+def test_an_application_that_asks_for_a_rebalance_is_quoted() -> None:
+    one = last(rejoin(started(), "a@h1#1", "app asked"))
+    assert (one.kind, one.sure) == ("app-requested", True)
+    assert one.story.startswith("a of g requested a rebalance: “app asked” (")
+    again = last(rejoin(started(), "a@h1#1", "app asked", 5))
+    assert again.kind == "storm"
+    assert "; client reason: “app asked” (" in again.story
+
+
+def test_an_application_that_gives_no_reason_requested_it_too() -> None:
+    one = last(rejoin(started(), "a@h1#1", "rebalance enforced by user"))
+    assert (one.kind, one.story.partition(" (2")[0]) == (
+        "app-requested",
+        "a of g requested a rebalance (enforceRebalance)",
+    )
+
+
+def test_a_librarys_own_reason_is_shown_and_proves_no_kind() -> None:
+    one = last(rejoin(started(), "a@h1#1", "group is already rebalancing"))
+    assert (one.kind, one.sure) == ("unknown", False)
+    assert "cause unknown; client reason: “group is already rebalancing” (" in one.story
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 7])
+def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
+    ids = [f"checkout-{number}@h{number}#1" for number in range(size)]
+    teller = started(*ids, partitions=2 * size)
+    for life in range(1, 4):
+        rolling(teller, *(one.replace("#1", f"#{life}") for one in ids), seconds=2)
+    kinds = [(one.kind, one.sure, one.rebalances) for one in episodes("g", teller.told)]
+    assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
+
+
+def test_three_turns_of_one_member_among_many_are_no_storm() -> None:
+    ids = [f"checkout-{number}@h{number}#1" for number in range(8)]
+    teller = rolling(started(*ids, partitions=16), *ids[1:])
+    for life in range(1, 4):
+        rolling(teller, f"checkout-0@h0#{life}")
+    assert last(teller).repeated is None
+    assert last(teller).status == "settling"
+
+
+def test_two_of_many_members_that_crash_in_turn_are_named() -> None:
+    ids = [f"pay-{number}@h{number}#1" for number in range(6)]
+    teller = started(*ids, partitions=12)
+    for life in range(1, 5):
+        for number in (1, 2):
+            teller.fence(f"pay-{number}@h{number}#{life}", after=10, reason="heartbeat expiration")
+            teller.join(f"pay-{number}@h{number}#{life + 1}", after=1)
+    one = last(teller)
+    assert (one.kind, one.repeated) == ("storm", None)
+
+
+def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
+    teller = started()
+    for life in range(1, 5):
+        for one in THREE:
+            teller.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
+            teller.join(one.replace("#1", f"#{life + 1}"), after=1)
+    assert [one.kind for one in episodes("g", teller.told)] == ["first-start", "storm"]
+
+
+def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
+    teller = started()
+    for number in range(8):
+        teller.join(f"job-{number}@h{number}#1").leave(f"job-{number}@h{number}#1", after=10)
+    one = last(teller)
+    assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
+
+
+def test_a_healthy_migration_is_no_storm_whoever_rejoins() -> None:
+    """In a mixed group each classic member rejoins for every epoch, which the log calls a join."""
+    teller = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
+    teller.protocol = "consumer"
+    follows = Evidence(
+        source="coordinator-log",
+        reason="joins the consumer group using the classic protocol.",
+        member_ids=["c-c@h3#1"],
+        kind="member.joined",
+    )
+    for name in ("c-a@h1", "c-b@h2"):
+        teller.leave(f"{name}#1", after=2)
+        teller.round("member.joined", who=("c-c@h3#1",), evidence=(follows,))
+        teller.join(f"{name}#2", after=2)
+        teller.round("member.joined", who=("c-c@h3#1",), evidence=(follows,))
+    one = last(teller)
+    assert (one.kind, one.status, one.repeated) == ("protocol-migration", "settling", None)
+
+
+def test_a_crash_loop_in_a_migration_storms_and_stays_a_migration() -> None:
+    teller = started()
+    teller.protocol = "consumer"
+    for life in range(1, 6):
+        teller.fence(f"a@h1#{life}", reason="session expired").join(f"a@h1#{life + 1}")
+    assert (last(teller).kind, last(teller).status) == ("protocol-migration", "storming")
+
+
+def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episode:
+    """Static members of a group of three rejoin from these hosts, in turn."""
+    teller = Teller().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
+    teller.now += 3_600_000
+    now = {number: f"x@h{number}#0=i{number}" for number in range(instances)}
+    notes = []
+    for life, host in enumerate(hosts):
+        for number, old in now.items():
+            new, at = f"x@{host}#{life + 1}=i{number}", teller.now + 5_000 * (life * instances + number)
+            before = MemberIdentity("x", f"/{old.partition('@')[2].partition('#')[0]}", f"i{number}")
+            names = {old: before, new: MemberIdentity("x", f"/{host}", f"i{number}")}
+            notes.append(
+                BounceNote(f"b{life}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer")
+            )
+            now[number] = new
+    return episodes("g", [*teller.told, *notes])[-1]
+
+
+def test_two_processes_that_share_an_instance_id_are_found() -> None:
+    one = bounces(*("h9", "h0") * 4)
+    assert (one.kind, one.sure, one.status) == ("duplicate-instance-id", True, "storming")
+    assert one.story.startswith(
+        "Two processes share the instance id i0 in g: it rejoined 8 times under new member ids, about every 5.0 s ("
+    )
+
+
+def test_one_static_member_that_rejoins_from_one_host_may_share_its_id() -> None:
+    one = bounces(*("h0",) * 8)
+    assert (one.kind, one.sure) == ("duplicate-instance-id", False)
+    assert "i0 of g rejoined 8 times under new member ids" in one.story
+    assert "probably two processes share its instance id" in one.story
+
+
+def test_two_copies_of_a_whole_static_group_share_each_id() -> None:
+    one = bounces(*("h8", "h9") * 4, instances=3)
+    assert (one.kind, one.sure) == ("duplicate-instance-id", True)
+
+
+def test_static_restarts_of_all_members_share_no_id() -> None:
+    one = bounces("h7", "h8", "h9", instances=3)
+    assert (one.kind, one.members.before) == ("static-bounce", 3)
+
+
+def test_a_kip_848_member_that_rejoins_shares_no_id() -> None:
+    assert bounces(*("h0",) * 8, protocol="consumer").kind != "duplicate-instance-id"
+
+
+@pytest.mark.parametrize("reason", [CLOSED, NO_REASON])
+def test_one_restart_of_a_member_is_no_storm(reason: str) -> None:
+    teller = started().leave("a@h1#1", reason=reason).join("a@h1#2")
+    assert (last(teller).kind, last(teller).status) == ("restart", "settling")
