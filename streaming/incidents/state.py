@@ -22,7 +22,7 @@ class Thresholds(NamedTuple):
     Attributes:
         reopen_ms: what is wrong again so soon after it was right is the same incident.
         skew: a member with more than so many times its fair share makes a skew.
-        poll_timeouts: so often a member overruns its poll interval
+        poll_timeouts: so often a member exceeds max.poll.interval.ms
         poll_timeouts_within_ms: within so long.
     """
 

@@ -36,7 +36,7 @@ class StreamSettings(Section):
     episodes: bool = True
     #: How long a group is quiet before its episode is over.
     episode_quiet_ms: int = Field(default=120_000, ge=1000, le=LONGEST_INTERVAL_MS)
-    #: One member that is the reason of so many rebalances of an episode makes it a storm.
+    #: So many rebalances without progress make an episode a storm.
     episode_storm_turns: int = Field(default=3, ge=2, le=1000)
     #: Observed rounds of so many partitions at most are computed again, and compared; 0: none is.
     expected_partitions: int = Field(default=1000, ge=0, le=1_000_000)
@@ -52,7 +52,7 @@ class IncidentSettings(Section):
     reopen_ms: int = Field(default=1_800_000, ge=0, le=LONGEST_INTERVAL_MS)
     #: A member that owns more than so many times its fair share makes a skew.
     skew: float = Field(default=2.0, ge=1.0, le=1e6)
-    #: So often a member overruns its poll interval …
+    #: So often a member exceeds max.poll.interval.ms …
     poll_timeouts: int = Field(default=2, ge=1, le=16)
     #: … within so long.
     poll_timeouts_within_ms: int = Field(default=3_600_000, ge=1000, le=LONGEST_INTERVAL_MS)

@@ -194,7 +194,7 @@ def test_a_kill_is_told_by_name_until_it_is_over(
         band = told.page.locator(".band").first
         expect(band.locator(".mark")).to_have_text("Crash")
         expect(band.locator(".details .chip")).to_have_text([name])
-        expect(band.locator(".story")).to_contain_text(f"{name} of {stage.group} went without leaving")
+        expect(band.locator(".story")).to_contain_text(f"{name} of {stage.group} crashed")
         needs = told.overview.locator(".attention li").filter(has_text=stage.group)
         expect(needs.locator(".mark")).to_have_text("Settling")
         expect(told.page.locator(".members b").get_by_text(name, exact=True)).to_have_count(0)

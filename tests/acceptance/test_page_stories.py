@@ -142,7 +142,7 @@ def test_rounds_stand_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     expect(bands.locator(".mark")).to_have_text(["Rolling restart", "First start"])
     expect(bands.first.get_by_role("button", expanded=True).first).to_contain_text("Rolling restart of shop")
     expect(bands.first.locator(".round")).to_have_count(4)
-    expect(bands.first.locator(".details")).to_contain_text("went and came back")
+    expect(bands.first.locator(".details")).to_contain_text("departed and came back")
     expect(bands.first.locator(".details .chip").first).to_have_text(re.compile(r"^pay \(h\d\)$"))
     expect(bands.last.locator(".round")).to_have_count(0)
     fold = bands.last.locator("> button")

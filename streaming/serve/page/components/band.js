@@ -2,7 +2,7 @@
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { bounds, clock, counting, day, duration, kindText, number, statusTone, visible } from "../core/format.js";
 
-const WHO = [["joined", "joined"], ["left", "left"], ["lost", "went without leaving"], ["gone", "went"]];
+const WHO = [["joined", "joined"], ["left", "left"], ["lost", "crashed"], ["gone", "departed"]];
 const NAMED = 12;
 
 // From when to when: the day once.
@@ -27,7 +27,7 @@ function stoodStill({ lowerMs, upperMs, worst, partitions, unbounded, evidence }
 function details(episode, owners) {
   const { members, downtime, evidence, sure } = episode;
   const lines = WHO.filter(([key]) => members[key].length).map(([key, verb]) => people(members[key], owners, verb));
-  if (members.replaced.length) lines.push(people(members.replaced.map(({ joined }) => joined), owners, "went and came back"));
+  if (members.replaced.length) lines.push(people(members.replaced.map(({ joined }) => joined), owners, "departed and came back"));
   if (downtime?.partitions) lines.push(stoodStill(downtime));
   const reasons = new Map();
   for (const { source, reason } of evidence) {

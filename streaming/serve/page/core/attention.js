@@ -13,7 +13,7 @@ export function rests(group, episode) {
 export const missed = (group, episode) => (rests(group, episode) ? 0 : group.unassigned);
 
 // Incidents that tell why a group is not settled.
-const UNSETTLED = new Set(["storm", "stuck", "partition-without-owner", "poll-timeout"]);
+const UNSETTLED = new Set(["storm", "duplicate-instance-id", "stuck", "partition-without-owner", "poll-timeout"]);
 
 const RANKS = { incident: 0, stuck: 1, storming: 1, lost: 2, settling: 3 };
 
