@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Final, ParamSpec, TypeVar
 from urllib.parse import unquote
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,6 +22,7 @@ from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.problems import Problem
 from streaming.serve.rounds import GroupSummary
 from streaming.serve.stories import Sort, Stood, names_in
+from streaming.serve.workers import Workers
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 from streaming.wire.codec import encode
@@ -77,13 +78,13 @@ def _times(request: Request) -> dict[str, int]:
 class Api:
     """The handlers; their answers come from the board and the archive."""
 
-    def __init__(self, feed: Feed, *, access: Access, max_clients: int) -> None:
+    def __init__(self, feed: Feed, *, access: Access, max_clients: int, workers: Workers) -> None:
         self._feed = feed
         self._access = access
         self._board = feed.board
         self._archive = feed.archive
         self._max_clients = max_clients
-        self._forecasts = CapacityLimiter(1)
+        self._workers = workers
 
     def routes(self) -> list[Route]:
         """The routes below /api/v1/."""
@@ -197,7 +198,7 @@ class Api:
         params.only(request, (*_RESTART, "scale"))
         scale = params.whole(request, "scale", None, least=1)
         change = self._restart(request) if scale is None else Scale(scale)
-        return await self._forecast(request, lambda found: forecasts.forecast(found, change, _times(request)))
+        return await self._forecast(request, forecasts.forecast, change, _times(request))
 
     async def migrate(self, request: Request) -> Response:
         """Whether a group is ready for another protocol, and the way there."""
@@ -205,9 +206,7 @@ class Api:
         to = params.text(request, "to")
         targets = TARGETS if to is None else (params.one_of(request, "to", TARGETS, to),)
         restart = self._restart(request)
-        return await self._forecast(
-            request, lambda found: forecasts.plan(found, targets, restart, _times(request))
-        )
+        return await self._forecast(request, forecasts.plan, targets, restart, _times(request))
 
     async def what_if(self, request: Request) -> Response:
         """What would move if members came or went, or topics grew, under every assignor."""
@@ -215,7 +214,7 @@ class Api:
         options = {name: (params.text(request, name) or "").split(",") for name in _LISTS}
         given: dict[str, object] = {name: [one for one in words if one] for name, words in options.items()}
         given |= {name: params.text(request, name) for name in _WAY}
-        return await self._forecast(request, lambda found: forecasts.what_if(found, given))
+        return await self._forecast(request, forecasts.what_if, given)
 
     def _restart(self, request: Request) -> RollingRestart:
         usual = RollingRestart()
@@ -226,13 +225,10 @@ class Api:
         )
 
     async def _forecast(
-        self, request: Request, answer: Callable[[bytes | None], dict[str, object]]
+        self, request: Request, function: Callable[..., bytes], *arguments: object
     ) -> Response:
-        """One at a time: it is a thread's whole work for a while."""
         assignment = await self._read(self._archive.assignment, self._known(request).group_id)
-        return JsonBytes(
-            encode(await to_thread.run_sync(lambda: answer(assignment), limiter=self._forecasts))
-        )
+        return JsonBytes(await self._workers.run(request, function, assignment, *arguments))
 
     async def episodes(self, request: Request) -> Response:
         """A group's episodes, newest first, as they stand in their topic, and whether these are all."""

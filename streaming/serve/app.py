@@ -28,6 +28,7 @@ from streaming.serve.paths import WholeGroups
 from streaming.serve.problems import Problem, on_failure, on_history, on_http, on_problem
 from streaming.serve.schema import HistoryFailure
 from streaming.serve.security import Guard
+from streaming.serve.workers import Workers
 from streaming.wire.codec import encode
 
 _MEDIA_TYPES: Final = {
@@ -104,11 +105,15 @@ def build(
     loopback_only: bool,
     max_clients: int,
     access_log: bool = False,
+    workers: Workers | None = None,
 ) -> ASGIApp:
-    """The application that serves a feed; a follower keeps the feed up to date."""
+    """Return the application that serves a feed; a follower keeps the feed up to date.
+
+    ``workers``: compute forecasts; close them when the server stops.
+    """
     board = feed.board
     page, metrics = _Page(), Exposition(board)
-    api = Api(feed, access=access, max_clients=max_clients)
+    api = Api(feed, access=access, max_clients=max_clients, workers=workers or Workers())
 
     async def health(_: Request) -> Response:
         return JsonBytes(b'{"status":"up"}')

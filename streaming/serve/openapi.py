@@ -172,7 +172,8 @@ def _stream() -> dict[str, Any]:
     return _get(
         "Rounds as they happen. Events: `snapshot` (all groups; its id is the place of what follows), "
         "`round` (as in the pages of rounds, and its `group` as it stands), `group` (a group's standing "
-        "changed without a round), `progress` (how far the server is, and whether that is `stale`), "
+        "changed without a round), `gone` (deleted groups that left the "
+        "history), `progress` (how far the server is, and whether that is `stale`), "
         "`reset` (the place of Last-Event-ID is gone). With `stories=true` also `stories` (the newest episode of "
         "every group, and the incidents that are open, as summaries), `episode` and `incident` (one that changed).",
         _STRING,

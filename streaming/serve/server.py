@@ -31,6 +31,7 @@ from streaming.serve.history import STORIES, History, Retention
 from streaming.serve.security import is_loopback
 from streaming.serve.source import Source
 from streaming.serve.stories import Sort
+from streaming.serve.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +177,7 @@ class FeedServer:
     async def _serve(self) -> None:
         options, loop = self._options, asyncio.get_running_loop()
         board = Board(self._history.extent, self._history.groups, self._history.told)
-        archive = Archive(self._history.path)
+        archive, workers = Archive(self._history.path), Workers()
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(
             feed,
@@ -184,8 +185,14 @@ class FeedServer:
             loopback_only=is_loopback(options.host),
             max_clients=options.max_clients,
             access_log=options.access_log,
+            workers=workers,
         )
-        server = _Server(_uvicorn_config(app, connections.allow(options.max_clients)), board.close)
+
+        def stopping() -> None:
+            board.close()
+            workers.close()
+
+        server = _Server(_uvicorn_config(app, connections.allow(options.max_clients)), stopping)
         self._loop, self._server = loop, server
         if self._stopped.is_set():
             server.stop()
@@ -209,7 +216,7 @@ class FeedServer:
             await server.serve([self.socket])
         finally:
             watching.cancel()
-            board.close()
+            stopping()
             self._loop = None
             await to_thread.run_sync(follower.stop)
             archive.close()

@@ -50,9 +50,13 @@ def ask(
         "state": {},
     }
     sent: list[dict[str, Any]] = []
+    arrived = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        found = next(arrived, None)
+        if found is None:  # the client stays
+            await asyncio.Event().wait()
+        return found or {}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
