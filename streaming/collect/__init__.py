@@ -2,8 +2,8 @@
 
 Pure, bytes to events: ``encoding`` (Kafka's) → ``coordinator`` (records, and groups of each kind) → ``fold`` (one
 partition, run by run) → ``outgoing`` (bytes again); with ``selection`` (which groups), ``commits`` and
-``coordinator_log`` (why members went) and ``counts`` (of partitions).
+``broker_log`` (why members went) and ``counts`` (of partitions).
 
 Shells: ``collector`` (the loop), ``source`` (what was read, and the place behind it), ``publisher`` (transactions),
-``reasons`` and ``log_tail`` (brokers' logs), ``cluster`` and ``published`` (what is known of topics).
+``reasons`` (brokers' logs), ``cluster`` and ``published`` (what is known of topics).
 """

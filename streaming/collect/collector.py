@@ -148,7 +148,7 @@ class Collector:
 
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
-        self._reasons.listen()
+        self._metrics.logged(self._reasons.listen())
         outcomes = [told for item in batch.outcomes for told in self._told(item)]
         outcomes += self._asked_for(batch)
         if self._source.large:

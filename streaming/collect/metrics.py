@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from streaming.collect.broker_log.log import LogCounts
 from streaming.collect.outgoing import Outgoing
 
 _NAME = "rebalance_monitor_collect"
@@ -40,12 +41,27 @@ class CollectMetrics(PublishMetrics):
         self._behind = self._metric(
             Gauge, "partitions_behind", "Partitions not read to their end since the start."
         )
+        self._log_lines = self._metric(Counter, "log_lines", "Lines of coordinator logs read.")
+        self._log_understood = self._metric(
+            Counter, "log_lines_understood", "Lines of coordinator logs that reported something of a group."
+        )
+        self._log_undated = self._metric(
+            Counter, "log_lines_undated", "Lines of those whose timestamp can't be read."
+        )
+        self._logged = LogCounts()
 
     def read(self, records: int, *, lag: int, behind: int) -> None:
         """So many records were read, so many not yet; so many partitions never to their end since the start."""
         self._read.inc(records)
         self._lag.set(lag)
         self._behind.set(behind)
+
+    def logged(self, total: LogCounts) -> None:
+        """So much of the coordinator logs was read since the start."""
+        self._log_lines.inc(total.read - self._logged.read)
+        self._log_understood.inc(total.understood - self._logged.understood)
+        self._log_undated.inc(total.undated - self._logged.undated)
+        self._logged = total
 
 
 class PollMetrics(PublishMetrics):

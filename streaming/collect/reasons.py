@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import UNSET, structs
 
+from streaming.collect.broker_log.log import BrokerLog, LogCounts
+from streaming.collect.broker_log.reader import SOURCE, GroupReasons
+from streaming.collect.broker_log.tail import LogTail
 from streaming.collect.commits import unexplained
-from streaming.collect.coordinator_log import SOURCE, CoordinatorLog
 from streaming.collect.holdings import COOPERATIVE
-from streaming.collect.log_tail import LogTail
 from streaming.wire.events import Event, GroupChanged, GroupObserved, PartitionsStopped
 
+_log = logging.getLogger(__name__)
 
-def explained(event: Event, log: CoordinatorLog, after: int | None = None) -> Event:
-    """The event with what was logged about its generation or epoch; every step of one epoch gets the same.
+
+def explained(event: Event, reasons: GroupReasons, after: int | None = None) -> Event:
+    """Return the event with what was logged about its generation or epoch; every step of one epoch gets the same.
 
     Args:
         event: of the collector.
-        log: what brokers logged.
+        reasons: what brokers logged.
         after: the generation, or epoch, of the group's view before; None where there was none. Those between were
             never whole: more members came or went before they were. What was logged about them led to this one too.
     """
@@ -29,21 +33,21 @@ def explained(event: Event, log: CoordinatorLog, after: int | None = None) -> Ev
     number = data.group_epoch
     if isinstance(data, GroupObserved) and not data.counts_epochs:
         number = data.generation
-    logged = log.evidence(data.group_id, number or 0, after)
+    logged = reasons.evidence(data.group_id, number or 0, after)
     if not logged:
         return event
     evidence = [*logged, *unexplained(data.evidence, logged)]
     return structs.replace(event, data=structs.replace(data, evidence=evidence))
 
 
-def witnessed(event: Event, log: CoordinatorLog) -> Event | None:
-    """What was logged of when the members of an eager group stopped for a generation; None: nothing."""
+def witnessed(event: Event, reasons: GroupReasons) -> Event | None:
+    """Return when the members of an eager group stopped for a generation, as an event; None: nothing was logged."""
     data = event.data
     if not isinstance(data, GroupObserved) or data.counts_epochs or data.protocol == COOPERATIVE:
         return None
     if data.generation is None or data.kind is not UNSET:
         return None
-    stop = log.phases.stop(data.group_id, data.generation, data.timestamp)
+    stop = reasons.phases.stop(data.group_id, data.generation, data.timestamp)
     if stop is None:
         return None
     stopped = PartitionsStopped(
@@ -56,6 +60,23 @@ def witnessed(event: Event, log: CoordinatorLog) -> Event | None:
     return Event(event.source, f"{event.id}/joined", stopped)
 
 
+class _Followed:
+    """One broker's log that is followed; its problem is logged once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tail = LogTail(path)
+        self.log = BrokerLog(within_line=self.tail.within_line)
+        self._is_reported = False
+
+    def report(self) -> None:
+        """Log what is wrong with this file, the first time that it shows."""
+        problem = self.log.counts.problem()
+        if problem is not None and not self._is_reported:
+            self._is_reported = True
+            _log.warning("coordinator log %s: %s", self.path, problem)
+
+
 class Reasons:
     """Follows brokers' logs.
 
@@ -64,24 +85,34 @@ class Reasons:
     """
 
     def __init__(self, logs: Iterable[Path]) -> None:
-        self._tails = [LogTail(path) for path in logs]
-        self._log = CoordinatorLog()
+        self._logs = [_Followed(path) for path in logs]
+        self._reasons = GroupReasons()
 
-    def listen(self) -> None:
-        """Take in what was logged since."""
-        for tail in self._tails:
-            for line in tail.lines():
-                self._log.feed(line)
+    def listen(self) -> LogCounts:
+        """Read what was logged since; return how much was read of all logs so far."""
+        total = LogCounts()
+        for followed in self._logs:
+            for chunk in followed.tail.chunks():
+                for event in followed.log.read(chunk):
+                    self._reasons.add(event)
+            followed.report()
+            counts = followed.log.counts
+            total.read += counts.read
+            total.understood += counts.understood
+            total.undated += counts.undated
+        return total
 
     def explained(self, event: Event, after: int | None = None) -> Event:
-        """The event with what was logged about it so far; see :func:`explained`."""
-        return explained(event, self._log, after)
+        """Return the event with what was logged about it so far; see :func:`explained`."""
+        return explained(event, self._reasons, after)
 
     def witnessed(self, event: Event) -> Event | None:
-        """What was logged so far of when members stopped for the generation of an event, as an event of its own."""
-        return witnessed(event, self._log)
+        """Return when members stopped for the generation of an event, as far as that was logged; see
+        :func:`witnessed`.
+        """
+        return witnessed(event, self._reasons)
 
     def close(self) -> None:
-        """Let go of the files."""
-        for tail in self._tails:
-            tail.close()
+        """Close the files."""
+        for followed in self._logs:
+            followed.tail.close()

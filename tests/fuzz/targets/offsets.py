@@ -7,8 +7,9 @@ from struct import pack, unpack
 
 from hypothesis import strategies as st
 
+from streaming.collect.broker_log.log import BrokerLog
+from streaming.collect.broker_log.reader import GroupReasons
 from streaming.collect.commits import unexplained
-from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Fold, Found, Row
 from streaming.monitor.blob import Bucket
@@ -92,12 +93,12 @@ def _generations(draw: st.DrawFn) -> Case:
 
 def _log(case: Case) -> None:
     """Any lines; what they say of any generation is an event that the stream takes."""
-    log = CoordinatorLog()
+    log, reasons = BrokerLog(), GroupReasons()
     for line in case:
-        for text in (line or b"").decode(errors="replace").split("\n"):
-            log.feed(text)
-    for group, number in [*log._known][-20:]:
-        evidence = log.evidence(group, number)
+        for event in log.read((line or b"") + b"\n"):
+            reasons.add(event)
+    for group, number in reasons.generations()[-20:]:
+        evidence = reasons.evidence(group, number)
         data = GroupObserved(
             group_id="g",
             timestamp=1,

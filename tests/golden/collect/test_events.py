@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.collect.fold import Fold, Found
 from streaming.collect.reasons import explained
 from streaming.wire import codec
+from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN, captured
 
 NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
@@ -18,9 +18,7 @@ NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 @pytest.mark.parametrize("surely_alive_ms", [None, 30_000])
 @pytest.mark.parametrize("logged", [False, True])
 def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms: int | None) -> None:
-    log = CoordinatorLog()
-    for line in (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ():
-        log.feed(line)
+    log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
     found = []
     for partition, rows in sorted(captured().items()):
         fold = Fold(

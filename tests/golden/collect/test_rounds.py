@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.collect.coordinator_log import CoordinatorLog
 from streaming.collect.fold import Fold, Found
 from streaming.collect.reasons import explained
 from streaming.wire.diffs import Diff
+from tests.support.broker_logs import read_lines
 from tests.support.histories import diffs, play
 from tests.support.offsets_topic import GOLDEN, captured
 
 
 def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
-    log = CoordinatorLog()
-    for line in (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ():
-        log.feed(line)
+    log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
     found = []
     for number, rows in captured().items():
         fold = Fold("test", number, lambda topic_id: topic_id)

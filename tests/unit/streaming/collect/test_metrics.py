@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
+from streaming.collect.broker_log.log import LogCounts
 from streaming.collect.metrics import CollectMetrics, PollMetrics
 from streaming.collect.outgoing import Outgoing
 
@@ -41,10 +42,15 @@ def test_events_dead_letters_and_lag() -> None:
     metrics = CollectMetrics(registry)
     metrics.read(7, lag=6, behind=2)
     metrics.published([EVENT, EVENT, Outgoing("dlt", b"k", b"v", [], dead=True)])
+    metrics.logged(LogCounts(read=10, understood=4, undated=1))
+    metrics.logged(LogCounts(read=12, understood=5, undated=1))
     assert values(registry) == {
         "records_total": 7,
         "events_total": 2,
         "dead_letters_total": 1,
         "lag_records": 6,
         "partitions_behind": 2,
+        "log_lines_total": 12,
+        "log_lines_understood_total": 5,
+        "log_lines_undated_total": 1,
     }

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.collect.broker_log.reader import GroupReasons
 from streaming.collect.reasons import Reasons, explained
 from streaming.wire.events import Event, Evidence, GroupDeleted, GroupObserved
+from tests.support.broker_logs import read_lines
 
 LEFT = (
     "INFO [GroupCoordinator id=1] [GroupId g] Member m left the consumer group. (GroupMetadataManager)\n"
@@ -35,11 +36,8 @@ def epoch(number: int, *evidence: Evidence) -> Event:
 
 
 @pytest.fixture
-def log() -> CoordinatorLog:
-    found = CoordinatorLog()
-    for line in LEFT.splitlines():
-        found.feed(line)
-    return found
+def log() -> GroupReasons:
+    return read_lines(LEFT.splitlines())
 
 
 def told(event: Event) -> list[Evidence]:
@@ -47,23 +45,23 @@ def told(event: Event) -> list[Evidence]:
     return event.data.evidence
 
 
-def test_every_step_of_an_epoch_has_the_same_evidence(log: CoordinatorLog) -> None:
+def test_every_step_of_an_epoch_has_the_same_evidence(log: GroupReasons) -> None:
     assert [told(explained(epoch(5), log)) for _ in range(3)] == [[LOGGED]] * 3
     assert explained(epoch(6), log) == epoch(6)
 
 
-def test_what_the_broker_explains_needs_no_guess(log: CoordinatorLog) -> None:
+def test_what_the_broker_explains_needs_no_guess(log: GroupReasons) -> None:
     assert told(explained(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
 
 
-def test_a_generation_counts_under_the_classic_protocol(log: CoordinatorLog) -> None:
+def test_a_generation_counts_under_the_classic_protocol(log: GroupReasons) -> None:
     event = epoch(5)
     assert isinstance(event.data, GroupObserved)
     data = structs.replace(event.data, group_epoch=None, generation=5, group_protocol="classic")
     assert told(explained(Event("s", "i", data), log)) == [LOGGED]
 
 
-def test_other_events_stay_as_they_are(log: CoordinatorLog) -> None:
+def test_other_events_stay_as_they_are(log: GroupReasons) -> None:
     event = Event("s", "i", GroupDeleted(group_id="g", timestamp=1))
     assert explained(event, log) == event
 
@@ -80,9 +78,13 @@ def test_files_are_followed(tmp_path: Path) -> None:
     reasons.close()
 
 
-def test_what_led_to_generations_that_were_never_whole_led_to_the_next_one_too(log: CoordinatorLog) -> None:
+def test_what_led_to_generations_that_were_never_whole_led_to_the_next_one_too() -> None:
     other = structs.replace(LOGGED, member_ids=["n"])
-    for line in LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines():
-        log.feed(line)
+    log = read_lines(
+        [
+            *LEFT.splitlines(),
+            *LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
+        ]
+    )
     found = {after: told(explained(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
     assert found == {None: [other], 6: [other], 5: [other], 4: [LOGGED, other], 3: [LOGGED, other]}

@@ -4,21 +4,19 @@ import re
 
 import pytest
 
-from streaming.collect import coordinator_log
-from streaming.collect.coordinator_log import CoordinatorLog
+from streaming.collect.broker_log import reader
+from streaming.collect.broker_log.reader import GroupReasons
 from streaming.wire.events import Evidence
+from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN
 
 
-def read(*lines: str) -> CoordinatorLog:
-    log = CoordinatorLog()
-    for line in lines:
-        log.feed(line)
-    return log
+def read(*lines: str) -> GroupReasons:
+    return read_lines(lines)
 
 
 @pytest.fixture
-def captured() -> CoordinatorLog:
+def captured() -> GroupReasons:
     return read(*(GOLDEN / "coordinator-4.3.1.log").read_text().splitlines())
 
 
@@ -42,7 +40,7 @@ def short(items: list[Evidence]) -> list[tuple[str | None, list[str]]]:
     ],
 )
 def test_a_real_broker_s_reasons_of_classic_generations(
-    captured: CoordinatorLog, generation: int, expected: list[tuple[str | None, list[str]]]
+    captured: GroupReasons, generation: int, expected: list[tuple[str | None, list[str]]]
 ) -> None:
     assert short(captured.evidence("g-classic", generation)) == expected
 
@@ -59,7 +57,7 @@ def test_a_real_broker_s_reasons_of_classic_generations(
     ],
 )
 def test_a_real_broker_s_reasons_of_epochs(
-    captured: CoordinatorLog, epoch: int, expected: list[tuple[str | None, list[str]]]
+    captured: GroupReasons, epoch: int, expected: list[tuple[str | None, list[str]]]
 ) -> None:
     assert short(captured.evidence("g-consumer", epoch)) == expected
 
@@ -156,43 +154,49 @@ def test_a_reason_that_names_nobody_is_evidence_about_nobody() -> None:
     ]
 
 
-def noted(
-    log: CoordinatorLog, group: str, *lines: str, number: int = 5
-) -> list[tuple[str | None, list[str]]]:
-    for line in lines:
-        log.feed(f"[GroupId {group}] {line}")
-    log.feed(f"[GroupId {group}] Bumped group epoch to {number}")
-    return [(one.kind, one.member_ids) for one in log.evidence(group, number)]
+_BUMPED = "[GroupId {}] Bumped group epoch to 5."
+_PREPARING = "Preparing to rebalance group g in state PreparingRebalance with old generation 4 (reason: {})."
 
 
-def test_of_an_end_that_is_told_twice_a_fence_has_the_last_word_and_a_leave_the_first() -> None:
-    log = CoordinatorLog()
-    log.feed("[GroupId g] Member m fenced from the group because its session expired.")
-    log.feed("[GroupId g] Member m fenced from the group because it failed to revoke.")
-    log.feed("[GroupId g] Member n left the consumer group.")
-    log.feed("[GroupId g] Member n has left the group.")
-    log.feed("[GroupId g] Bumped group epoch to 5")
+def epochs(*groups: str) -> list[str]:
+    """Lines of groups, one after the other: a member leaves, the epoch is 5."""
+    return [
+        line
+        for group in groups
+        for line in (
+            f"[GroupId {group}] Member m left the consumer group.",
+            f"[GroupId {group}] Bumped group epoch to 5.",
+        )
+    ]
+
+
+def test_the_second_line_of_a_fence_and_the_first_of_a_leave_count() -> None:
+    log = read(
+        "Member m in group g has failed, removing it from the group.",
+        "[Group g] Member n has left group through explicit `LeaveGroup` request; client reason: done",
+        _PREPARING.format("removing member m on heartbeat expiration."),
+        _PREPARING.format("explicit `LeaveGroup` request for (n) members."),
+    )
     assert [(one.kind, one.reason) for one in log.evidence("g", 5)] == [
-        ("member.fenced", "fenced from the group because it failed to revoke."),
-        ("member.left", "left the consumer group."),
+        ("member.fenced", "removing member m on heartbeat expiration."),
+        ("member.left", "explicit `LeaveGroup` request; client reason: done"),
     ]
 
 
 def test_the_newest_generations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_log, "_REMEMBERED", 2)
-    log = CoordinatorLog()
-    for group in ("a", "b", "c"):
-        assert noted(log, group, "Member m left the consumer group.") == [("member.left", ["m"])]
+    monkeypatch.setattr(reader, "_REMEMBERED", 2)
+    log = read(*epochs("a", "b", "c"))
     assert [bool(log.evidence(group, 5)) for group in ("a", "b", "c")] == [False, True, True]
 
 
 def test_the_newest_lines_between_two_generations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_log, "_PENDING", 2)
-    lines = [f"Member m{number} left the consumer group." for number in range(4)]
-    assert noted(CoordinatorLog(), "g", *lines) == [("member.left", ["m2"]), ("member.left", ["m3"])]
+    monkeypatch.setattr(reader, "_PENDING", 2)
+    lines = [f"[GroupId g] Member m{number} left the consumer group." for number in range(4)]
+    found = read(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
+    assert [(one.kind, one.member_ids) for one in found] == [("member.left", ["m2"]), ("member.left", ["m3"])]
 
 
-def causes(log: CoordinatorLog, first: int, last: int) -> list[list[tuple[str | None, list[str]]]]:
+def causes(log: GroupReasons, first: int, last: int) -> list[list[tuple[str | None, list[str]]]]:
     """What each of these epochs of ``g`` is put down to."""
     epochs = range(first, last + 1)
     return [[(one.kind, one.member_ids) for one in log.evidence("g", epoch)] for epoch in epochs]
@@ -244,12 +248,13 @@ def test_an_end_before_any_epoch_is_told_waits_for_the_next() -> None:
 
 
 def test_reasons_that_name_a_member_without_saying_what_it_did_all_stay() -> None:
-    log = CoordinatorLog()
-    for why in ("during Stable", "during PreparingRebalance"):
-        log.feed(
+    log = read(
+        *(
             "Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
             f"(reason: Updating metadata for member a {why})."
+            for why in ("during Stable", "during PreparingRebalance")
         )
+    )
     assert [(one.kind, one.member_ids, one.reason) for one in log.evidence("g", 2)] == [
         (None, ["a"], "Updating metadata for member a during Stable"),
         (None, ["a"], "Updating metadata for member a during PreparingRebalance"),

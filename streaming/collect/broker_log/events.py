@@ -1,0 +1,108 @@
+"""What one line of a group coordinator's log reports, as a typed event."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+#: The client reason of a member that sent none, and of a client older than KIP-800.
+NO_REASON = "not provided"
+
+
+class Kind(StrEnum):
+    """The kind of a coordinator event."""
+
+    PREPARING = "preparing"
+    STABILIZED = "stabilized"
+    ASSIGNMENT_RECEIVED = "assignment-received"
+    EPOCH_BUMPED = "epoch-bumped"
+    TARGET_COMPUTED = "target-computed"
+    #: A member is in the group; see :attr:`CoordinatorEvent.protocol` for classic members of KIP-848 groups.
+    MEMBER_JOINED = "member-joined"
+    #: A JoinGroup request is being answered; the line of the rebalance that it starts follows, if there is one.
+    MEMBER_JOINING = "member-joining"
+    MEMBER_LEFT = "member-left"
+    MEMBER_FENCED = "member-fenced"
+    #: A static member came back under a new member id. ``member_ids``: new (where the line names it), old.
+    STATIC_REPLACED = "static-replaced"
+    #: A static member of a KIP-848 group left and keeps its assignment for its session timeout.
+    STATIC_AWAY = "static-away"
+    #: A member asked for a ``group.instance.id`` that another member owns. ``member_ids``: refused, owner.
+    INSTANCE_REFUSED = "instance-refused"
+    #: A member id was given out and its owner never joined with it.
+    PENDING_GONE = "pending-gone"
+    MEMBER_LOADED = "member-loaded"
+    GROUP_EMPTY = "group-empty"
+    GROUP_DEAD = "group-dead"
+    GROUP_LOADED = "group-loaded"
+    GROUP_UNLOADED = "group-unloaded"
+    REBALANCE_STALLED = "rebalance-stalled"
+    UPGRADED = "upgraded"
+    DOWNGRADED = "downgraded"
+    MIGRATION_REFUSED = "migration-refused"
+
+
+class ReasonKind(StrEnum):
+    """Why a classic group prepares to rebalance."""
+
+    JOINED = "joined"
+    LEFT = "left"
+    FENCED = "fenced"
+    REJOINED = "rejoined"
+    LEADER_REJOINED = "leader-rejoined"
+    STATIC_REJOINED = "static-rejoined"
+    STORE_FAILED = "store-failed"
+    OVER_CAPACITY = "over-capacity"
+    DOWNGRADE = "downgrade"
+    OTHER = "other"
+
+
+Protocol = Literal["classic", "consumer", "share", "streams"]
+
+
+class Moment(NamedTuple):
+    """The timestamp of a line.
+
+    ``ms``: since the epoch; a timestamp without a time zone is read as if it were UTC. ``precision_ms``: 1, or 1000
+    where the layout writes no fraction of a second.
+    """
+
+    ms: int
+    precision_ms: int = 1
+
+
+class CoordinatorEvent(Struct, frozen=True, kw_only=True):
+    """One message of the group coordinator.
+
+    Attributes:
+        kind: what happened.
+        group_id: the group.
+        number: generation (classic) or epoch; of ``preparing`` the one that ends.
+        member_ids: the members that the message is about.
+        instance_id: ``group.instance.id`` of the member.
+        client_id: of the member (3.0 to 3.9).
+        host: of the member (3.0 to 3.9).
+        protocol: the protocol that a member joins with, or that the group has from now on. A classic member of a
+            KIP-848 group sends JoinGroup in each rebalance, and the coordinator logs each as a join.
+        reason: the raw reason, as the line has it.
+        reason_kind: of ``preparing``: what the reason says.
+        client_reason: what the client gave as its reason (KIP-800); None: nothing.
+        late: the message follows the one of the rebalance that it explains (GroupCoordinator.scala 3.0 to 3.9).
+        moment: the timestamp; None: the line has none that can be read.
+    """
+
+    kind: Kind
+    group_id: str
+    number: int | None = None
+    member_ids: tuple[str, ...] = ()
+    instance_id: str | None = None
+    client_id: str | None = None
+    host: str | None = None
+    protocol: Protocol | None = None
+    reason: str = ""
+    reason_kind: ReasonKind | None = None
+    client_reason: str | None = None
+    late: bool = False
+    moment: Moment | None = None

@@ -1,0 +1,105 @@
+"""The reasons of ``Preparing to rebalance group … (reason: …)``, from 2.1 to 4.3, and those of clients."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from streaming.collect.broker_log.events import NO_REASON, ReasonKind
+from streaming.collect.broker_log.templates import compile_template, instance_id, split_members
+
+
+class RebalanceReason(NamedTuple):
+    """What a reason says."""
+
+    kind: ReasonKind
+    member_ids: tuple[str, ...] = ()
+    instance_id: str | None = None
+    client_reason: str | None = None
+
+
+_CLIENT: Final = "<; client reason: {client_reason}>"
+#: Kind, first and last release, notation of ``templates``. The client's reason is there from 3.2 on (KIP-800).
+# fmt: off
+REASONS: Final = (
+    (ReasonKind.JOINED, "2.5", "4.3", f"Adding new member {{member}} with group instance id {{instance}}{_CLIENT}"),
+    (ReasonKind.JOINED, "2.3", "2.4", "Adding new member {member} with group instanceid {instance}"),
+    (ReasonKind.JOINED, "2.1", "2.2", "Adding new member {member}"),
+    (ReasonKind.LEFT, "3.0", "3.9", f"Removing member {{member}} on LeaveGroup{_CLIENT}"),
+    (ReasonKind.LEFT, "2.1", "2.8", "removing member {member} on LeaveGroup"),
+    (ReasonKind.LEFT, "3.6", "4.3", "explicit `LeaveGroup` request for ({members}) members."),
+    (ReasonKind.FENCED, "2.1", "4.3", "removing member {member} on heartbeat expiration."),
+    (ReasonKind.FENCED, "3.0", "4.3", "Removing {set} on pending sync request expiration"),
+    (ReasonKind.LEADER_REJOINED, "3.0", "4.3", f"Leader {{member}} re-joining group during {{state}}{_CLIENT}"),
+    (ReasonKind.LEADER_REJOINED, "2.7", "2.8", "leader {member} re-joining group during {state}"),
+    (ReasonKind.STATIC_REJOINED, "2.5", "4.3", f"Updating metadata for static member {{member}} with instance id {{instance}}{_CLIENT}"),
+    (ReasonKind.STATIC_REJOINED, "2.7", "4.3", f"Group's selectedProtocol will change because static member {{member}} with instance id {{instance}} joined with change of protocol{_CLIENT}"),
+    (ReasonKind.REJOINED, "2.7", "4.3", f"Updating metadata for member {{member}} during {{state}}{_CLIENT}"),
+    (ReasonKind.REJOINED, "2.1", "2.6", "Updating metadata for member {member}"),
+    (ReasonKind.REJOINED, "2.7", "4.3", f"Member {{member}} joining group during {{state}}{_CLIENT}"),
+    (ReasonKind.STORE_FAILED, "3.0", "4.3", "Error< {word}> when storing group assignment during SyncGroup (member: {member})."),
+    (ReasonKind.STORE_FAILED, "2.1", "2.8", "error when storing group assignment during SyncGroup (member: {member})"),
+    (ReasonKind.OVER_CAPACITY, "2.2", "4.3", "Freshly-loaded group {any}"),
+    (ReasonKind.DOWNGRADE, "3.8", "4.3", "Downgrade group {any}"),
+)
+# fmt: on
+_PATTERNS: Final = tuple(
+    (kind, re.compile(compile_template(text).pattern + r"\Z", re.DOTALL)) for kind, _, _, text in REASONS
+)
+
+
+def read_reason(text: str) -> RebalanceReason:
+    """Return what a reason says; of an unknown wording the kind is ``other``."""
+    for kind, pattern in _PATTERNS:
+        match = pattern.match(text)
+        if match is not None:
+            part = match.groupdict()
+            return RebalanceReason(
+                kind,
+                split_members(part["members"])
+                if "members" in part
+                else (part["member"],)
+                if "member" in part
+                else (),
+                instance_id(part.get("instance")),
+                None if part.get("client_reason") in (None, "", NO_REASON) else part["client_reason"],
+            )
+    return RebalanceReason(ReasonKind.OTHER)
+
+
+#: Java's consumer joins again because its last JoinGroup or SyncGroup got no answer.
+_UNANSWERED: Final = re.compile(
+    r"rebalance failed due to "
+    r"(?:NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|Disconnect)Exception"
+)
+#: What client libraries say by themselves: Java's AbstractCoordinator and ConsumerCoordinator, Kafka Streams'
+#: StreamThread, Connect's WorkerCoordinator; franz-go's consumer_group.go.
+_LIBRARY: Final = re.compile(
+    r"need to re-join with the given member-id|rebalance failed |cached metadata has changed|"
+    r"subscription has changed|received assignment does not match|need to revoke partitions|"
+    r"group is already rebalancing|offset commit failed since|encountered .* from .* response|"
+    r"consumer pro-actively leaving|connect worker requested|"
+    r"triggered followup rebalance|Scheduled probing rebalance|Active tasks corrupted|Shutdown requested|"
+    r"beginning to manage the group|rejoin(?! from ForceRebalance)|cooperative rejoin",
+    re.DOTALL,
+)
+
+
+def is_unanswered(client_reason: str | None) -> bool:
+    """True if a client joins again because the coordinator did not answer it."""
+    return client_reason is not None and _UNANSWERED.match(client_reason) is not None
+
+
+def is_metadata_change(client_reason: str | None) -> bool:
+    """True if a leader joins again because its topics have other partitions (or racks) than it knew."""
+    return client_reason is not None and client_reason.startswith("cached metadata has changed")
+
+
+def is_subscription_change(client_reason: str | None) -> bool:
+    """True if a client joins again because it subscribes to other topics."""
+    return client_reason is not None and client_reason.startswith("subscription has changed")
+
+
+def is_requested(client_reason: str | None) -> bool:
+    """True if the application asked for the rebalance (``Consumer.enforceRebalance``): no library says this."""
+    return client_reason is not None and _LIBRARY.match(client_reason) is None

@@ -1,0 +1,79 @@
+"""A small notation for messages of a log: literal text with fields in braces, compiled to a pattern.
+
+``{group}`` takes as much as it can: a group id that contains a message's words can't be taken for another group.
+``{member}`` ends at a UUID where there is one, so a client id may contain any words. ``^`` marks where the reason
+begins that people read. ``<…>`` is optional, and so is a full stop at the end: Scala's wordings have none, Java's
+have.
+
+Ids of more than 500 characters are not looked for: clients choose them, and a pattern without a bound takes half a
+minute for one line of 32 kB that was made for it. Numbers have ten digits at most, as Kafka's INT32 has.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ID: Final = rf"(?:.{{0,500}}?{_UUID}|.{{1,500}}?)"
+_FIELDS: Final = {
+    "group": r"(?P<group>.{1,500})",
+    "member": rf"(?P<member>{_ID})",
+    "other": rf"(?P<other>{_ID})",
+    "instance": r"(?P<instance>None|null|Some\(.{1,500}?\)|.{1,500}?)",
+    "client": r"(?P<client>.{0,500}?)",
+    "host": r"(?P<host>.{0,500}?)",
+    "members": r"(?P<members>.*)",
+    "set": r"\w*[\[(](?P<members>.*)[\])]",
+    "number": r"(?P<number>-?[0-9]{1,10})(?![0-9])",
+    "count": r"-?[0-9]{1,10}",
+    "protocol": r"(?P<protocol>classic|consumer)",
+    "state": r"\w+",
+    "partition": r"\([\w.-]+\)",
+    "reason": r"(?P<reason>.*)",
+    "client_reason": r"(?P<client_reason>.*)",
+    "any": r".*",
+    "word": r"[^\s,]{1,500}",
+}
+_PIECE: Final = re.compile(r"\{(\w+)\}|([<>^])")
+
+
+def compile_template(text: str) -> re.Pattern[str]:
+    """Return the pattern of a template; it matches at the beginning of a message."""
+    pattern, at, has_reason = "", 0, False
+    for piece in _PIECE.finditer(text):
+        pattern += re.escape(text[at : piece.start()])
+        at = piece.end()
+        if piece[1] is not None:
+            pattern += _FIELDS[piece[1]]
+        elif piece[2] == "^":
+            pattern, has_reason = pattern + "(?P<reason>", True
+        else:
+            pattern += "(?:" if piece[2] == "<" else ")?"
+    pattern += re.escape(text[at:].removesuffix(".")) + (r"\.?" if text.endswith(".") else "")
+    pattern += ")" if has_reason else ""
+    return re.compile(pattern, re.DOTALL)
+
+
+def needle(text: str) -> str:
+    """Return the longest literal of a template that every message of it contains."""
+    mandatory = re.sub(r"<[^>]*>|\.$", "{}", text)
+    return max(re.split(r"\{\w*\}|\^", mandatory), key=len)
+
+
+def opening(text: str) -> str:
+    """Return the literal that a template begins with."""
+    return re.split(r"[{<^]", text, maxsplit=1)[0]
+
+
+def split_members(text: str) -> tuple[str, ...]:
+    """Return the member ids of a list. Ids may contain commas: where they end with UUIDs, those end them."""
+    separator = rf"(?<={_UUID}), " if re.search(rf"{_UUID}(?:, |$)", text) else ", "
+    return tuple(member for member in re.split(separator, text) if member)
+
+
+def instance_id(text: str | None) -> str | None:
+    """Return the instance id out of Scala's ``Some(x)``/``None`` or Java's ``x``/``null``."""
+    if text is None or text in ("None", "null", ""):
+        return None
+    return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text

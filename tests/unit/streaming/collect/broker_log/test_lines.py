@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import random
+
+from streaming.collect.broker_log.lines import MAX_LINE_BYTES, LineScanner
+
+
+def test_only_lines_that_may_be_a_coordinator_s_are_returned() -> None:
+    scanner = LineScanner()
+    assert scanner.scan(b"\none\na group\nthree\n[GroupId g]\n") == ["a group", "[GroupId g]"]
+    assert (scanner.read, scanner.first) == (5, "one")
+
+
+def test_chunks_may_end_anywhere() -> None:
+    text = "".join(f"group {number} é\nother {number}\n" * (number % 3) for number in range(200)).encode()
+    dice = random.Random(7)
+    scanner, found, at = LineScanner(), list[str](), 0
+    while at < len(text):
+        size = dice.randint(1, 40)
+        found += scanner.scan(text[at : at + size])
+        at += size
+    assert found == [line for line in text.decode().split("\n") if "group" in line]
+    assert scanner.read == text.count(b"\n")
+
+
+def test_the_line_in_which_reading_begins_is_passed_over() -> None:
+    scanner = LineScanner(within_line=True)
+    assert scanner.scan(b"end of a group") == []
+    assert scanner.scan(b"'s line\nnext group\n") == ["next group"]
+    assert scanner.read == 1
+
+
+def test_endless_lines_take_no_memory() -> None:
+    scanner = LineScanner()
+    for _ in range(20):
+        assert scanner.scan(b"group " * 50_000) == []
+        assert len(scanner._rest) <= MAX_LINE_BYTES
+    assert scanner.scan(b"\ngroup\n") == ["group"]
+    assert scanner.scan(b"a group" + b"x" * MAX_LINE_BYTES + b"\nanother group\n") == ["another group"]
+
+
+def test_the_last_line_needs_no_end() -> None:
+    scanner = LineScanner()
+    assert scanner.scan(b"one\nlast group") == []
+    assert scanner.finish() == ["last group"]
+    assert scanner.finish() == []
