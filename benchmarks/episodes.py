@@ -24,7 +24,7 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks
-from streaming.spark import plan
+from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec
@@ -144,7 +144,7 @@ def _run(bench: Bench, spark: Any, jvm: int, episodes: str | None, per_batch: in
     ticks = bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1)
     sinks = bench.sinks_to(out)._replace(episodes=episodes and out)
     log = bench.source(spark, bench.settings.topics.membership, per_batch)
-    rows = plan.writes(log, bench.source(spark, ticks), BUCKETS, sinks, Tally(spark))
+    rows = queries.writes(log, bench.source(spark, ticks), BUCKETS, sinks, Tally(spark))
     before, start = cpu_seconds(jvm), time.monotonic()
     bench.start(rows, "append", available_now=True).awaitTermination()
     return Run(time.monotonic() - start, cpu_seconds(jvm) - before)

@@ -31,9 +31,9 @@ from benchmarks.stream import PARTITIONS, Bench
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.monitor.asking import native
-from streaming.spark import plan
-from streaming.spark.losses import spans
+from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
+from streaming.spark.start import spans
 from streaming.spark.state_store import StateStore
 from streaming.spark.tally import Tally
 from streaming.wire import codec
@@ -250,9 +250,9 @@ def _rows(bench: Bench, spark: Any, run: Run) -> Any:
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(LOAD),
     }
-    events = plan.source(spark, spark_options(bench.kafka, {"fetch.max.wait.ms": "5"}) | options)
+    events = queries.source(spark, spark_options(bench.kafka, {"fetch.max.wait.ms": "5"}) | options)
     sinks = bench.sinks._replace(diffs=out, partitions=bench.sinks.partitions | {out: PARTITIONS})
-    return plan.writes(events, bench.source(spark, ticks), run.buckets, sinks, Tally(spark))
+    return queries.writes(events, bench.source(spark, ticks), run.buckets, sinks, Tally(spark))
 
 
 def _processed(query: Any, run: Run, wanted: int) -> None:

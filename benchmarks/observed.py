@@ -30,12 +30,11 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.brief import Naming
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks
-from streaming.spark import plan
-from streaming.spark.pieces import PIECE, Pieces
+from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
 from streaming.wire import codec
-from streaming.wire.codec import MAX_RECORD_BYTES, Record
+from streaming.wire.codec import Record
 from streaming.wire.events import (
     Event,
     GroupObserved,
@@ -187,10 +186,6 @@ def job(bench: Bench, spark: Any, members: int, protocol: str, asked: argparse.N
             count += 1
             bench.send(producer, topic, event)
     producer.flush()
-    pieces = Pieces(MAX_RECORD_BYTES)
-    pieces.heard(count, sent)
-    pieces.moved()
-    spark.conf.set(PIECE, pieces.value)
     found: dict[Naming | None, list[Run]] = {None: [], "all": [], "changed": []}
     for attempt in range(WARMING + asked.runs):
         for naming, runs in found.items():
@@ -208,7 +203,7 @@ def _run(bench: Bench, spark: Any, jvm: int, topic: str, naming: Naming | None) 
     if naming:
         ticks = bench.source(spark, bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1))
         sinks = bench.sinks_to(out)._replace(episodes=out, naming=naming)
-        rows = plan.writes(log, ticks, BUCKETS, sinks, Tally(spark))
+        rows = queries.writes(log, ticks, BUCKETS, sinks, Tally(spark))
     else:
         rows = log.selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
     before, start = cpu_seconds(jvm), time.monotonic()

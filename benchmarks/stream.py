@@ -43,8 +43,7 @@ from streaming.monitor.envelope import Sinks
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.topics import TopicSettings
-from streaming.spark import plan
-from streaming.spark.pieces import MOST_ROWS, PIECE
+from streaming.spark import query as queries
 from streaming.spark.query import PRODUCE
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
@@ -119,7 +118,7 @@ class Bench:
         options = {"subscribe": topic, "startingOffsets": "earliest"}
         if per_batch:
             options["maxOffsetsPerTrigger"] = str(per_batch)
-        return plan.source(spark, spark_options(self.kafka, {"fetch.max.wait.ms": "5"}) | options)
+        return queries.source(spark, spark_options(self.kafka, {"fetch.max.wait.ms": "5"}) | options)
 
     def frames(self, spark: Any, topic: str, out: str) -> dict[str, tuple[Callable[[], Any], str]]:
         """The queries' rows and output modes by name."""
@@ -156,11 +155,10 @@ class Bench:
     def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, told: bool = False) -> Any:
         """The job's rows. ``told``: with episodes and incidents, in the topic of the diffs."""
         rows = self.source(spark, topic), self.source(spark, ticks)
-        spark.conf.set(PIECE, MOST_ROWS)  # as the job does once it has seen that events are short
         sinks = self.sinks_to(out)
         if told:
             sinks = sinks._replace(episodes=out, incidents=out)
-        return plan.writes(*rows, buckets, sinks, Tally(spark))
+        return queries.writes(*rows, buckets, sinks, Tally(spark))
 
     def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
         """A running query that writes the rows, with a checkpoint of its own."""

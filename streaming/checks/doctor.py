@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from assignors.errors import MonitorError
@@ -13,14 +12,12 @@ from streaming.checks.kernel import decider
 from streaming.kafka import access
 from streaming.kafka.access import written
 from streaming.kafka.clients import check_reachable
-from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.java import java
 from streaming.kafka.topics import describe_topics
 from streaming.settings.config import Settings
 from streaming.spark.checkpoint import settle
-from streaming.spark.damage import look
-from streaming.spark.pyspark import survey
 from streaming.spark.resize import outgrown
+from streaming.spark.session import installed_pyspark, kafka_connector
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +32,8 @@ class Finding:
 def examine(settings: Settings, checkpoint: Path | None) -> Iterator[Finding]:
     """Every check, those that others depend on first."""
     yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
-    yield from _tried("spark", lambda: [str(survey())])
-    yield from _tried(
-        "jars", lambda: [f"{len(fetch([spark_connector(version('pyspark'))]))} jars of Spark's connector"]
-    )
+    yield from _tried("spark", lambda: [f"PySpark {installed_pyspark()}"])
+    yield from _tried("jars", lambda: [f"{len(kafka_connector())} jars of Spark's connector"])
     yield Finding("rounds", True, decider().text)  # the answers are the same, whoever gives them
     reached = list(_tried("broker", lambda: [f"cluster {check_reachable(settings.kafka)}"]))
     yield from reached
@@ -112,7 +107,6 @@ def _checkpoint(folder: Path) -> Finding:
             "checkpoint", False, f"{folder}: holds other files than a checkpoint's; choose another"
         )
     try:
-        look(str(folder))
         advice = outgrown(folder)
     except MonitorError as error:
         return Finding("checkpoint", False, str(error))

@@ -23,7 +23,7 @@ from streaming.wire.names import called, shortened, worded
 if TYPE_CHECKING:
     from streaming.kafka.dlt import DeadLetter
     from streaming.kafka.topics import MonitorTopic
-    from streaming.spark.inspection import Inspected
+    from streaming.spark.state import Inspected
 
 
 #: What brokers add to a reason when the client gave none.

@@ -31,7 +31,7 @@ from streaming.process.plain import warn
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.spark import classes
-from streaming.spark.pyspark import require_fit
+from streaming.spark.session import installed_pyspark
 from streaming.wire.diffs import Diff
 
 PAGE_PORT = 8686
@@ -273,7 +273,7 @@ def play(
         SecuredCluster: the demo's consumers can't speak with it.
         OutsideFailure: no Java, a PySpark that does not fit, no broker, a part of the monitor ended by itself.
     """
-    require_fit()
+    installed_pyspark()
     try:
         classes.make()
     except classes.ClassesNotKept as problem:

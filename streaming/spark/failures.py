@@ -1,17 +1,13 @@
-"""A failed query in one line: what a person can act on, without Spark's stack traces."""
+"""A failed query in one line: what happened and what to do, without Spark's stack traces."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.producer import CLOCK
-from streaming.spark.damage import explain, state_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: Our own errors in the stack trace of a Python worker.
 _OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
@@ -24,52 +20,132 @@ _AWAY = (
     "org.apache.kafka.common.errors.LeaderNotAvailableException",
     "java.util.concurrent.TimeoutException",
 )
-#: And those that say that a broker's clock is another.
+#: And those of brokers whose clock differs.
 _TIME_REFUSED = re.compile(r"InvalidTimestampException|InvalidRecordException: Timestamp")
+#: Offsets that are not there (``kafka-error-conditions.json`` of Spark's connector).
+_RECORDS_LOST = re.compile(
+    r"KAFKA_DATA_LOSS|Some data may have been lost|START_OFFSET_GREATER_THAN_END_OFFSET|OffsetOutOfRangeException"
+)
+#: A file below a folder, as it stands in Spark's text: perhaps in quotes or before punctuation.
+_FILE = r"(?:/[\w.=-]+)+"
+#: What the operating system reports of a disk that can't be written; the JVM uses the same words.
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+#: A file elsewhere: RocksDB's own, in the executors' local folders.
+_FULL = re.compile(r"RocksDBException: [^/\n]*(/[^:\n]+): No space left on device")
+_DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
+#: Spark's own guard: the log of offsets has a batch that this job did not write.
+_TWO_JOBS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
+_STATE = re.compile(r"CANNOT_LOAD_STATE_STORE|STATE_STORE|STDS_FAILED")
+_DAMAGED = re.compile(
+    r"FileNotFoundException|EOFException|Stream is corrupted|StreamCorrupted|JsonParseException|"
+    r"MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|UNSUPPORTED_LOG_VERSION|"
+    r"Invalid.*version|NumberFormatException|ChecksumException"
+)
+
+#: What to do about a lost or damaged file.
+RESTORE = (
+    "Restore the folder from a copy; or move it away and start again: the whole membership topic is then read, and "
+    "the same diffs come out, with the same ids"
+)
 
 
 class StreamFailed(OutsideFailure):
     """The streaming query failed."""
 
 
+class CheckpointDamaged(OutsideFailure):
+    """Files of the checkpoint are missing, or are not as Spark left them."""
+
+
+class CheckpointUnusable(OutsideFailure):
+    """The checkpoint's folder can't be read or written: a full disk, or files of another user."""
+
+
+class CheckpointInUse(OutsideFailure):
+    """Another job works with the checkpoint."""
+
+
+def in_use(checkpoint: str) -> str:
+    """Return the message about another job with the same checkpoint."""
+    return f"--checkpoint {checkpoint}: another process works with it; stop that one first"
+
+
+def damaged(checkpoint: str, what: str) -> CheckpointDamaged:
+    """Return the error that names the damage and what to do."""
+    return CheckpointDamaged(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
+
+
+def refused(checkpoint: str, file: str, number: int) -> CheckpointUnusable:
+    """Return the error behind an ``errno`` of the operating system."""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        advice = "make room on its disk and start again; nothing is lost"
+    elif number in (errno.EACCES, errno.EPERM):
+        advice = "give the folder, with all that is in it, to the user who runs this"
+    else:
+        advice = "put that right and start again"
+    return CheckpointUnusable(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
+
+
+def unusable(checkpoint: str, error: OSError) -> CheckpointUnusable:
+    """Return the error behind one that Python has raised."""
+    return refused(checkpoint, str(error.filename or checkpoint), error.errno or 0)
+
+
 def cluster_is_away(text: str) -> bool:
-    """Whether a query's failure says that the brokers did not answer: the one failure that waiting cures."""
+    """Return whether the brokers did not answer: the one failure that waiting cures."""
     return any(name in text for name in _AWAY)
 
 
 def not_allowed(text: str) -> bool:
-    """Whether a query's failure says that this user may not do something."""
+    """Return whether an ACL is missing."""
     return "AuthorizationException" in text
 
 
+def records_lost(text: str) -> bool:
+    """Return whether records that the query was to read are gone."""
+    return _RECORDS_LOST.search(text) is not None
+
+
 def reason(error: Exception) -> str:
-    """The line of an error that a person can act on: what our own code raised in a worker, else the last cause."""
+    """Return the line of an error that a person can act on: our own error in a worker, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [found[1] for line in lines if (found := _OURS.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    said = (ours or causes)[-1:] or lines[:1] or [type(error).__name__]
-    return f"{said[0][:500]}; {CLOCK}" if _TIME_REFUSED.search(said[0]) else said[0][:500]
+    line = ((ours or causes)[-1:] or lines[:1] or [type(error).__name__])[0][:500]
+    return f"{line}; {CLOCK}" if _TIME_REFUSED.search(line) else line
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """What PySpark raises when the JVM says no; a JVM that is gone is another thing."""
+    """Return the errors that PySpark raises when the JVM refuses a call, not those of a JVM that is gone."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # py4j has no types
     from pyspark.errors import PySparkException
 
     return PySparkException, Py4JJavaError
 
 
-def of_checkpoint(
-    error: Exception, spark: SparkSession, checkpoint: str, location: str
-) -> OutsideFailure | None:
-    """What to tell when one of :func:`errors` is about the checkpoint's files; None when it is not.
+def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFailure | None:
+    """Return what to report when one of :func:`errors` is about the checkpoint's files; None when it is not.
 
     Args:
-        error: it.
-        spark: the session, still open.
-        checkpoint: the checkpoint's folder as it was given.
+        error: the failure.
+        checkpoint: the folder as it was given.
         location: the same as Spark names it.
     """
-    from streaming.spark.pyspark.state_files import unreadable
-
-    return explain(str(error), checkpoint, location, lambda: unreadable(spark, state_files(Path(checkpoint))))
+    text = str(error)
+    if _TWO_JOBS.search(text):
+        return CheckpointInUse(in_use(checkpoint))
+    below = re.escape(location) + _FILE
+    # A wrong checksum names its file behind others.
+    found = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
+    file = found[0] if found is not None else checkpoint
+    if (full := _FULL.search(text)) is not None and not full[1].startswith(location):
+        return refused(checkpoint, full[1], errno.ENOSPC)
+    for number in _REFUSALS:
+        if os.strerror(number) in text and (found is not None or number == errno.ENOSPC):
+            return refused(checkpoint, file, number)
+    if found is not None and any(sign in text for sign in _DENIED):
+        return refused(checkpoint, file, errno.EACCES)
+    if _STATE.search(text) or (found is not None and _DAMAGED.search(text)):
+        what = file if found is not None and not _STATE.search(text) else "a file of its state"
+        return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
+    return None

@@ -5,7 +5,7 @@ calls into the JVM and ends. What was read is emitted by the next start: the bat
 committed or run again, with the same ids.
 
 :mod:`streaming.spark.supervisor` says what to do when; one thread does it. All that py4j's thread shares with it is
-the queue of :mod:`streaming.spark.listener`.
+the queue of :func:`streaming.spark.progress.listener`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -25,21 +26,36 @@ from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing
 from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
 from streaming.kafka.identity import Identity, IdentityWatch, identify
-from streaming.kafka.offsets import bounds
 from streaming.kafka.renewal import Renewal
 from streaming.kafka.signs import SignWriter
 from streaming.process.exporter import serve_metrics
 from streaming.settings.config import Settings
-from streaming.spark import checkpoint, losses
-from streaming.spark.checkpoint import TopicRecreated
-from streaming.spark.failures import StreamFailed, cluster_is_away, errors, not_allowed, of_checkpoint, reason
-from streaming.spark.listener import QueryProgress, listener
+from streaming.spark import checkpoint, failures
+from streaming.spark.checkpoint import CardStore, Remote, TopicRecreated
+from streaming.spark.failures import StreamFailed, errors, reason
 from streaming.spark.options import StreamOptions
-from streaming.spark.progress import BatchMetrics, BatchReport, finished, log_batch, report
+from streaming.spark.progress import (
+    BatchMetrics,
+    BatchReport,
+    QueryProgress,
+    finished,
+    listener,
+    log_batch,
+    report,
+)
 from streaming.spark.session import session
-from streaming.spark.start import Prepared, prepare
+from streaming.spark.start import (
+    Prepared,
+    RecordsLost,
+    claim,
+    listen_for_others,
+    lost_message,
+    lost_records,
+    prepare,
+)
 from streaming.spark.supervisor import Do, Supervisor, TopicGone
 from streaming.spark.ticks import TickTopic
+from streaming.spark.topic_ends import Blocked, EndsWatch, describe_record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +83,7 @@ def run(
     ``tell`` is told of each batch.
 
     Raises:
-        PySparkUnfit: the installed PySpark is too old.
+        PySparkTooOld, ConnectorMissing: the installed PySpark is too old, or has no connector.
         NotAllowed: an ACL is missing, or was taken away.
         ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be used.
         SparkUnavailable: Spark did not start.
@@ -86,17 +102,26 @@ def run(
         return
     registry = CollectorRegistry()
     serve_metrics(registry, options.metrics_host, options.metrics_port)
-    local = "://" not in options.checkpoint or options.checkpoint.startswith("file:")
-    in_jvm = replace(
-        options.session,
-        local_checkpoint=local,
-        state_store=setup.card.state_store,
-        java_options=security.java_options(settings.kafka),
-    )
-    with checkpoint.held(options.checkpoint) as held, session(in_jvm) as spark:
+    remote = checkpoint.is_remote(options.checkpoint)
+    with ExitStack() as stack:
+        if remote:
+            listen_for_others(settings, options.checkpoint)
+        else:
+            folder = stack.enter_context(checkpoint.held(options.checkpoint))
+            setup = claim(setup, folder)
+        in_jvm = replace(
+            options.session,
+            local_checkpoint=not remote or options.checkpoint.startswith("file:"),
+            state_store=setup.card.state_store,
+            java_options=security.java_options(settings.kafka),
+        )
+        spark = stack.enter_context(session(in_jvm))
+        store: CardStore = Remote(options.checkpoint, spark) if remote else folder
+        if remote:
+            setup = claim(setup, store)
         if stop.is_set():
             return
-        job = _Job(setup, spark, stop, BatchMetrics(registry), tell=tell, held=held)
+        job = _Job(setup, spark, stop, BatchMetrics(registry), store=store, tell=tell)
         try:
             while job.run_query():
                 pass
@@ -117,8 +142,8 @@ class _Job:
         stop: threading.Event,
         metrics: BatchMetrics,
         *,
+        store: CardStore,
         tell: Callable[[BatchReport], None],
-        held: Callable[[], None],
     ) -> None:
         from streaming.spark.tally import Batches, Tally
 
@@ -127,17 +152,18 @@ class _Job:
         self._stop = stop
         self._metrics = metrics
         self._tell = tell
-        self._look_at_checkpoint = held
+        self._store = store
         self._card = setup.card
         self._supervisor = Supervisor(
             setup.options,
             self._card.topic,
             setup.topics,
             partitions=self._card.partitions,
-            longest=setup.sinks.limit(self._card.topic),
         )
         self._supervisor.topics_seen(setup.topics, time.time())
         self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
+        self._ends = EndsWatch(setup.settings.kafka, self._card.topic)
+        self._reported: Blocked | None = None
         self._renewal = Renewal(setup.settings.kafka)
         self._signs = self._sign_writer()
         self._tally = Tally(spark)
@@ -151,36 +177,36 @@ class _Job:
         try:
             return self._follow(self._start())
         except errors() as error:
-            self._look_at_checkpoint()
-            told = of_checkpoint(error, self._spark, options.checkpoint, options.location)
+            self._store.check()
+            told = failures.of_checkpoint(error, options.checkpoint, options.location)
             if told is not None:
                 raise told from error
             self._confirm()
-            if losses.told_by(str(error)):
-                raise losses.RecordsLost(self._what_is_lost(error)) from error
-            if not_allowed(str(error)):
+            if failures.records_lost(str(error)):
+                raise RecordsLost(self._what_is_lost(error)) from error
+            if failures.not_allowed(str(error)):
                 for line in missing(self._setup.settings, "stream"):
                     raise NotAllowed(line) from error
-            if not cluster_is_away(str(error)):
+            if not failures.cluster_is_away(str(error)):
                 raise StreamFailed(reason(error)) from error
             log.warning("the cluster is away, the query waits for it: %s", reason(error))
             return wait_reachable(self._setup.settings.kafka, self._stop)
 
     def _what_is_lost(self, error: Exception) -> str:
         """What to tell of records that Spark misses; in Spark's words where they are not missing any more."""
-        lost = losses.look(self._setup.settings.kafka, self._setup.options.checkpoint, self._card)
-        return losses.message(self._card.topic, lost or reason(error))
+        lost = lost_records(self._setup.settings, self._setup.options.checkpoint, self._card)
+        return lost_message(self._card.topic, lost or reason(error))
 
     def _start(self) -> StreamingQuery:
         """The query with the numbers that the supervisor has now."""
-        from streaming.spark import plan, query
+        from streaming.spark import query
 
         setup, supervisor = self._setup, self._supervisor
         read = {self._card.topic: supervisor.growth.partitions}
         sinks = setup.sinks._replace(partitions=setup.sinks.partitions | read)
-        sources = query.sources(self._spark, setup.settings, setup.options, sinks, supervisor.bound.value)
-        rows = plan.writes(*sources, self._card.buckets, sinks, self._tally)
-        return query.start(rows, setup.settings, setup.options, supervisor.pieces.value)
+        sources = query.sources(self._spark, setup.settings, setup.options, sinks, supervisor.limit.value)
+        rows = query.writes(*sources, self._card.buckets, sinks, self._tally)
+        return query.start(rows, setup.settings, setup.options)
 
     def _follow(self, query: StreamingQuery) -> bool:
         while not query.awaitTermination(_LOOK_SECONDS):
@@ -203,14 +229,12 @@ class _Job:
             self._signs = self._sign_writer()
             self._watch = IdentityWatch(settings.kafka, self._setup.topics)
         elif do is Do.REFIT:
-            bound, pieces = self._supervisor.bound.value, self._supervisor.pieces.value
-            most = "any number of" if bound is None else f"at most {bound}"
-            log.info("batches have %s events from now on, %d at a time go to Python", most, pieces)
+            log.info("batches have at most %s events from now on", self._supervisor.limit.value)
         elif do is Do.READ_ALL:
             growth = self._supervisor.growth
             growth.done()
             self._card = structs.replace(self._card, partitions=growth.partitions)
-            checkpoint.grow(self._setup.options.checkpoint, self._card)
+            self._store.write(self._card)
             log.info("all %d partitions of topic %s are read now", growth.partitions, self._card.topic)
         return not self._stop.is_set()
 
@@ -218,11 +242,12 @@ class _Job:
         """Give the supervisor what is new, and do what needs no stop of the query."""
         if self._renewal.renewed(time.monotonic()):
             return Do.RENEW
-        self._look_at_checkpoint()
+        self._store.check()
         supervisor, now = self._supervisor, time.time()
         self.drain()
         topics = self._watch.look(time.monotonic())
         supervisor.contact(self._watch.trouble)
+        self._look_at_ends(now)
         if topics is not None:
             supervisor.topics_seen(topics, now)
         if supervisor.wants_count(now):
@@ -232,8 +257,6 @@ class _Job:
             log.warning("%s", note)
         if do is Do.TICK:
             self._setup.ticks.tick()
-        elif do is Do.ASK_ENDS:
-            self._ask_ends()
         self._leave_sign(now)
         return do
 
@@ -246,7 +269,7 @@ class _Job:
     def _leave_sign(self, now: float) -> None:
         if self._signs is None:
             return
-        reached = self._supervisor.applied_up_to
+        reached = self._supervisor.reached
         # What waits for the next trigger is not late.
         up_to = None if reached is None else min(now, reached + self._setup.options.pause_seconds)
         self._signs.tell(up_to=up_to, positions=self._supervisor.growth.offsets)
@@ -266,14 +289,27 @@ class _Job:
             self._metrics.add(done)
             self._tell(done)
 
-    def _ask_ends(self) -> None:
-        places = [(self._card.topic, number) for number in range(self._supervisor.growth.partitions)]
-        try:
-            found = bounds(self._setup.settings.kafka, places)
-        except ClusterUnavailable as error:
-            log.warning("%s", error)
+    def _look_at_ends(self, now: float) -> None:
+        """Notice a transaction that keeps the newest records from the query."""
+        supervisor = self._supervisor
+        ends = self._ends.look(time.monotonic(), supervisor.growth.partitions)
+        if ends is None:
             return
-        self._supervisor.ends_seen({number: high for (_, number), (_, high) in found.items()}, time.time())
+        supervisor.ends_seen(ends, now)
+        self._metrics.set_lag(supervisor.lag)
+        blocked = supervisor.blocked
+        if blocked is not None and blocked != self._reported:
+            settings, topic = self._setup.settings.kafka, self._card.topic
+            record = describe_record(settings, topic, blocked)
+            log.warning(
+                "topic %s: a transaction is open since offset %d of partition %d%s; until it ends nothing behind "
+                "it can be read. `kafka-transactions.sh find-hanging` and `abort` end one whose producer is gone",
+                topic,
+                blocked.offset,
+                blocked.partition,
+                f" ({record})" if record else "",
+            )
+        self._reported = blocked
 
     def _confirm(self) -> None:
         """Look whether topics are gone.

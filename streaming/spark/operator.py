@@ -1,32 +1,50 @@
-"""The stateful function of the query: one bucket of groups, its rows of one batch, its state.
+"""The stateful function of the query: one bucket of groups, its rows of one batch and its state.
 
-Runs in Spark's Python workers. Columns become :class:`~streaming.wire.codec.Record`, ``process`` and
-``expire`` do the work, and what they give becomes rows again. No clock is read: the batch has one time, kept in
-Spark's offset log and so the same when the batch is run again.
+Runs in Spark's Python workers. Pandas frames become records in the log's order, ``process`` and ``expire`` apply
+them, and what they return becomes one frame. No clock is read: a batch has one time, which Spark keeps in its
+offset log, so a batch that runs again has the same time.
+
+A frame costs a millisecond whatever is in it, so a bucket's output is one frame. Rows are made from whole columns,
+because pandas takes 100 times as long to give one row as Python takes for a tuple.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
+import msgspec
 
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
 from streaming.spark.progress import Told
-from streaming.spark.rows import ARROW_TYPES, BucketRows, read
 from streaming.wire import codec
+from streaming.wire.codec import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd  # type: ignore[import-untyped] # pandas has its types elsewhere
 
-    from streaming.spark.pyspark.arrow import Columns, Function, Rows
     from streaming.spark.tally import Tally
 
-#: Columns of what the operator gives: our own headers as the columns of their values, any others as they are.
+#: Input columns behind the bucket (:mod:`streaming.spark.query` makes them): the fields of a record, then the time
+#: in ms at which the record was appended to its topic. A tick has partition −1 and no other field.
+INPUT = (
+    "partition",
+    "offset",
+    "key",
+    "value",
+    "ce_type",
+    "ce_id",
+    "ce_source",
+    "ce_time",
+    "other_headers",
+    "appended",
+)
+#: Output columns: the headers of our codec as columns of their values, any other headers as they are.
 OUTPUT = {
     "topic": "string",
     "key": "binary",
@@ -42,28 +60,49 @@ OUTPUT_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in OUTPUT.items())
 STATE_SCHEMA = "blob binary"
 
 
-def operator(sinks: Sinks, tally: Tally) -> Function:
-    """The function to hand to ``applyInPandasWithState``.
+class _Header(msgspec.Struct):
+    """A header as Spark's ``to_json`` writes it: bytes in base64, null left out."""
 
-    A worker hands over what it has, frames or, by :mod:`streaming.spark.pyspark.arrow`, columns, and gets the like.
+    key: str
+    value: bytes | None = None
+
+
+_headers = msgspec.json.Decoder(list[_Header])
+
+
+class BucketRows(NamedTuple):
+    """A bucket's records of one batch.
+
+    Attributes:
+        records: in the order of (key, partition, offset): Kafka's order for each group.
+        oldest: when the oldest record was appended to its topic, ms; None without records.
+        bytes: size of their values.
     """
-    return partial(_bucket_batch, sinks, tally)
+
+    records: list[Record]
+    oldest: int | None
+    bytes: int
 
 
 class BucketStep(NamedTuple):
-    """What one batch makes of a bucket: what to write, its state when that changed, what it tells the driver."""
+    """Result of one batch of a bucket: what to write, its state if that changed, and its report to the driver."""
 
     writes: list[Write]
     blob: bytes | None
     told: Told
 
 
+def operator(sinks: Sinks, tally: Tally) -> Callable[..., Iterator[pd.DataFrame]]:
+    """Return the function for ``applyInPandasWithState``."""
+    return partial(_bucket_batch, sinks, tally)
+
+
 def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> BucketStep:
-    """One batch of a bucket.
+    """Apply one batch to a bucket.
 
     Args:
         blob: the bucket's state; None for none.
-        rows: what it has of the batch.
+        rows: its records of the batch.
         now_ms: the batch's time.
         sinks: where outputs go.
     """
@@ -78,35 +117,54 @@ def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> Buc
 
 
 def _bucket_batch(
-    sinks: Sinks, tally: Tally, key: tuple[Any, ...], parts: Iterator[Columns | pd.DataFrame], state: Any
-) -> Iterator[Rows | pd.DataFrame]:
-    given = list(parts)
-    framed = not isinstance(given[0], list)
-    rows = read(map(columns, given) if framed else given)
+    sinks: Sinks, tally: Tally, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+) -> Iterator[pd.DataFrame]:
+    rows = read(frames)
     blob = bytes(state.get[0]) if state.exists else None
-    # Not a column: a time in the plan stands in the code that Spark generates, and compiles, for every batch.
+    # Not a column: a time in the plan would be a number in generated code, compiled anew for every batch.
     writes, changed, told = step(blob, rows, state.getCurrentProcessingTimeMs(), sinks)
     if changed is not None:
         state.update((changed,))
     tally.tell(int(key[0]), told)
-    written = list(map(row, writes))
-    yield frame(written) if framed else written
+    if writes:
+        yield frame(writes)
 
 
-def columns(part: pd.DataFrame) -> Columns:
-    """A frame's columns as Arrow arrays, whatever pandas made of those with nulls."""
-    return [pa.array(part.iloc[:, at], kind, from_pandas=True) for at, kind in enumerate(ARROW_TYPES)]
+def read(frames: Iterable[pd.DataFrame]) -> BucketRows:
+    """Return a bucket's records from frames of the bucket's number and :data:`INPUT`."""
+    rows = [
+        row
+        for part in frames
+        for row in zip(*(part.iloc[:, at].tolist() for at in range(1, len(INPUT) + 1)), strict=True)
+        if row[0] >= 0
+    ]
+    rows.sort(key=lambda row: (row[2] or b"", row[0], row[1]))
+    records = [_record(row) for row in rows]
+    size = sum(len(record.value) for record in records if record.value)
+    return BucketRows(records, min((row[-1] for row in rows), default=None), size)
 
 
-def frame(rows: Rows) -> pd.DataFrame:
-    """Rows as the frame that PySpark asks for; columns of objects, as pandas has no null of its own for numbers."""
+def _record(row: tuple[Any, ...]) -> Record:
+    """Return the record of a row; its headers are packed as JSON where they are not those of our codec."""
+    if row[8] is None:
+        return Record._make(row[:9])
+    partition, offset, key, value = row[:4]
+    headers = [(header.key, header.value) for header in _headers.decode(row[8])]
+    return Record.of(partition, offset, key, value, headers)
+
+
+def frame(writes: Iterable[Write]) -> pd.DataFrame:
+    """Return the output frame; its columns are objects, because pandas has no null for numbers."""
     import pandas as pd
 
-    return pd.DataFrame(rows, columns=list(OUTPUT), dtype=object)
+    columns = zip(*map(row, writes), strict=True)
+    return pd.DataFrame(
+        {name: pd.Series(column, dtype=object) for name, column in zip(OUTPUT, columns, strict=True)}
+    )
 
 
 def row(write: Write) -> tuple[Any, ...]:
-    """A row for the sink, as :data:`OUTPUT_SCHEMA` has it."""
+    """Return one row of :data:`OUTPUT`."""
     topic, key, value, headers, partition = write
     if len(headers) == len(codec.HEADER_NAMES):
         (first, _), (second, kind), (third, ce_id), (fourth, source), (fifth, time), (sixth, _) = headers

@@ -1,14 +1,17 @@
-"""What Spark says of each batch: a line of the log, and the driver's Prometheus metrics."""
+"""Spark's reports of its batches, as a line of the log and as the driver's Prometheus metrics."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+    from pyspark.sql.streaming import StreamingQueryListener
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +74,39 @@ class BatchReport(NamedTuple):
     waited: float | None = None
     buckets: int | None = None
     state_bytes: int | None = None
+
+
+#: A batch's progress in Spark's JSON form; a look that found nothing new is its ``timestamp`` alone.
+QueryProgress = dict[str, Any]
+
+
+def listener(progress: SimpleQueue[QueryProgress]) -> StreamingQueryListener:
+    """Return a listener for ``spark.streams.addListener`` that puts each batch's progress into the queue.
+
+    It runs on py4j's thread, which shares nothing but the queue with the job's.
+    """
+    from pyspark.sql.streaming import StreamingQueryListener as Listener
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+    class BatchListener(Listener):
+        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+            """Nothing to hand on."""
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - same
+            progress.put(json.loads(event.progress.json))
+
+        def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - same
+            progress.put({"timestamp": event.timestamp})
+
+        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - same
+            """The job itself sees the end."""
+
+    return BatchListener()
 
 
 def report(progress: Mapping[str, Any], told: Iterable[Told] = ()) -> BatchReport:
@@ -167,7 +203,10 @@ class BatchMetrics:
         self._size = counter("input_bytes", "Bytes of the values of membership events read.")
         self._diffs = counter("diffs", "Diffs written.")
         self._dead = counter("dead_letters", "Records sent to the dead-letter topic.")
-        self._lag = gauge("lag_records", "Membership events behind in the partition that is furthest behind.")
+        self._lag = gauge(
+            "lag_records",
+            "Membership events up to the log's end, open transactions included, in the partition furthest behind.",
+        )
         self._waited = gauge(
             "lag_seconds", "From the oldest event of the last batch to the end of the batch."
         )
@@ -176,6 +215,11 @@ class BatchMetrics:
         self._last = gauge(
             "last_trigger_timestamp_seconds", "Last batch, or last look that found no new record."
         )
+
+    def set_lag(self, records: int | None) -> None:
+        """Take in how many events are unread."""
+        if records is not None:
+            self._lag.set(records)
 
     def add(self, done: BatchReport) -> None:
         """Count a batch; what Spark left out stays as it was."""
@@ -188,7 +232,6 @@ class BatchMetrics:
         self._diffs.inc(done.diffs)
         self._dead.inc(done.dead_letters)
         for gauge, value in (
-            (self._lag, done.lag),
             (self._waited, done.waited),
             (self._rows, done.buckets),
             (self._bytes, done.state_bytes),

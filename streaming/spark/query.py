@@ -1,22 +1,38 @@
-"""The query, started with the numbers of the moment."""
+"""The query: Kafka source + ticks → slim columns → stateful operator by bucket → Kafka sink.
+
+A tick is a record in a topic of its own. It becomes one row for each bucket, so that every bucket checks its
+session timeouts and reports the next one. The driver writes a tick when one is due
+(:class:`streaming.spark.pacing.Timers`). Spark's own timers would run empty batches without pause.
+
+Only the JVM touches what Python does not need. Headers arrive as an array of structs, which is slow to carry to
+Python. Nearly all records have exactly the six headers that our codec writes: those travel as plain columns, and
+any other set as one string, for dead letters.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
+from pyspark.sql import functions as f
+
 from streaming.kafka.clients import spark_options
-from streaming.spark import plan
-from streaming.spark.pieces import PIECE
+from streaming.spark.buckets import bucket_numbers
+from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.wire import codec
 from streaming.wire.codec import LONGEST_RECORD_BYTES
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     from streaming.monitor.envelope import Sinks
     from streaming.settings.config import Settings
     from streaming.spark.options import StreamOptions
+    from streaming.spark.tally import Tally
 
 #: The source's consumers.
 CONSUME = {
@@ -34,6 +50,80 @@ PRODUCE = {
     # A diff of a large group fills the usual 16 KiB at once: a backlog would be a request a handful of records.
     "batch.size": str(256 * 1024),
 }
+
+
+def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    """The membership topic as a stream. ``options`` are those of Spark's Kafka source."""
+    return spark.readStream.format("kafka").options(includeHeaders="true", **options).load()
+
+
+def ticks(records: DataFrame, buckets: int) -> DataFrame:
+    """Return one row for each tick and bucket: ``bucket``, ``partition`` −1, ``offset``, ``appended`` −1.
+
+    Numbers are never null: pandas would make them floats.
+    """
+    return records.select(
+        f.explode(_array(bucket_numbers(buckets))).alias("bucket"),
+        f.lit(-1).alias("partition"),
+        "offset",
+        f.lit(-1).cast("bigint").alias("appended"),
+    )
+
+
+def slim(records: DataFrame, buckets: int) -> DataFrame:
+    """Return ``bucket`` and the operator's :data:`~streaming.spark.operator.INPUT`.
+
+    ``headers`` null counts as none. A group's bucket is decided by the CRC-32 of its key: the same in every version
+    of Spark and Python. A record without a key carries no state; it goes to a bucket by its partition, only to be
+    dead-lettered.
+    """
+    place = f.pmod(f.coalesce(f.crc32("key"), "partition"), f.lit(buckets)).cast("int")
+    headers = f.col("headers")
+    usual = (
+        (headers["key"] == _array(codec.HEADER_NAMES))
+        & (f.get(headers, f.lit(0))["value"] == f.lit(codec.SPEC_VERSION))
+        & (f.get(headers, f.lit(5))["value"] == f.lit(codec.CONTENT_TYPE))
+    )
+    return records.select(
+        f.get(_array(bucket_numbers(buckets)), place).alias("bucket"),
+        "partition",
+        "offset",
+        "key",
+        "value",
+        # Where the headers are not the usual ones, these are any: the operator takes what is in `other_headers`.
+        *(f.get(headers, f.lit(number))["value"].alias(codec.HEADER_NAMES[number]) for number in range(1, 5)),
+        f.when(usual, None).otherwise(f.coalesce(f.to_json(headers), f.lit("[]"))).alias("other_headers"),
+        f.unix_millis("timestamp").alias("appended"),
+    )
+
+
+def _array(values: Sequence[int] | Sequence[str]) -> Column:
+    """An array as one literal: Spark would fold an expression of many again in every batch."""
+    return f.lit(np.array(values, dtype="int32" if isinstance(values[0], int) else None))
+
+
+def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, tally: Tally) -> DataFrame:
+    """Rows for the sink: topic, key, value, headers, partition. What the driver wants to know goes to ``tally``."""
+    rows = (
+        slim(records, buckets)
+        .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
+        .groupBy("bucket")
+        .applyInPandasWithState(
+            operator(sinks, tally),
+            OUTPUT_SCHEMA,
+            STATE_SCHEMA,
+            "append",
+            # Spark's timeouts would run every task's worker twice.
+            "NoTimeout",
+        )
+    )
+    values = f.array(
+        f.lit(codec.SPEC_VERSION), "ce_type", "ce_id", "ce_source", "ce_time", f.lit(codec.CONTENT_TYPE)
+    )
+    usual = f.map_entries(f.map_from_arrays(_array(codec.HEADER_NAMES), values))
+    return rows.select(
+        "topic", "key", "value", f.coalesce("other_headers", usual).alias("headers"), "partition"
+    )
 
 
 def sources(
@@ -58,13 +148,11 @@ def sources(
         "startingOffsets": "latest",
         "failOnDataLoss": "false",
     }
-    return plan.source(spark, membership), plan.source(spark, ticks)
+    return source(spark, membership), source(spark, ticks)
 
 
-def start(rows: DataFrame, settings: Settings, options: StreamOptions, piece: int) -> StreamingQuery:
-    """Start the query that writes ``rows`` to Kafka; so many at a time go to Python, unless ``options`` say it."""
-    if PIECE not in dict(options.session.conf):
-        rows.sparkSession.conf.set(PIECE, piece)
+def start(rows: DataFrame, settings: Settings, options: StreamOptions) -> StreamingQuery:
+    """Start the query that writes ``rows`` to Kafka."""
     writer = (
         rows.writeStream.format("kafka")
         .options(includeHeaders="true", **spark_options(settings.kafka, PRODUCE))

@@ -24,12 +24,11 @@ from pyarrow import parquet
 from assignors.errors import BadInput
 from streaming.monitor.blob import Bucket
 from streaming.spark import checkpoint as cards
-from streaming.spark import damage, state_store
+from streaming.spark import failures, state_store
 from streaming.spark.buckets import regrouped
-from streaming.spark.inspection import NoState, blobs
 from streaming.spark.options import frozen_out_of_range
-from streaming.spark.pieces import PIECE, Pieces
 from streaming.spark.session import SessionOptions, session
+from streaming.spark.state import NoState, blobs
 from streaming.spark.state_store import StateStore
 from streaming.wire.codec import UNREADABLE
 
@@ -134,9 +133,8 @@ def resize(
         card = cards.read(folder) if folder.exists() else None
         if card is None:
             raise NoState(f"--checkpoint {checkpoint}: no checkpoint of ours there")
-        with cards.held(checkpoint):
-            card = cards.readable(checkpoint, card)
-            damage.look(checkpoint)
+        with cards.held(checkpoint) as held:
+            card = cards.readable(checkpoint, held.read() or card)
             before = Numbers(card.buckets, frozen_partitions(folder), card.state_store or state_store.DEFAULT)
             after = Numbers(
                 buckets or before.buckets,
@@ -145,7 +143,7 @@ def resize(
             )
             return _resize(folder, card, before, after, dry_run=dry_run)
     except OSError as error:
-        raise damage.unusable(checkpoint, error) from error
+        raise failures.unusable(checkpoint, error) from error
 
 
 def frozen_partitions(folder: Path) -> int | None:
@@ -154,7 +152,7 @@ def frozen_partitions(folder: Path) -> int | None:
     Raises:
         CheckpointDamaged: what it has noted is not there.
     """
-    newest = damage.last(folder / "offsets")
+    newest = state_store.last(folder / "offsets")
     return None if newest is None else _Batch.read(folder / "offsets" / str(newest)).shuffle_partitions
 
 
@@ -174,17 +172,17 @@ class _Batch:
             noted = msgspec.json.decode(metadata, type=dict[str, Any])
             partitions = msgspec.convert(noted["conf"][_PARTITIONS], _Partitions, strict=False)
         except (*UNREADABLE, ValueError, KeyError, TypeError) as error:
-            raise damage.damaged(str(file.parents[1]), f"{file} is damaged") from error
+            raise failures.damaged(str(file.parents[1]), f"{file} is damaged") from error
         return cls(version, noted, partitions, offsets)
 
 
 def outgrown(folder: Path) -> str | None:
     """What to do about a checkpoint whose buckets have become too large; None when they have not.
 
-    By the sizes of its files (:func:`streaming.spark.state_store.sizes`).
+    By the sizes of its files (:func:`streaming.spark.state_store.size`).
     """
     card = cards.read(folder) if (folder / cards.NAME).exists() else None
-    total = sum(state_store.sizes(damage.state_files(folder)).values())
+    total = state_store.size(folder)
     if card is None or total <= _MOST * card.buckets:
         return None
     wanted = 1 << (total // _AIM).bit_length()
@@ -198,7 +196,7 @@ def outgrown(folder: Path) -> str | None:
 def _resize(folder: Path, card: cards.Card, before: Numbers, after: Numbers, *, dry_run: bool) -> Resized:
     staged = cards.staged(folder)
     shutil.rmtree(staged, ignore_errors=True)  # of one that was interrupted
-    done = damage.last(folder / "commits")
+    done = state_store.last(folder / "commits")
     old: Mapping[int, bytes] = {}
     new: Mapping[int, bytes] = {}
     if done is not None and (dry_run or before != after):
@@ -230,8 +228,6 @@ def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) 
     """One batch of a query whose state is this, in a checkpoint of its own."""
     from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA
 
-    # So many of the largest have room.
-    spark.conf.set(PIECE, Pieces(max(map(len, state.values()), default=1)).value)
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-") as source:
         table = pa.table(
             {"bucket": pa.array(state.keys(), pa.int32()), "blob": pa.array(state.values(), pa.binary())}
@@ -251,10 +247,9 @@ def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) 
 
 
 def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
-    """A bucket's only row is its state; a worker hands over a frame or Arrow columns (:mod:`.operator`)."""
+    """Keep a bucket's only row as its state."""
     for part in parts:
-        blob = part[1][0].as_py() if isinstance(part, list) else part.iloc[0, 1]
-        state.update((bytes(blob),))
+        state.update((bytes(part.iloc[0, 1]),))
     return iter(())
 
 

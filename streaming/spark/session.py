@@ -1,42 +1,40 @@
-"""The JVM: started with a quiet console, in a session of its own, gone when this process is.
+"""The Spark session: its JVM, its settings, and its end with this process.
 
-Ctrl-C in a terminal goes to every process of the foreground group; a JVM among them dies first and takes the
-query down with a stack trace. In a session of its own it only hears from us. It ends with this process all the
-same: it watches its standard input.
+PySpark starts the JVM through its public constructor. The JVM ignores Ctrl-C and ends when its standard input
+closes.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from streaming.kafka.jars import fetch, spark_connector
+from assignors.errors import OutsideFailure
+from streaming.kafka.jars import DownloadFailed, fetch, spark_connector
 from streaming.kafka.java import java
-from streaming.spark import archive, classes, context, state_store
-from streaming.spark.pyspark import (
-    LOCAL_FILES,
-    OWN_SESSION,
-    QUIET_ACCUMULATORS,
-    WARM_DAEMON,
-    Fit,
-    survey,
-    unit,
-)
+from streaming.process.private import open_private
+from streaming.spark import archive, classes, daemon, state_store
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     from streaming.spark.state_store import StateStore
 
-#: Already in pyspark's own jars, where a second copy would only cost start-up time.
+#: The release that ``uv.lock`` has, whose connector is known to resolve, and the oldest one that is supported.
+LOCKED: Final = "4.2.0"
+LEAST: Final = (4, 1)
+#: Jars of the connector that pyspark has already: a second copy would only cost start-up time.
 _SHIPPED = (
     "hadoop-client-",
     "scala-library-",
@@ -46,10 +44,28 @@ _SHIPPED = (
     "scala-parallel-",
     "jsr305-",
 )
+#: Bytes and rows in which a bucket's records go to Python. Without a limit in bytes, records of a large group fill
+#: the JVM's memory; fewer rows cost more frames.
+_PIECE_BYTES, _PIECE_ROWS = 16 << 20, 1024
+#: Batches that a checkpoint keeps, in files of up to the whole state each. A restart reads the last two; the others
+#: are for a restart from an earlier batch. Spark deletes at most once in ten seconds.
+_KEPT_BATCHES: Final = 10
 
 
-#: A JVM that was asked to end has so long; one that writes its classes before takes longer.
-_END_SECONDS, _WRITING_SECONDS = 10.0, 180.0
+class PySparkTooOld(OutsideFailure):
+    """The installed PySpark is older than the job needs."""
+
+
+class ConnectorMissing(OutsideFailure):
+    """Spark's Kafka connector for the installed PySpark could not be fetched."""
+
+
+class SparkUnavailable(OutsideFailure):
+    """Spark did not start."""
+
+
+class SparkGone(OutsideFailure):
+    """Spark's JVM ended while it was needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +83,6 @@ class SessionOptions:
         java_options: further options of the JVMs, the executors' too.
         archive: what executors import from (:mod:`streaming.spark.archive`); None when they have it installed.
         conf: Spark properties; they override this module's.
-        public: use PySpark's public interface alone (:mod:`streaming.spark.pyspark`).
-        archive_classes: where the driver's JVM writes the classes that it has loaded, at its end; None: nowhere.
     """
 
     master: str = "local[2,4]"
@@ -81,32 +95,61 @@ class SessionOptions:
     java_options: str = ""
     archive: Path | None = None
     conf: tuple[tuple[str, str], ...] = ()
-    public: bool = False
-    archive_classes: Path | None = None
+
+
+def installed_pyspark() -> str:
+    """Return the version of the installed PySpark.
+
+    Raises:
+        PySparkTooOld: it is older than the job needs; the message says what to install.
+    """
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:  # out of Spark's own folder, by spark-submit
+        from pyspark import __version__
+
+        found = str(__version__)
+    if tuple(int(part) for part in found.split(".")[:2] if part.isdigit()) < LEAST:
+        wanted = f"pyspark>={'.'.join(map(str, LEAST))}"
+        raise PySparkTooOld(f"PySpark {found} is installed, which is too old: pip install '{wanted}'")
+    return found
+
+
+def kafka_connector() -> list[Path]:
+    """Return the jars of Spark's Kafka connector for the installed PySpark.
+
+    Raises:
+        ConnectorMissing: they can't be fetched.
+    """
+    found = installed_pyspark()
+    try:
+        return fetch([spark_connector(found)])
+    except DownloadFailed as error:
+        if found == LOCKED:
+            raise
+        raise ConnectorMissing(
+            f"Spark's Kafka connector for the installed PySpark {found} could not be fetched. If the repository "
+            f"does not have it, install a release that it has: pip install 'pyspark=={LOCKED}' ({error})"
+        ) from error
 
 
 def connector_jars(jars: Iterable[Path]) -> list[Path]:
-    """Those of the connector's jars that pyspark does not ship itself."""
+    """Return those of the connector's jars that pyspark does not ship itself."""
     return [jar for jar in jars if not jar.name.startswith(_SHIPPED)]
 
 
 def jvm_path(path: str) -> str:
-    """A folder or URL as the JVM, whose working directory is another, has to be told."""
+    """Return a folder or URL as the JVM needs it: absolute."""
     return path if "://" in path else str(Path(path).absolute())
 
 
-def configuration(
-    options: SessionOptions, fit: Fit, jars: list[Path], log4j: Path, driver: Sequence[str] = ()
-) -> dict[str, str]:
-    """Spark's properties. Each that is not about quiet or place has its reason beside it.
-
-    ``driver``: options of the driver's JVM alone.
-    """
+def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
+    """Return Spark's properties. Each that is not about log or place has its reason beside it."""
     local = options.master.startswith("local")
-    # VFORK: Hadoop forks a `chmod` for each of a batch's files; by the JDK's helper one takes 1.6 ms, so 1.0.
+    # VFORK: Hadoop forks a `chmod` for some files; by the JDK's helper one takes 1.6 ms, so 1.0.
     java_options = (
         f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -Xshare:auto "
-        f"-Djdk.lang.Process.launchMechanism=VFORK {' '.join(driver)} {options.java_options}"
+        f"-Djdk.lang.Process.launchMechanism=VFORK {classes.java_options()} {options.java_options}"
     )
     return {
         "spark.master": options.master,
@@ -114,7 +157,7 @@ def configuration(
         "spark.jars": ",".join(str(jar) for jar in connector_jars(jars)),
         # Spark prints options where it explains a plan: what holds a secret reads "(redacted)".
         "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore|ssl[.]key",
-        # What a damaged checkpoint is about stands in the causes of Spark's errors.
+        # The cause of Spark's errors, such as the file that can't be read, is in their stack trace.
         "spark.sql.pyspark.jvmStacktrace.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -124,102 +167,174 @@ def configuration(
         "spark.driver.extraJavaOptions": java_options.rstrip(),
         **({"spark.executor.extraJavaOptions": options.java_options} if options.java_options else {}),
         **({} if options.archive is None else _unpacked(options.archive)),
-        **({"spark.python.daemon.module": unit(WARM_DAEMON).MODULE} if WARM_DAEMON in fit.used else {}),
+        "spark.python.daemon.module": daemon.MODULE,
+        # By TCP each task waits 40 ms for a delayed acknowledgement.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_PIECE_BYTES),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_PIECE_ROWS),
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Timers run on the ticks of the plan; without this an idle query would run empty batches without pause.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.minBatchesToRetain": "20",
-        # How often Spark tidies the state's files, by default once a minute: until then each batch's changes stay,
-        # each up to the whole state, and at four batches a second that is 400 times.
-        "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
+        "spark.sql.streaming.minBatchesToRetain": str(_KEPT_BATCHES),
+        # Spark deletes old files of the state once in this time, by default once a minute: at four batches a second
+        # 240 batches' changes would stay, each up to the whole state.
+        "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
         "spark.sql.streaming.stopTimeout": "30s",
-        # `inspect-state` and `resize` collect the whole state: the heap is their bound, not Spark's gigabyte.
+        # `inspect-state` and `resize` collect the whole state: the heap is their limit, not Spark's gigabyte.
         "spark.driver.maxResultSize": "0",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
         **state_store.properties(options.state_store),
-        **(_local_files(fit, options.state_store) if options.local_checkpoint else {}),
+        **(_local_files(options.state_store) if options.local_checkpoint else {}),
         **dict(options.conf),
     }
 
 
 def _unpacked(file: Path) -> dict[str, str]:
-    """Have executors unpack the archive, and import from it: both in their working directory."""
+    """Return the properties by which executors unpack the archive and import from it."""
     return {
         "spark.archives": f"{file.absolute()}#{archive.FOLDER}",
         "spark.executorEnv.PYTHONPATH": archive.FOLDER,
     }
 
 
-def _local_files(fit: Fit, store: StateStore | None) -> dict[str, str]:
-    """How the files of a checkpoint in a folder are written.
+def _local_files(store: StateStore | None) -> dict[str, str]:
+    """Return the properties by which the files of a checkpoint in a folder are written.
 
-    Hadoop's checksums are a file of their own beside each file, and a forked ``chmod`` for each; Spark's own store
-    has them within. Both of Hadoop's interfaces do without: one that wrote none would find the other's out of date.
-    RocksDB's files are copied to and fro by ``FileSystem.getLocal``, which takes no file system but the one with
-    checksums (a ClassCastException else).
+    Spark's default manager forks ``chmod`` and ``ls`` for every file where Hadoop's native library is missing, as
+    it nearly everywhere is. Hadoop's checksums are one more file and fork for each file; Spark's own store has
+    checksums within. RocksDB's files go through ``FileSystem.getLocal``, which accepts only the file system with
+    checksums.
     """
-    manager: dict[str, str] = unit(LOCAL_FILES).properties() if LOCAL_FILES in fit.used else {}
-    if store != "memory":
-        return manager
-    return {
-        **manager,
-        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-    }
+    manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    found = {"spark.sql.streaming.checkpointFileManagerClass": manager}
+    if store == "memory":
+        found["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
+        found["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
+    return found
 
 
 @contextmanager
 def session(options: SessionOptions) -> Iterator[SparkSession]:
-    """A Spark session in a new JVM, which is gone when the context is left.
-
-    The JVM has a temporary working directory: paths that it is given have to be absolute.
+    """Yield a Spark session in a JVM that ends with this process; under spark-submit in the one there is.
 
     Raises:
         NoJava: there is none.
-        DownloadFailed: the Kafka connector could not be fetched.
-        PySparkUnfit: the installed PySpark is too old.
+        DownloadFailed, ConnectorMissing: the Kafka connector could not be fetched.
+        PySparkTooOld: the installed PySpark is too old.
         SparkUnavailable: the JVM ended while starting; the message names its log.
-        SparkGone: it ended while the context was open.
+        SparkGone: it ended while the session was open.
     """
-    fit = survey(public=options.public)
+    installed_pyspark()
     java()
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    jars = fetch([spark_connector(fit.release)]) if options.connector else []
+    jars = kafka_connector() if options.connector else []
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-", ignore_cleanup_errors=True) as home:
         log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
         log_file = log_file.absolute()
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        log4j = _log4j(Path(home), "info" if options.verbose else "warn")
         # pyspark logs every captured error once more, whole, to the console; ours names its cause.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-        if options.master.startswith("local"):
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ.setdefault("PYSPARK_PYTHON", archive.python() if options.archive else sys.executable)
-        # The workers import this package wherever the command was started.
-        paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        absolute = [str(Path(path).absolute()) for path in paths if path]
-        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute))
-        if QUIET_ACCUMULATORS in fit.used:
-            unit(QUIET_ACCUMULATORS).install()
-        driver = classes.java_options(options.archive_classes)
-
-        properties = configuration(options, fit, jars, log4j, driver)
-        with _context(fit, properties, log_file, Path(home), writing=options.archive_classes is not None):
+        _set_environment(options)
+        log4j = _log4j(Path(home), "info" if options.verbose else "warn")
+        properties = configuration(options, jars, log4j)
+        with starting(log_file), _console(log_file), our_interrupt():
+            context = SparkContext(conf=_conf(properties))
+        with open_until_gone(context, log_file):
             yield SparkSession.builder.getOrCreate()
 
 
-def _context(
-    fit: Fit, properties: dict[str, str], log_file: Path, home: Path, *, writing: bool
-) -> AbstractContextManager[SparkContext]:
-    if OWN_SESSION not in fit.used:
-        return context.context(properties, log_file)
-    seconds = _WRITING_SECONDS if writing else _END_SECONDS
-    found: AbstractContextManager[SparkContext] = unit(OWN_SESSION).context(
-        properties, log_file, home, seconds
-    )
-    return found
+def _set_environment(options: SessionOptions) -> None:
+    if options.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", archive.python() if options.archive else sys.executable)
+    # The workers import this package wherever the command was started.
+    paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    absolute = [str(Path(path).absolute()) for path in paths if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute))
+
+
+@contextmanager
+def starting(log_file: Path) -> Iterator[None]:
+    """Report a failed start of Spark as :class:`SparkUnavailable`."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, OSError) as error:
+        raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
+
+
+@contextmanager
+def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
+    """Stop the context at the end; report a JVM that is gone as :class:`SparkGone`."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped] # py4j has no types
+
+    try:
+        try:
+            yield
+        finally:
+            context.stop()
+    except (Py4JError, ConnectionError) as error:
+        if _answers(context):
+            raise
+        raise SparkGone(
+            f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
+            "Start again: the checkpoint has the place and the state"
+        ) from error
+
+
+def _answers(context: SparkContext) -> bool:
+    """Return whether the JVM answers: py4j's errors may not tell one that ended from one that refused a call."""
+    from py4j.protocol import Py4JError
+
+    try:
+        _ = context.version  # a call into the JVM
+    except (Py4JError, ConnectionError, AttributeError):  # a context that was stopped has none
+        return False
+    return True
+
+
+@contextmanager
+def our_interrupt() -> Iterator[None]:
+    """Keep this process's handler of Ctrl-C: pyspark's cancels all jobs and raises."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+def _conf(properties: Mapping[str, str]) -> SparkConf:
+    """Return the configuration; what spark-submit was given wins over ``properties``."""
+    from pyspark import SparkConf, SparkContext
+
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return SparkConf(loadDefaults=False).setAll(list(properties.items()))
+    # Connects to spark-submit's JVM: a SparkConf then has what spark-submit was given.
+    SparkContext.getSystemProperty("spark.master")
+    conf = SparkConf()
+    for name, value in properties.items():
+        conf.setIfMissing(name, value)
+    return conf
+
+
+@contextmanager
+def _console(log_file: Path) -> Iterator[None]:
+    """Point standard output and error at the log meanwhile: PySpark's JVM inherits them."""
+    kept = [os.dup(number) for number in (1, 2)]
+    try:
+        with open_private(log_file, "a") as out:
+            for number in (1, 2):
+                os.dup2(out.fileno(), number)
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 def _log4j(folder: Path, level: str) -> Path:

@@ -1,27 +1,34 @@
-"""What is settled before the job's query starts: rights, topics, the checkpoint."""
+"""Preparation of the job before its query starts: rights, topics, the checkpoint, records that are gone."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 from msgspec import structs
 
+from assignors.errors import MonitorError, OutsideFailure
+from streaming.freshness.sign import MalformedSign, decoded
 from streaming.incidents.state import Thresholds
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.identity import Identity, identify
+from streaming.kafka.offsets import bounds
+from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.envelope import Sinks
 from streaming.settings.config import Settings
-from streaming.spark import checkpoint, damage, losses
-from streaming.spark.checkpoint import Card
+from streaming.spark import checkpoint, failures, state_store
+from streaming.spark.checkpoint import Card, CardStore
 from streaming.spark.options import StreamOptions
-from streaming.spark.pyspark import survey
+from streaming.spark.session import installed_pyspark
 from streaming.spark.ticks import TickTopic
+from streaming.wire.codec import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +37,13 @@ _LOOK_SECONDS = 0.2
 _KNOWN_SECONDS = 10.0
 
 
+class RecordsLost(OutsideFailure):
+    """Records of the membership topic are gone that the job had not read, or stands behind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is settled before the query starts."""
+    """Result of :func:`prepare`; ``card`` is what this job wants of its checkpoint, then what it has."""
 
     settings: Settings
     options: StreamOptions
@@ -43,13 +54,12 @@ class Prepared:
 
 
 def prepare(settings: Settings, options: StreamOptions) -> Prepared:
-    """What is refused here needs no JVM.
+    """Check rights and topics; the checkpoint is not touched.
 
     Raises:
         As :func:`streaming.spark.job.run`.
     """
-    fit = survey(public=options.session.public)
-    log.log(logging.INFO if fit.tried else logging.WARNING, "%s", fit)
+    log.info("PySpark %s", installed_pyspark())
     cluster = require(settings, "stream")
     states = ensure_topics(settings, written(settings))
     ticks = TickTopic(settings)
@@ -78,27 +88,136 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
         topic_id,
         options.buckets or 0,
         partitions=partitions,
+        outputs={name: topics[name].partitions for name in written(settings) if name != names.membership},
         state_store=options.state_store,
     )
-    return Prepared(settings, options, topics, _claimed(settings, options, card), sinks, ticks)
+    return Prepared(settings, options, topics, card, sinks, ticks)
 
 
-def _claimed(settings: Settings, options: StreamOptions, wanted: Card) -> Card:
-    """The checkpoint's card, of one that can be used with what the topic holds."""
-    card = checkpoint.claim(options.checkpoint, wanted, options.on_data_loss)
-    damage.look(options.checkpoint)
-    lost = losses.look(settings.kafka, options.checkpoint, card)
-    if not lost:
-        return card
-    if options.on_data_loss == "stop":
-        raise losses.RecordsLost(losses.message(card.topic, lost))
-    log.warning("topic %s has lost records: %s", card.topic, lost)
-    if options.on_data_loss == "continue":
-        return card
-    aside = checkpoint.set_aside(Path(options.checkpoint))
-    log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", aside)
-    again = structs.replace(wanted, buckets=card.buckets, state_store=card.state_store)
-    return checkpoint.claim(options.checkpoint, again, options.on_data_loss)
+def claim(setup: Prepared, store: CardStore) -> Prepared:
+    """Make the checkpoint this job's; the caller holds it.
+
+    Raises:
+        CheckpointOfAnotherJob, TopicRecreated, CheckpointDamaged, CheckpointUnusable: it does not fit.
+        RecordsLost: the topic has lost records that are to be read.
+    """
+    options, wanted = setup.options, setup.card
+    card = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
+    lost = lost_records(setup.settings, options.checkpoint, card)
+    if lost and options.on_data_loss == "stop":
+        raise RecordsLost(lost_message(card.topic, lost))
+    if lost:
+        log.warning("topic %s has lost records: %s", card.topic, lost)
+    if lost and options.on_data_loss == "restart":
+        store.set_aside()
+        again = structs.replace(wanted, buckets=card.buckets, state_store=card.state_store)
+        card = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
+    # Records of a key stay in their partition when a topic gets more.
+    sinks = setup.sinks._replace(partitions=dict(setup.sinks.partitions) | card.outputs)
+    grown = [name for name, count in card.outputs.items() if setup.topics[name].partitions > count]
+    if grown:
+        log.warning(
+            "%s got more partitions: records go to the first ones alone as before so that a group stays in order",
+            ", ".join(f"topic {name}" for name in grown),
+        )
+    return Prepared(setup.settings, options, setup.topics, card, sinks, setup.ticks)
+
+
+def listen_for_others(settings: Settings, location: str) -> None:
+    """Wait for a heartbeat of another stream: the only guard of a checkpoint behind a URL.
+
+    Raises:
+        CheckpointInUse: another stream is alive.
+    """
+    seconds = min(30.0, 2.5 * settings.signs.every_ms / 1000)
+    try:
+        reader = TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False, wait=True)
+    except MonitorError as error:
+        log.warning("--checkpoint %s: can't tell whether another stream uses it: %s", location, error)
+        return
+    by = time.monotonic() + seconds
+    with reader:
+        while not reader.missing and time.monotonic() < by:
+            for message in reader.poll(_LOOK_SECONDS, 100):
+                if _is_running_stream(message.key(), message.value()):
+                    raise failures.CheckpointInUse(failures.in_use(location))
+
+
+def _is_running_stream(key: bytes | None, value: bytes | None) -> bool:
+    try:
+        sign = decoded(key, value or b"")
+    except MalformedSign:
+        return False
+    return (sign.part, sign.state) == ("stream", "running")
+
+
+class Span(NamedTuple):
+    """Offsets that a start reads of a partition at least: up to ``end``, of a batch that runs again."""
+
+    begin: int
+    end: int
+
+
+def lost_records(settings: Settings, location: str, card: Card) -> str:
+    """Return what the topic has lost of the records that a start reads; an empty text where all are there.
+
+    Spark would find out while it runs. Behind a URL it does.
+
+    Raises:
+        ClusterUnavailable: no broker answers where the partitions begin and end.
+        CheckpointDamaged: an offsets file is not as Spark left it.
+    """
+    if checkpoint.is_remote(location):
+        return ""
+    wanted = {
+        number: span for number, span in spans(location, card.topic).items() if number < card.partitions
+    }
+    found = bounds(settings.kafka, [(card.topic, number) for number in wanted])
+    return "; ".join(gone(wanted, {number: there for (_, number), there in found.items()}))
+
+
+def spans(location: str, topic: str) -> dict[int, Span]:
+    """Return what a start reads at least, by partition; nothing where no batch was done."""
+    folder = Path(location)
+    done, begun = state_store.last(folder / "commits"), state_store.last(folder / "offsets")
+    if done is None or begun is None:
+        return {}
+    try:
+        begins, ends = (
+            _offsets(folder / "offsets" / str(number), topic) for number in (min(done, begun), begun)
+        )
+    except (OSError, *UNREADABLE) as error:
+        raise failures.damaged(location, f"{folder / 'offsets'} is damaged") from error
+    # Where Spark found out itself, it has noted a batch that ends before it begins.
+    return {number: Span(begin, max(begin, ends.get(number, 0))) for number, begin in begins.items()}
+
+
+def _offsets(file: Path, topic: str) -> dict[int, int]:
+    """Return a batch's ends. Behind a version and metadata the file has a line of JSON a source, ``-`` for none."""
+    for line in file.read_bytes().splitlines()[2:]:
+        found = {} if line == b"-" else msgspec.json.decode(line, type=dict[str, dict[int, int]])
+        if topic in found:
+            return found[topic]
+    return {}
+
+
+def gone(wanted: Mapping[int, Span], there: Mapping[int, tuple[int, int]]) -> Iterator[str]:
+    """Yield what is gone, a phrase a partition; ``there``: earliest and next offset by partition."""
+    for number, (begin, end) in sorted(wanted.items()):
+        low, high = there[number]
+        if begin < low:
+            yield f"partition {number} begins at {low}, and is read from {begin} on"
+        elif high < end:
+            yield f"partition {number} ends at {high}, and was read to {end}"
+
+
+def lost_message(topic: str, what: str) -> str:
+    """Return the message that names the choice."""
+    return (
+        f"topic {topic} has lost records, by its retention or with a broker's disk: {what}. Choose: --on-data-loss "
+        "continue goes on with what is there, and what is lost is never read; --on-data-loss restart sets the "
+        "checkpoint aside and reads what is there from its beginning, without the groups' state"
+    )
 
 
 def _topics(settings: Settings) -> dict[str, Identity]:

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.identity import Contact
-from streaming.spark.bound import Bound
 from streaming.spark.checkpoint import TopicRecreated, recreated
 from streaming.spark.growth import Growth
-from streaming.spark.pieces import Pieces
-from streaming.spark.timers import Timers
-from streaming.wire.codec import MAX_RECORD_BYTES
+from streaming.spark.pacing import BatchLimit, Timers
+from streaming.spark.topic_ends import Blocked
 
 if TYPE_CHECKING:
     from streaming.kafka.identity import Identity
     from streaming.spark.options import StreamOptions
     from streaming.spark.progress import BatchReport, Told
+    from streaming.spark.topic_ends import Ends
 
 #: How long Spark may take to tell that a batch has ended.
 HEARD_SECONDS = 30.0
+#: A transaction that is open for so long is reported. The collector's take milliseconds.
+OPEN_SECONDS = 10.0
 
 
 class TopicGone(OutsideFailure):
@@ -42,9 +43,7 @@ class Do(Enum):
     GO_ON = auto()
     #: Write a tick: a timer is due.
     TICK = auto()
-    #: Ask where the partitions that are read end.
-    ASK_ENDS = auto()
-    #: Stop the query, and start it with another bound or other pieces.
+    #: Stop the query, and start it with another limit of events in a batch.
     REFIT = auto()
     #: Stop the query, and start it with all partitions of the membership topic.
     READ_ALL = auto()
@@ -62,14 +61,14 @@ class Supervisor:
         membership: the topic that is read.
         topics: all topics of the job, as they were when it started.
         partitions: how many partitions of the membership topic are read.
-        longest: bytes of the longest record that the membership topic takes.
 
     Attributes:
         growth: of the membership topic.
-        bound: of a batch's events.
-        pieces: in which they go to Python.
+        limit: of a batch's events.
         applied_up_to: all events that were there then are applied, as far as batches that ended tell; None before
             the first.
+        log_ends: the next offset of each partition that is read, open transactions included.
+        blocked: a transaction that has been open for too long; None without one.
         notes: warnings for whoever runs the job, oldest first; taken by :meth:`take_notes`.
     """
 
@@ -79,11 +78,9 @@ class Supervisor:
         membership: str,
         topics: Mapping[str, Identity],
         partitions: int,
-        longest: int = MAX_RECORD_BYTES,
     ) -> None:
         self.growth = Growth(membership, partitions)
-        self.bound = Bound(options.max_offsets_per_trigger, options.batch_seconds)
-        self.pieces = Pieces(longest)
+        self.limit = BatchLimit(options.max_offsets_per_trigger, options.batch_seconds)
         self.applied_up_to: float | None = None
         self._options = options
         self._membership = membership
@@ -94,6 +91,10 @@ class Supervisor:
         self._asked = float("-inf")
         self._contact = Contact()
         self._notes: list[str] = []
+        self.log_ends: Mapping[int, int] = {}
+        self.blocked: Blocked | None = None
+        #: By partition, its last stable offset while that is not the log's end, and since when.
+        self._open: dict[int, tuple[int, float]] = {}
 
     @property
     def topics(self) -> Sequence[str]:
@@ -108,10 +109,9 @@ class Supervisor:
     def batch_ended(self, progress: Mapping[str, Any], told: Mapping[int, Told], report: BatchReport) -> None:
         """Take in a batch, or a look of Spark's that found nothing new."""
         self._heard = max(self._heard, -1 if report.number is None else report.number)
-        self._timers.heard({bucket: one.due for bucket, one in told.items()})
+        self._timers.report({bucket: one.due for bucket, one in told.items()})
         self.growth.progress(progress, report.at or 0.0)
-        self.bound.heard(report.events, report.seconds or 0.0, report.bytes)
-        self.pieces.heard(report.events, report.bytes)
+        self.limit.batch_ended(report.events, report.seconds or 0.0, report.bytes)
         if report.at is not None and (report.number is None or report.lag == 0):
             self.applied_up_to = report.at
 
@@ -168,9 +168,42 @@ class Supervisor:
         if self._missing:
             raise TopicGone(deleted(self._missing, self._membership))
 
-    def ends_seen(self, ends: Mapping[int, int], now: float) -> None:
+    def ends_seen(self, ends: Ends, now: float) -> None:
         """Take in where the partitions that are read ended at ``now``."""
-        self.growth.ends(ends, now)
+        if self.growth.wants_ends(now):
+            self.growth.ends(ends.stable, now)
+        self.log_ends = ends.log
+        open_now = {number: stable for number, stable in ends.stable.items() if stable < ends.log[number]}
+        self._open = {
+            number: (stable, since if stable == before else now)
+            for number, stable in open_now.items()
+            for before, since in [self._open.get(number, (stable, now))]
+        }
+        late = [
+            Blocked(number, offset, since)
+            for number, (offset, since) in self._open.items()
+            if now - since >= OPEN_SECONDS
+        ]
+        before, self.blocked = self.blocked, min(late, key=lambda one: one.since, default=None)
+        if before is not None and self.blocked is None:
+            self._notes.append("the open transaction has ended: the stream reads on")
+
+    @property
+    def reached(self) -> float | None:
+        """Everything that happened until then is applied, seconds since the epoch; None before the first batch.
+
+        Behind an open transaction nothing is applied, whatever Spark's lag is.
+        """
+        if self.applied_up_to is None or self.blocked is None:
+            return self.applied_up_to
+        return min(self.applied_up_to, self.blocked.since)
+
+    @property
+    def lag(self) -> int | None:
+        """Unread records up to the log's end, in the partition that is furthest behind; None if unknown."""
+        read = self.growth.offsets
+        behind = [end - read[number] for number, end in self.log_ends.items() if number in read]
+        return max(0, *behind) if behind else None
 
     def next(self, now: float) -> Do:
         """What to do at ``now``; a tick counts as written."""
@@ -178,10 +211,8 @@ class Supervisor:
             return Do.CONFIRM
         if self.growth.ready():
             return Do.READ_ALL
-        if any([self.bound.moved(), self.pieces.moved()]):  # both are asked: what moved is taken then
+        if self.limit.moved():
             return Do.REFIT
-        if self.growth.wants_ends(now):
-            return Do.ASK_ENDS
         if not self._options.available_now and self._timers.due(now):
             return Do.TICK
         return Do.GO_ON

@@ -1,7 +1,7 @@
 """The query over files in place of topics: every PySpark runs it, with or without a Kafka connector.
 
-``python -m tests.support.file_stream --log log.pickle --folder DIR [--public]`` plays a log batch by batch and
-writes what the query gives to ``DIR/written.pickle``, and which shortcuts were used to ``DIR/fit``.
+``python -m tests.support.file_stream --log log.pickle --folder DIR`` plays a log batch by batch and writes what the
+query gives to ``DIR/written.pickle``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from streaming.spark import plan
-from streaming.spark.pyspark import survey
+from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Batches, Tally
 from tests.support.pure_stream import SINKS
@@ -56,7 +55,7 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
     return found
 
 
-def run(log: Topic, folder: Path, *, public: bool) -> tuple[Written, int]:
+def run(log: Topic, folder: Path) -> tuple[Written, int]:
     """What the query writes of a log, by topic and key, and how many diffs its buckets told of."""
     source = folder / "source"
     for name in ("source", "ticks"):
@@ -67,7 +66,7 @@ def run(log: Topic, folder: Path, *, public: bool) -> tuple[Written, int]:
         os.utime(file, (number, number))  # Spark reads files in the order of their times, in ms
     parquet.write_table(pa.table({"offset": pa.array([0], pa.int64())}), folder / "ticks" / "0.parquet")
     written: Written = defaultdict(list)
-    with session(SessionOptions(log_file=folder / "spark.log", connector=False, public=public)) as spark:
+    with session(SessionOptions(log_file=folder / "spark.log", connector=False)) as spark:
         tally = Tally(spark)
         told = Batches(tally)
         diffs = 0
@@ -80,7 +79,7 @@ def run(log: Topic, folder: Path, *, public: bool) -> tuple[Written, int]:
                 written[row.topic, key].append((None if row.value is None else bytes(row.value), headers))
             diffs += sum(one.diffs for one in told.of(batch).values())
 
-        rows = plan.writes(_files(spark, source), _files(spark, folder / "ticks"), 4, SINKS, tally)
+        rows = queries.writes(_files(spark, source), _files(spark, folder / "ticks"), 4, SINKS, tally)
         query = rows.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()
     return dict(written), diffs
@@ -96,12 +95,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--public", action="store_true")
     arguments = parser.parse_args()
     log: Any = pickle.loads(arguments.log.read_bytes())  # noqa: S301 - the test's own
-    found = run(log, arguments.folder, public=arguments.public)
+    found = run(log, arguments.folder)
     (arguments.folder / "written.pickle").write_bytes(pickle.dumps(found))
-    (arguments.folder / "fit").write_text(str(survey(public=arguments.public)))
 
 
 if __name__ == "__main__":

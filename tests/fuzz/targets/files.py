@@ -26,8 +26,8 @@ from streaming.serve.board import Board
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
 from streaming.settings.config import as_toml, load
-from streaming.spark import checkpoint, damage, resize
-from streaming.spark.inspection import Inspected
+from streaming.spark import checkpoint, resize, state_store
+from streaming.spark.state import Inspected
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from tests.fuzz.case import Case, Target
@@ -136,13 +136,17 @@ def _checkpoint(case: Case) -> None:
             if not file.is_dir():  # state/0/0
                 file.write_bytes(b"")
     try:
-        damage.look(str(folder))
-        checkpoint.claim(str(folder), _CARD, "stop")
+        _claimed(folder)
         _resized(folder)
     except MonitorError as error:
         told(error)
         return
-    assert checkpoint.claim(str(folder), _CARD, "stop") == checkpoint.claim(str(folder), _CARD, "stop")
+    assert _claimed(folder) == _claimed(folder)
+
+
+def _claimed(folder: Path) -> checkpoint.Card:
+    with checkpoint.held(str(folder)) as place:
+        return checkpoint.claim(str(folder), place, _CARD, "stop")
 
 
 def _resized(folder: Path) -> None:
@@ -150,7 +154,7 @@ def _resized(folder: Path) -> None:
     resize.outgrown(folder)
     done = resize.resize(str(folder), None, None, dry_run=False)
     assert done.before == done.after
-    batch = damage.last(folder / "commits")
+    batch = state_store.last(folder / "commits")
     if batch is None:
         return
     staged = checkpoint.staged(folder)

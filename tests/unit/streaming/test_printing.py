@@ -28,7 +28,7 @@ from streaming.process.plain import printable, warn
 from streaming.process.terminal import console
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
-from streaming.spark.inspection import Inspected
+from streaming.spark.state import Inspected
 from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
 from streaming.wire.events import Evidence

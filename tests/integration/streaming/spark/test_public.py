@@ -1,4 +1,4 @@
-"""The query on PySpark's public interface alone gives the same bytes as with every shortcut that fits.
+"""The query on PySpark gives the same bytes as the pure functions.
 
 Over files, without a broker: so it runs with every PySpark (``make test-spark``).
 """
@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from streaming.spark.pyspark import survey
 from tests.support.command import command
 from tests.support.file_stream import Written
 from tests.support.histories import Topic, as_topic
@@ -32,9 +31,9 @@ def log_with_poison() -> Topic:
     return log
 
 
-def played(folder: Path, log: Path, *options: str) -> tuple[Written, int, str]:
+def played(folder: Path, log: Path) -> tuple[Written, int]:
     done = subprocess.run(
-        command("--log", str(log), "--folder", str(folder), *options, module="tests.support.file_stream"),
+        command("--log", str(log), "--folder", str(folder), module="tests.support.file_stream"),
         capture_output=True,
         text=True,
         timeout=570,
@@ -42,27 +41,17 @@ def played(folder: Path, log: Path, *options: str) -> tuple[Written, int, str]:
     )
     assert done.returncode == 0, done.stderr
     written, diffs = pickle.loads((folder / "written.pickle").read_bytes())  # noqa: S301 - the test's own
-    return written, diffs, (folder / "fit").read_text()
+    return written, diffs
 
 
-@pytest.mark.parametrize(
-    "public",
-    [
-        True,
-        # Every other test of the job takes the shortcuts.
-        pytest.param(False, marks=pytest.mark.full),
-    ],
-    ids=["public interface", "shortcuts"],
-)
-def test_a_log_gives_the_bytes_of_the_pure_functions(tmp_path: Path, public: bool) -> None:
+def test_a_log_gives_the_bytes_of_the_pure_functions(tmp_path: Path) -> None:
     log = tmp_path / "log.pickle"
     log.write_bytes(pickle.dumps(log_with_poison()))
     writes = pure(log_with_poison(), batch=40, buckets=4, sinks=SINKS)
     wanted = {
         place: [(value, list(headers)) for value, headers in rows] for place, rows in by_key(writes).items()
     }
-    written, diffs, fit = played(tmp_path / "played", log, *(["--public"] if public else []))
-    assert fit == str(survey(public=public))
+    written, diffs = played(tmp_path / "played", log)
     for (topic, key), rows in written.items():
         if topic in (SINKS.assignments, SINKS.episodes, SINKS.incidents):  # compacted
             del rows[:-1]

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark import damage
 from streaming.spark.checkpoint import read, settle
 from streaming.spark.resize import frozen_partitions
 from tests.support.command import command, run
@@ -40,7 +39,6 @@ def resize(job: Job, buckets: int, partitions: int) -> list[str]:
 def numbers(job: Job) -> tuple[int, int | None]:
     """What the checkpoint has, whole."""
     settle(job.checkpoint)
-    damage.look(str(job.checkpoint))
     card = read(job.checkpoint)
     assert card is not None
     return card.buckets, frozen_partitions(job.checkpoint)

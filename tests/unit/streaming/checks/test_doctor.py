@@ -56,7 +56,7 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
         raise doctor.MonitorError("nobody there")
 
     monkeypatch.setattr(doctor, "java", no_java)
-    monkeypatch.setattr(doctor, "fetch", lambda _: [])
+    monkeypatch.setattr(doctor, "kafka_connector", list)
     monkeypatch.setattr(doctor, "check_reachable", unreachable)
     found = {finding.check: finding for finding in doctor.examine(load(), None)}
     assert {check: finding.ok for check, finding in found.items()} == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ Command = Callable[..., tuple[int, str, str]]
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One with Java and everything that is downloaded."""
     monkeypatch.setattr(doctor, "java", lambda: (Path("/java"), 21))
-    monkeypatch.setattr(doctor, "fetch", lambda _: [tmp_path] * 7)
+    monkeypatch.setattr(doctor, "kafka_connector", lambda: [tmp_path] * 7)
     monkeypatch.setattr(doctor, "decider", lambda: Decider("native", meant=True))
 
 
@@ -31,11 +32,9 @@ def test_where_nothing_is_missing_every_line_is_ok(
     kafka.create("__consumer_offsets")
     status, out, errors = command("doctor", "--checkpoint", str(tmp_path / "new"))
     assert (status, errors) == (0, "")
-    from streaming.spark.pyspark import survey
-
     assert out.splitlines() == [
         "ok  java         Java 21 at /java",
-        f"ok  spark        {survey()}",
+        f"ok  spark        PySpark {version('pyspark')}",
         "ok  jars         7 jars of Spark's connector",
         "ok  rounds       native",
         "ok  broker       cluster memory",

@@ -12,10 +12,10 @@ import pytest
 from streaming.checks import kernel
 from streaming.checks.kernel import Decider
 from streaming.monitor.blob import Bucket
-from streaming.spark import archive, inspection, job, progress, resize
-from streaming.spark.inspection import Inspected
+from streaming.spark import archive, job, progress, resize, state
 from streaming.spark.options import StreamOptions
 from streaming.spark.session import SessionOptions
+from streaming.spark.state import Inspected
 from tests.support.histories import Log, play
 
 Command = Callable[..., tuple[int, str, str]]
@@ -65,7 +65,7 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
             "--metrics-port",
             "9",
         ),
-        *("--bootstrap-servers", "k:1", "--verbose", "--public-api", "--state-store", "rocksdb"),
+        *("--bootstrap-servers", "k:1", "--verbose", "--state-store", "rocksdb"),
     )
     assert command("stream", *words)[0] == 0
     ((settings, options, _, _),) = jobs
@@ -79,7 +79,7 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
         buckets=4,
         state_store="rocksdb",
         forget_after_ms=12 * 3600 * 1000,
-        session=SessionOptions(master="local[1]", log_file=None, verbose=True, public=True),
+        session=SessionOptions(master="local[1]", log_file=None, verbose=True),
         metrics_host="::1",
         metrics_port=9,
         on_data_loss="restart",
@@ -131,7 +131,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         asked.append((checkpoint, group))
         return [one for one in (known(3, "g"), known(12, "h")) if group in (None, one.group_id)]
 
-    monkeypatch.setattr(inspection, "inspect", inspect)
+    monkeypatch.setattr(state, "inspect", inspect)
     return asked
 
 

@@ -17,10 +17,10 @@ from streaming.spark.session import SessionOptions
 
 #: What a worker imports; where it found our code; whether the bytes of rounds are native there.
 WORKER = """
-import pandas, pyspark.testing.utils, streaming.spark.operator, streaming.spark.pyspark.worker
+import pandas, pyspark.testing.utils, streaming.spark.daemon, streaming.spark.operator
 from streaming.monitor.asking import native
-from streaming.spark.pyspark import require_fit
-print(streaming.__file__, native(), require_fit())
+from pyspark import __version__
+print(streaming.__file__, native(), __version__)
 """
 
 
@@ -29,7 +29,7 @@ def test_it_holds_what_runs_and_nothing_that_only_builds_or_tests() -> None:
     packages = {Path(name).parts[0] for name in names}
     assert {"assignors", "streaming", "msgspec", "numpy", "pandas", "pyarrow", "dateutil"} <= packages
     assert ("rebalance_kernel" in packages) == (find_spec("rebalance_kernel") is not None)
-    assert {"streaming/spark/operator.py", "streaming/spark/pyspark/worker.py"} <= names
+    assert {"streaming/spark/operator.py", "streaming/spark/daemon.py"} <= names
     assert not [name for name in names if "/tests/" in name or name.endswith((".h", ".a")) or ".." in name]
 
 

@@ -5,26 +5,39 @@ from __future__ import annotations
 import errno
 import re
 import shutil
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec import structs
 
-from streaming.spark.checkpoint import NAME, Card, CheckpointOfAnotherJob, TopicRecreated, claim, grow, held
-from streaming.spark.damage import CheckpointDamaged, CheckpointUnusable
+from streaming.spark import checkpoint
+from streaming.spark.checkpoint import (
+    NAME,
+    Card,
+    CheckpointOfAnotherJob,
+    Folder,
+    OnDataLoss,
+    TopicRecreated,
+    held,
+    set_aside,
+)
+from streaming.spark.failures import CheckpointDamaged, CheckpointInUse, CheckpointUnusable
 from streaming.spark.state_store import StateStore
 
 CARD = Card("cluster", "membership", "id-1", 16)
+
+
+def claim(folder: str, card: Card, on_data_loss: OnDataLoss) -> Card:
+    with held(folder) as place:
+        return checkpoint.claim(folder, place, card, on_data_loss)
 
 
 def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "checkpoint"
     claim(str(folder), CARD, "stop")
     claim(str(folder), CARD, "stop")
-    assert [path.name for path in folder.iterdir()] == [NAME]
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", NAME]
 
 
 @pytest.mark.parametrize(
@@ -33,13 +46,13 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
         ("topic", "other", "belongs to topic membership, not other"),
         ("cluster_id", "other", "belongs to cluster cluster, not other"),
         ("buckets", 4, "was made with --buckets 16"),
-        ("version", 1, "has the layout of another release"),
+        ("version", 2, r"another release wrote it \(layout 1, "),
         (
             "state_store",
             "rocksdb",
             "keeps its state in --state-store memory; leave .* `stream resize --state-store rocksdb`",
         ),
-        ("state", 0, r"a newer release has written to it \(state of version 4, this release reads up to 0\)"),
+        ("state", 0, r"another release wrote it \(layout 1, state \d+; this one's are 1 and 0\)"),
     ],
 )
 def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: object, message: str) -> None:
@@ -48,7 +61,7 @@ def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: o
     with pytest.raises(CheckpointOfAnotherJob, match=message) as refused:
         claim(str(tmp_path), structs.replace(CARD, **{field: value}), "restart")
     assert refused.value.exit_status == 2
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before}
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before, ".lock": b""}
 
 
 @pytest.mark.parametrize(("known", "kept"), [("rocksdb", "rocksdb"), (None, "memory")])
@@ -59,22 +72,6 @@ def test_the_state_stays_where_it_is_when_nobody_says(
     left = structs.replace(CARD, state_store=None)
     assert claim(str(tmp_path), left, "stop").state_store == kept
     assert claim(str(tmp_path), left, "stop").state_store == kept
-
-
-def test_a_card_of_before_there_was_a_choice_is_of_memory(tmp_path: Path) -> None:
-    card = msgspec.to_builtins(CARD)
-    del card["stateStore"]
-    (tmp_path / NAME).write_bytes(msgspec.json.encode(card))
-    assert claim(str(tmp_path), structs.replace(CARD, state_store=None), "stop") == CARD
-    with pytest.raises(CheckpointOfAnotherJob, match="keeps its state in --state-store memory"):
-        claim(str(tmp_path), structs.replace(CARD, state_store="rocksdb"), "stop")
-
-
-def test_what_this_release_may_write_is_noted_before_it_writes(tmp_path: Path) -> None:
-    claim(str(tmp_path), structs.replace(CARD, state=0), "stop")
-    claim(str(tmp_path), CARD, "stop")
-    with pytest.raises(CheckpointOfAnotherJob, match="newer release"):
-        claim(str(tmp_path), structs.replace(CARD, state=0), "stop")
 
 
 def test_a_new_topic_of_the_same_name_stops_with_the_choice(tmp_path: Path) -> None:
@@ -90,7 +87,7 @@ def test_continue_keeps_the_checkpoint_and_restart_sets_it_aside(tmp_path: Path)
     claim(str(folder), structs.replace(CARD, topic_id="id-2"), "continue")
     assert (folder / "offsets").is_dir()
     claim(str(folder), structs.replace(CARD, topic_id="id-3"), "restart")
-    assert [path.name for path in folder.iterdir()] == [NAME]
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", NAME]
     (aside,) = (path for path in tmp_path.iterdir() if path != folder)
     assert (aside / "offsets").is_dir()
 
@@ -109,25 +106,19 @@ def test_a_foreign_spark_checkpoint_and_a_damaged_card_are_refused(tmp_path: Pat
             claim(str(tmp_path), CARD, "stop")
 
 
-def test_a_url_is_taken_as_it_is(tmp_path: Path) -> None:
-    claim("s3a://bucket/checkpoint", CARD, "stop")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_topic_that_grew_is_read_as_before_until_it_is_said_otherwise(tmp_path: Path) -> None:
     four = structs.replace(CARD, partitions=4)
     assert claim(str(tmp_path), four, "stop") == four
     assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop") == four
-    grow(str(tmp_path), structs.replace(CARD, partitions=8))
+    Folder(str(tmp_path)).write(structs.replace(CARD, partitions=8))
     assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop").partitions == 8
 
 
-@pytest.mark.parametrize("write", [partial(claim, on_data_loss="stop"), grow])
-def test_a_file_that_can_not_be_written_is_named(tmp_path: Path, write: Callable[..., object]) -> None:
+def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     part = tmp_path / f".{NAME}.part"
     part.mkdir()
     with pytest.raises(CheckpointUnusable, match=re.escape(f"{part}: Is a directory")):
-        write(str(tmp_path), CARD)
+        claim(str(tmp_path), CARD, "stop")
 
 
 def test_a_card_that_does_not_say_how_many_partitions_takes_the_topics(tmp_path: Path) -> None:
@@ -142,15 +133,13 @@ def test_a_checkpoint_that_is_held_is_missed_when_it_is_gone_or_another(
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     told = f"--checkpoint {folder}: it was removed or replaced while in use. Restore the folder from a copy"
-    with held(str(folder)) as look:
-        look()
+    with held(str(folder)) as place:
+        place.check()
         folder.rename(tmp_path / "aside")
         if replaced:
             shutil.copytree(tmp_path / "aside", folder)
         with pytest.raises(CheckpointDamaged, match=told):
-            look()
-    with held("s3a://bucket/checkpoint") as look:
-        look()
+            place.check()
 
 
 def test_a_file_system_without_locks_is_told_of(
@@ -160,10 +149,42 @@ def test_a_file_system_without_locks_is_told_of(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with held(str(tmp_path)) as look:
-        look()
+    with held(str(tmp_path)) as place:
+        place.check()
     (told,) = caplog.messages
     assert told == (
         f"--checkpoint {tmp_path}: its file system has no locks (No locks available): "
-        "see to it that no second job uses it"
+        "make sure that no second job uses it"
     )
+
+
+def test_a_checkpoint_in_use_is_left_as_it_is(tmp_path: Path) -> None:
+    claim(str(tmp_path), CARD, "stop")
+    before = (tmp_path / NAME).read_bytes()
+    with held(str(tmp_path)), pytest.raises(CheckpointInUse, match="another process works with it"):
+        claim(str(tmp_path), structs.replace(CARD, topic_id="id-2"), "restart")
+    assert (tmp_path / NAME).read_bytes() == before
+    assert list(tmp_path.parent.glob(f"{tmp_path.name}.*")) == []
+
+
+def test_a_new_folder_is_held_after_the_old_one_was_set_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    claim(str(folder), CARD, "stop")
+    with held(str(folder)) as place:
+        checkpoint.claim(str(folder), place, structs.replace(CARD, topic_id="id-2"), "restart")
+        place.check()
+        with pytest.raises(CheckpointInUse):
+            Folder(str(folder)).lock()
+        set_aside(folder)
+        with pytest.raises(CheckpointDamaged):
+            place.check()
+
+
+def test_output_topics_that_grew_are_written_by_the_count_before(tmp_path: Path) -> None:
+    made = structs.replace(CARD, outputs={"diffs": 4, "episodes": 4})
+    assert claim(str(tmp_path), made, "stop") == made
+    grown = structs.replace(CARD, outputs={"diffs": 8, "episodes": 2, "incidents": 6})
+    kept = claim(str(tmp_path), grown, "stop")
+    # One with fewer was made again; one that is new has all of its own.
+    assert kept.outputs == {"diffs": 4, "episodes": 2, "incidents": 6}
+    assert claim(str(tmp_path), grown, "stop") == kept

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
-from streaming.spark.failures import cluster_is_away, reason
+from streaming.spark.failures import (
+    CheckpointInUse,
+    cluster_is_away,
+    of_checkpoint,
+    reason,
+    refused,
+    unusable,
+)
 
 
 def test_only_brokers_that_do_not_answer_are_waited_for() -> None:
@@ -30,3 +39,73 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
 def test_a_time_that_kafka_refuses_is_a_matter_of_clocks(kind: str) -> None:
     told = f"Caused by: org.apache.kafka.common.{kind}: Timestamp 5 of message with offset 0 is out of range"
     assert reason(RuntimeError(f"x\n{told}\n")) == f"{told}; is this host's clock right, and the brokers'?"
+
+
+def test_an_error_without_a_number_or_a_file_is_of_the_folder() -> None:
+    assert str(unusable("c", OSError("odd"))) == "--checkpoint c: c: Success; put that right and start again"
+    denied = PermissionError(errno.EACCES, "Permission denied", "c/x")
+    assert str(unusable("c", denied)).startswith("--checkpoint c: c/x: Permission denied; give the folder")
+
+
+def test_what_the_system_refuses_has_its_advice() -> None:
+    assert str(refused("c", "c/x", errno.ENOSPC)) == (
+        "--checkpoint c: c/x: No space left on device; make room on its disk and start again; nothing is lost"
+    )
+    assert "give the folder, with all that is in it" in str(refused("c", "c/x", errno.EACCES))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Caused by: java.io.IOException: No space left on device", "No space left on device; make room"),
+        (
+            "Caused by: java.io.FileNotFoundException: /c/offsets/.5.tmp (Read-only file system)",
+            "/c/offsets/.5.tmp: Read-only file system; put that right",
+        ),
+        (
+            "java.io.IOException: /c/state/0/1/5.delta: Input/output error",
+            "Input/output error; put that right",
+        ),
+        (
+            "Caused by: java.io.FileNotFoundException: /c/offsets/5 (Permission denied)",
+            "/c/offsets/5: Permission",
+        ),
+        (
+            "query at /c/state\norg.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/offsets/5 at 0",
+            "/c/offsets/5 is damaged",
+        ),
+        (
+            "STATE_STORE /c/state/0/1: RocksDBException: appending to file: /d/12.sst: No space left on device",
+            "/d/12.sst: No space left on device; make room",
+        ),
+        ("java.io.EOFException: 'file:/c/state/0/1/5.delta'", "/c/state/0/1/5.delta is damaged or missing"),
+        (
+            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] A query at /c\nCaused by: java.io.EOFException: why",
+            "a file of its state is damaged or missing (Caused by: java.io.EOFException: why). Restore the folder",
+        ),
+    ],
+)
+def test_errors_about_the_checkpoint_name_the_file_and_what_to_do(text: str, said: str) -> None:
+    told = str(of_checkpoint(RuntimeError(text), "c", "/c"))
+    assert told.startswith("--checkpoint c: ")
+    assert said in told
+    assert "\n" not in told
+
+
+def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
+    text = (
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
+    )
+    assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), CheckpointInUse)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Caused by: org.apache.kafka.common.errors.TimeoutException",
+        "java.io.EOFException at /elsewhere/5.delta",
+        "java.io.FileNotFoundException: /elsewhere/5.delta (Read-only file system)",
+    ],
+)
+def test_errors_about_other_things_are_not_taken(text: str) -> None:
+    assert of_checkpoint(RuntimeError(text), "c", "/c") is None

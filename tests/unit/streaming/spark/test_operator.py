@@ -7,14 +7,11 @@ from typing import Any
 
 import msgspec
 import pandas as pd
-import pyarrow as pa
-import pytest
 
 from streaming.monitor.envelope import Sinks, Write
-from streaming.spark.operator import OUTPUT, columns, operator
+from streaming.spark.operator import INPUT, OUTPUT, operator, read
 from streaming.spark.operator import row as as_row
 from streaming.spark.progress import Told
-from streaming.spark.rows import read
 from streaming.wire import codec
 from tests.support.histories import Log
 
@@ -57,22 +54,28 @@ class Tally:
         self.told.append((bucket, told))
 
 
-def arrays(rows: list[tuple[Any, ...]]) -> list[pa.Array]:
-    """The columns as Spark hands them over: bucket, those of a record, and when it was appended."""
-    appended = [None if partition < 0 else 900 - offset for partition, offset, *_ in rows]
-    types = [pa.int32(), pa.int64(), *[pa.binary()] * 6, pa.string()]
-    given = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
-    return [pa.array([7] * len(rows), pa.int32()), *given, pa.array(appended, pa.int64())]
-
-
-def framed(given: list[pa.Array]) -> pd.DataFrame:
-    """The same as PySpark's public interface hands it over."""
-    return pd.concat([one.to_pandas() for one in given], axis=1)
+def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+    """The frame that PySpark hands over: bucket, those of a record, and when it was appended."""
+    appended = [-1 if partition < 0 else 900 - offset for partition, offset, *_ in rows]
+    columns = dict(zip(INPUT, [*zip(*rows, strict=True), appended], strict=True))
+    numbers = {"partition": "int32", "offset": "int64", "appended": "int64"}
+    return pd.DataFrame(
+        {"bucket": pd.Series([7] * len(rows), dtype="int32")}
+        | {
+            name: pd.Series(list(column), dtype=numbers.get(name, "object"))
+            for name, column in columns.items()
+        }
+    )
 
 
 def run(rows: list[tuple[Any, ...]], state: State, tally: Tally | None = None) -> list[SimpleNamespace]:
-    given = operator(SINKS, tally or Tally())((7,), iter([arrays(rows)]), state)
-    return [SimpleNamespace(**dict(zip(OUTPUT, found, strict=True))) for part in given for found in part]
+    given = list(operator(SINKS, tally or Tally())((7,), iter([framed(rows)]), state))
+    assert all(list(part.columns) == list(OUTPUT) for part in given)
+    return [
+        SimpleNamespace(**dict(zip(OUTPUT, found, strict=True)))
+        for part in given
+        for found in part.itertuples(index=False)
+    ]
 
 
 def test_rows_of_any_order_are_applied_in_the_order_of_the_log() -> None:
@@ -119,42 +122,21 @@ def test_of_several_groups_the_next_deadline_is_the_soonest() -> None:
     assert [told.due for _, told in tally.told] == [1_500]
 
 
-def test_frames_and_columns_give_the_same(history: list[tuple[Any, ...]]) -> None:
-    by_columns, by_frames = (State(), Tally()), (State(), Tally())
-    for part in (history[:3], [TICK], history[3:]):
-        wanted = [tuple(one.__dict__.values()) for one in run(part, *by_columns)]
-        state, tally = by_frames
-        (found,) = operator(SINKS, tally)((7,), iter([framed(arrays(part))]), state)
-        assert list(found.columns) == list(OUTPUT)
-        assert [tuple(row) for row in found.itertuples(index=False)] == wanted
-    assert by_frames[0].value == by_columns[0].value
-    assert by_frames[1].told == by_columns[1].told
-
-
-@pytest.fixture
-def history() -> list[tuple[Any, ...]]:
-    log = Log()
-    return [
-        row(log.topics(t=3), 0, 0),
-        row(log.join("c1", session_timeout_ms=500), 0, 1),
-        (0, 2, b"k", None, None, b"", None, None, '[{"key":"a"},{"key":"\u00fc","value":"/w=="}]'),
-        (0, 3, None, b"poison", *[None] * 4, "[]"),
-        row(log.join("c2"), 0, 4),
+def test_a_bucket_s_output_is_one_frame() -> None:
+    log, state = Log(), State()
+    rows = [
+        row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])
     ]
-
-
-def test_a_frame_s_nulls_are_nulls_again() -> None:
-    given = arrays([TICK, row(Log().join("c"), 0, 1)])
-    assert columns(framed(given)) == given
-    nothing = arrays([TICK])
-    assert columns(framed(nothing)) == nothing
+    (found,) = operator(SINKS, Tally())((7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
+    assert len(found) == 3
+    assert found["partition"].map(type).tolist() == [int, int, int]
 
 
 def test_ticks_are_no_records() -> None:
     one = row(Log().join("c"), 0, 0)
-    found, oldest, size = read([arrays([TICK, one])])
+    found, oldest, size = read([framed([TICK, one])])
     assert ([record.partition for record in found], oldest, size) == ([0], 900, len(one[3]))
-    found, oldest, _ = read([arrays([TICK]), arrays([row(Log().join("c"), 0, 5)])])
+    found, oldest, _ = read([framed([TICK]), framed([row(Log().join("c"), 0, 5)])])
     assert ([record.partition for record in found], oldest) == ([0], 895)
 
 
@@ -162,7 +144,7 @@ def test_headers_come_back_byte_for_byte() -> None:
     packed = '[{"key":"a"},{"key":"a","value":""},{"key":"ü","value":"/w=="}]'
     attributes = (b"t", b"i", b"s", b"now")
     found, *_ = read(
-        [arrays([(0, at, b"k", b"v", *attributes, other) for at, other in enumerate((None, packed, "[]"))])]
+        [framed([(0, at, b"k", b"v", *attributes, other) for at, other in enumerate((None, packed, "[]"))])]
     )
     assert [record.all_headers for record in found] == [
         [
@@ -182,7 +164,7 @@ def test_headers_come_back_byte_for_byte() -> None:
 def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> None:
     found = (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
     packed = msgspec.json.encode([{"key": name, "value": value} for name, value in found]).decode()
-    (record,), *_ = read([arrays([(0, 0, b"k", b"v", None, None, None, None, packed)])])
+    (record,), *_ = read([framed([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
     assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
 

@@ -51,6 +51,8 @@ def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
     metrics = BatchMetrics(registry)
     metrics.add(report(PROGRESS, TOLD))
     metrics.add(report(PROGRESS, TOLD))
+    metrics.set_lag(3)
+    metrics.set_lag(None)  # not known
     assert samples(registry) == {
         "batch_duration_seconds_count": 2,
         "batch_duration_seconds_sum": 0.5,

@@ -1,16 +1,154 @@
-"""What Spark is told."""
+"""What a Spark session is configured with, and how it starts and ends, without a JVM."""
 
 from __future__ import annotations
 
+import os
+import signal
+import stat
+import subprocess
+import threading
+import tomllib
 from pathlib import Path
 
-from streaming.spark import state_store
-from streaming.spark.pyspark import survey
-from streaming.spark.session import SessionOptions, configuration
+import pyspark
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkRuntimeError
+
+from streaming.kafka.jars import DownloadFailed
+from streaming.settings.config import load
+from streaming.spark import job, session, state_store
+from streaming.spark.options import StreamOptions
+from streaming.spark.session import (
+    ConnectorMissing,
+    PySparkTooOld,
+    SessionOptions,
+    SparkGone,
+    SparkUnavailable,
+    configuration,
+    installed_pyspark,
+    kafka_connector,
+    open_until_gone,
+    our_interrupt,
+    starting,
+)
+
+LOG = Path("spark.log")
+
+
+class OneContext:
+    """In a context's place: counts how often it is stopped, which may meet a JVM that is gone."""
+
+    def __init__(self, error: Exception | None = None, *, answers: bool = False) -> None:
+        self.stopped, self._error, self._answers = 0, error, answers
+
+    @property
+    def version(self) -> str:
+        if not self._answers:
+            raise Py4JNetworkError("no answer")
+        return "4.2.0"
+
+    def stop(self) -> None:
+        self.stopped += 1
+        if self._error is not None:
+            raise self._error
+
+
+def test_a_context_is_stopped_whatever_happens_while_it_is_open() -> None:
+    one = OneContext()
+    with open_until_gone(one, LOG):  # type: ignore[arg-type] # what is used of it
+        assert one.stopped == 0
+    with pytest.raises(KeyError), open_until_gone(one, LOG):  # type: ignore[arg-type] # same
+        raise KeyError
+    assert one.stopped == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Py4JNetworkError("no answer"), ConnectionRefusedError("no answer"), Py4JError("An error occurred")],
+)
+@pytest.mark.parametrize("when", ["meanwhile", "at its end"])
+def test_a_jvm_that_is_gone_is_told_with_its_log_and_what_to_do(error: Exception, when: str) -> None:
+    one = OneContext(error if when == "at its end" else None)
+    with pytest.raises(SparkGone) as told, open_until_gone(one, LOG):  # type: ignore[arg-type] # same
+        if when == "meanwhile":
+            raise error
+    assert str(told.value) == (
+        "Spark's JVM is gone, killed or out of memory; its log is spark.log. "
+        "Start again: the checkpoint has the place and the state"
+    )
+    assert one.stopped == 1
+
+
+def test_what_a_jvm_says_that_is_there_is_not_taken_for_its_end() -> None:
+    said = Py4JError("Method x does not exist")
+    with pytest.raises(Py4JError) as told, open_until_gone(OneContext(answers=True), LOG):  # type: ignore[arg-type] # same
+        raise said
+    assert told.value is said
+
+
+@pytest.mark.parametrize("error", [PySparkRuntimeError("no JVM"), FileNotFoundError("no java")])
+def test_a_start_that_fails_is_told_with_its_log(error: Exception) -> None:
+    says = r"Spark did not start \(no .*\); its log is spark\.log"
+    with pytest.raises(SparkUnavailable, match=says), starting(LOG):
+        raise error
+
+
+def test_ctrl_c_stays_ours() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with our_interrupt():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyError), our_interrupt():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyError
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_is_started_meanwhile_writes_to_a_log_of_this_user_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("before\n")
+    log.chmod(0o600)
+    with pytest.raises(KeyError), session._console(log):
+        subprocess.run(["sh", "-c", "echo out; echo err >&2"], check=True)
+        raise KeyError
+    os.write(1, b"ours\n")
+    os.write(2, b"ours too\n")
+    assert log.read_text() == "before\nout\nerr\n"
+    assert capfd.readouterr() == ("ours\n", "ours too\n")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_what_spark_submit_was_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Conf:
+        """In the place of a SparkConf, which needs a JVM: what spark-submit was given."""
+
+        def __init__(self, loadDefaults: bool = True) -> None:  # noqa: N803 - Spark's name
+            self.given = {"spark.master": "yarn"} if loadDefaults else {}
+
+        def setAll(self, pairs: list[tuple[str, str]]) -> Conf:  # noqa: N802 - same
+            self.given |= dict(pairs)
+            return self
+
+        def setIfMissing(self, name: str, value: str) -> None:  # noqa: N802 - same
+            self.given.setdefault(name, value)
+
+    asked: list[str] = []
+    monkeypatch.setattr(pyspark, "SparkConf", Conf)
+    monkeypatch.setattr(pyspark.SparkContext, "getSystemProperty", asked.append)
+    ours = {"spark.master": "local[2]", "spark.app.name": "monitor"}
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert session._conf(ours).given == ours  # type: ignore[attr-defined] # of the class above
+    assert asked == []
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert session._conf(ours).given == ours | {"spark.master": "yarn"}  # type: ignore[attr-defined] # same
+    assert asked == ["spark.master"]
 
 
 def told(options: SessionOptions) -> dict[str, str]:
-    return configuration(options, survey(public=True), [], Path("log4j2.properties"))
+    return configuration(options, [], Path("log4j2.properties"))
 
 
 def test_executors_import_from_the_archive_where_they_unpack_it(tmp_path: Path) -> None:
@@ -43,3 +181,40 @@ def test_the_state_may_be_larger_than_what_spark_lets_a_driver_collect() -> None
         told(SessionOptions(conf=(("spark.driver.maxResultSize", "1g"),)))["spark.driver.maxResultSize"]
         == "1g"
     )
+
+
+@pytest.mark.parametrize("release", ["3.5.7", "4.0.2"])
+def test_an_older_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str) -> None:
+    monkeypatch.setattr(session, "version", lambda _: release)
+    says = rf"^PySpark {release} is installed, which is too old: pip install 'pyspark>=4\.1'$"
+    with pytest.raises(PySparkTooOld, match=says):
+        job.run(load(bootstrap_servers="k:1"), StreamOptions(checkpoint=str(tmp_path)), threading.Event())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_wheel_asks_for_the_oldest_supported_pyspark() -> None:
+    root = Path(__file__).parents[4]
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    assert f"pyspark>={'.'.join(map(str, session.LEAST))},<4.4" in project["project"]["dependencies"]
+    assert project["tool"]["uv"]["constraint-dependencies"] == [f"pyspark=={session.LOCKED}"]
+
+
+def test_a_connector_that_is_missing_names_the_release_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: object) -> list[Path]:
+        raise DownloadFailed("not found")
+
+    monkeypatch.setattr(session, "fetch", missing)
+    monkeypatch.setattr(session, "version", lambda _: "4.3.0")
+    with pytest.raises(
+        ConnectorMissing, match=r"PySpark 4\.3\.0 .*pip install 'pyspark==4\.2\.0' \(not found\)"
+    ):
+        kafka_connector()
+    monkeypatch.setattr(session, "version", lambda _: session.LOCKED)
+    with pytest.raises(DownloadFailed, match="not found"):
+        kafka_connector()
+
+
+def test_what_is_newer_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    for release in ("4.1.0", "4.3.0", "5.0.0.dev1"):
+        monkeypatch.setattr(session, "version", lambda _, found=release: found)
+        assert installed_pyspark() == release

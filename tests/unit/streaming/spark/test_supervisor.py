@@ -11,7 +11,15 @@ from streaming.spark.checkpoint import TopicRecreated
 from streaming.spark.growth import SETTLE_SECONDS
 from streaming.spark.options import StreamOptions
 from streaming.spark.progress import BatchReport, Told, report
-from streaming.spark.supervisor import HEARD_SECONDS, Do, ListenerSilent, Supervisor, TopicGone
+from streaming.spark.supervisor import (
+    HEARD_SECONDS,
+    OPEN_SECONDS,
+    Do,
+    ListenerSilent,
+    Supervisor,
+    TopicGone,
+)
+from streaming.spark.topic_ends import Blocked, Ends
 
 TOPICS = {"m": Identity("id-m", 4), "diffs": Identity("id-d", 4), "ticks": Identity("id-t", 1)}
 
@@ -62,11 +70,11 @@ def test_a_cluster_that_does_not_answer_is_told_once_and_when_it_does_again() ->
     ]
 
 
-def test_a_slow_batch_has_the_query_started_with_another_bound() -> None:
+def test_a_slow_batch_restarts_the_query_with_another_limit() -> None:
     made = supervisor(max_offsets_per_trigger=1000)
     made.next(0.0)
     ended(made, events=1000, seconds=30)
-    assert (made.next(1.0), made.bound.value) == (Do.REFIT, 500)
+    assert (made.next(1.0), made.limit.value) == (Do.REFIT, 500)
     assert made.next(1.1) is Do.GO_ON
 
 
@@ -79,9 +87,9 @@ def test_new_partitions_are_read_once_the_old_ones_are() -> None:
     assert second.startswith("6 is no multiple of 4")
     made.topics_seen(TOPICS | {"m": Identity("id-m", 6)}, 11.0)
     assert made.take_notes() == []
-    assert made.next(9.0 + SETTLE_SECONDS) is Do.GO_ON
-    assert made.next(10.0 + SETTLE_SECONDS) is Do.ASK_ENDS
-    made.ends_seen({0: 5}, 50.0)
+    made.ends_seen(Ends({0: 3}, {0: 3}), 9.0 + SETTLE_SECONDS)  # producers may still write to the old ones
+    made.ends_seen(Ends({0: 5}, {0: 5}), 10.0 + SETTLE_SECONDS)
+    ended(made, events=3)
     assert made.next(51.0) is Do.GO_ON
     ended(made, events=5)
     assert made.next(52.0) is Do.READ_ALL
@@ -180,3 +188,25 @@ def test_what_is_applied_is_what_was_there_when_a_batch_that_left_nothing_began(
     made.batch_ended({}, {}, BatchReport(number=8, at=103.0))  # it does not say
     made.batch_ended({}, {}, BatchReport())
     assert made.applied_up_to == 102.0
+
+
+def test_behind_an_open_transaction_nothing_counts_as_applied() -> None:
+    made = supervisor()
+    ended(made, events=5)
+    for at in (100.0, 105.0, 100.0 + OPEN_SECONDS):
+        made.batch_ended({}, {}, BatchReport(at=at))  # Spark sees nothing new
+        made.ends_seen(Ends({0: 5, 1: 7}, {0: 9, 1: 7}), at)
+    assert made.blocked == Blocked(0, 5, 100.0)
+    assert (made.reached, made.applied_up_to) == (100.0, 110.0)
+    assert made.lag == 4
+    made.ends_seen(Ends({0: 9, 1: 7}, {0: 9, 1: 7}), 115.0)
+    assert (made.blocked, made.reached) == (None, 110.0)
+    assert made.take_notes() == ["the open transaction has ended: the stream reads on"]
+
+
+def test_transactions_that_end_in_time_are_none_to_report() -> None:
+    made = supervisor()
+    for at in range(0, 60, 5):  # at each look another one is open
+        made.ends_seen(Ends({0: at}, {0: at + 2}), float(at))
+    assert (made.blocked, made.take_notes()) == (None, [])
+    assert made.lag is None

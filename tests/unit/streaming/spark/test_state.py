@@ -9,7 +9,7 @@ import pytest
 
 from streaming.monitor.blob import Bucket
 from streaming.monitor.tracked import Heard
-from streaming.spark.inspection import Inspected, NoState, inspect
+from streaming.spark.state import Inspected, NoState, groups, inspect
 from tests.support.histories import Log, play
 
 
@@ -32,3 +32,13 @@ def test_fields_have_their_names() -> None:
     assert found["state"]["members"][0]["owned"] == {"t": [0]}
     assert found["state"]["topics"]["t"]["partitions"] == 1
     assert "applied" not in found["state"]
+
+
+def test_a_blob_is_decoded_without_spark() -> None:
+    log, bucket = Log(), Bucket()
+    tracked = bucket.get("g")
+    tracked.keep(play([log.topics(t=1), log.join("c1")])[0])
+    bucket.put("g")
+    found = groups(bytearray(bucket.pack()))  # as PySpark gives a binary column
+    assert found.keys() == {"g"}
+    assert found["g"]["state"]["members"][0]["owned"] == {"t": [0]}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark.damage import CheckpointDamaged
-from streaming.spark.losses import Span, gone, message, spans, told_by
+from streaming.spark.failures import CheckpointDamaged, records_lost
+from streaming.spark.start import Span, gone, lost_message, spans
 
 
 def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
@@ -24,7 +24,6 @@ def test_a_start_reads_on_from_the_last_batch_that_was_done(tmp_path: Path) -> N
     batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', '{"ticks":{"0":2}}', done=True)
     assert spans(str(tmp_path), "m") == {0: Span(4, 4), 1: Span(7, 7)}
     assert spans(str(tmp_path), "another") == {}
-    assert spans("s3a://bucket/checkpoint", "m") == {}
 
 
 def test_a_batch_that_was_begun_is_run_again_to_its_end(tmp_path: Path) -> None:
@@ -47,7 +46,7 @@ def test_before_the_first_batch_is_done_nothing_was_read(tmp_path: Path) -> None
 @pytest.mark.parametrize("source", ['{"m":4}', '{"m":{"x":4}}', '{"m":{"0":"4"}}', "4"])
 def test_what_is_no_offsets_is_damage(tmp_path: Path, source: str) -> None:
     batch(tmp_path, 0, source, done=True)
-    with pytest.raises(CheckpointDamaged, match="offsets holds what is no offsets"):
+    with pytest.raises(CheckpointDamaged, match="offsets is damaged"):
         spans(str(tmp_path), "m")
 
 
@@ -59,8 +58,9 @@ def test_what_is_gone_is_told_by_partition() -> None:
         "partition 2 ends at 7, and was read to 8",
         "partition 3 begins at 6, and is read from 5 on",
     ]
-    assert "lost records, by its retention or with a broker's disk: why. Choose: --on-data-loss" in message(
-        "m", "why"
+    assert (
+        "lost records, by its retention or with a broker's disk: why. Choose: --on-data-loss"
+        in lost_message("m", "why")
     )
 
 
@@ -74,5 +74,5 @@ def test_what_is_gone_is_told_by_partition() -> None:
     ],
 )
 def test_spark_tells_in_its_own_words(said: str) -> None:
-    assert told_by(f"Caused by: {said}")
-    assert not told_by("org.apache.kafka.common.errors.TimeoutException")
+    assert records_lost(f"Caused by: {said}")
+    assert not records_lost("org.apache.kafka.common.errors.TimeoutException")
