@@ -47,9 +47,10 @@ class _Hold:
         committed: when this holder last committed.
         offset: the last committed offset.
         consumed: until when the last commit that went further than the one before proves consumption.
-        stopped: a round took it away, and no commit has proved since that it is consumed again.
+        stopped: a round took it away or assigned it first, and no commit has proved since that it is consumed.
         number: of the round that gave it to its holder then.
         stopped_after, base: ``consumed`` and ``offset`` as they were when it was stopped.
+        is_new: the group has not been seen to consume it.
     """
 
     member_id: str
@@ -62,6 +63,7 @@ class _Hold:
     stopped_after: int | None = None
     base: int | None = None
     last_holder: str = ""
+    is_new: bool = False
 
 
 class CoordinatorActivity:
@@ -151,9 +153,10 @@ class Holdings:
         """Whether a commit after a round goes further than the last one before it."""
         if held.base is None or offset < held.base:
             held.base = offset
-        if not held.member_id or offset == held.base or not 0 <= timestamp <= MAX_TIMESTAMP:
+        holder = held.member_id or (held.last_holder if held.is_new else "")
+        if not holder or offset == held.base or not 0 <= timestamp <= MAX_TIMESTAMP:
             return False
-        held.stopped = False
+        held.stopped = held.is_new = False
         resumed = (held.number, held.stopped_after, timestamp)
         self._resumed.setdefault(resumed, {}).setdefault(topic, []).append(partition)
         return True
@@ -231,8 +234,8 @@ class Holdings:
 
     def _give(self, place: _Place, member_id: str, number: int, now: int, *, eager: bool = False) -> None:
         held = self._held.get(place)
-        if held is None:
-            self._held[place] = _Hold(member_id, now)
+        if held is None:  # the first progress proves that the group has begun to consume it
+            self._held[place] = _Hold(member_id, now, stopped=True, number=number, is_new=True)
         elif eager or held.member_id != member_id:
             self._free.pop(place, None)
             _stop(held, number)

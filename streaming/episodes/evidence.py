@@ -291,9 +291,14 @@ def _witness(outages: Outages, record: WitnessRecord) -> bool:
         )
         for topic, partition in places:
             outage = outages.get(topic, partition)
-            if outage is None or outage.number != record.number:
+            if outage is None:
                 continue
-            narrowed = _narrowed(outage, stop, is_general=is_general)
+            if outage.number == record.number:
+                narrowed = _narrowed(outage, stop, is_general=is_general)
+            elif outage.number > record.number and stop.resumed_before is not UNSET:
+                narrowed = structs.replace(outage, started_at=None)  # consumed before this outage
+            else:
+                continue
             if narrowed != outage:
                 outages.partitions[topic][partition] = narrowed
                 changed = True

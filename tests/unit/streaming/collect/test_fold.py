@@ -315,8 +315,15 @@ def test_commits_tell_when_partitions_were_consumed_again_in_the_order_of_the_lo
         commit(10, 10_000, 0, 40),
     ]
     found = [event for event in events(fold(rows)) if isinstance(event.data, PartitionsStopped)]
-    assert [event.id for event in found] == ["4:8/stopped/2", "4:10/stopped/3"]
+    assert [event.id for event in found] == ["4:5/stopped/1", "4:8/stopped/2", "4:10/stopped/3"]
     assert [event.data for event in found] == [
+        PartitionsStopped(
+            group_id="g",
+            timestamp=3000,
+            source="offset-commits",
+            stops=[Stop(partitions={"t": [0, 1]}, resumed_before=3000)],  # the group has begun to consume
+            generation=1,
+        ),
         PartitionsStopped(
             group_id="g",
             timestamp=7000,

@@ -43,7 +43,13 @@ def holding(protocol: str | None = "range") -> Holdings:
     """Two members with a partition each, which have committed twice, the last time with what came since."""
     known = Holdings()
     known.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
-    assert committed(known, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [False] * 4
+    assert committed(known, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert known.resumed() == {1: [stop([0], 3000), stop([1], 3100)]}  # they have begun to consume
     return known
 
 

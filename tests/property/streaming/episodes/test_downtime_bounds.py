@@ -1,0 +1,68 @@
+"""Bounds of downtime hold the truth, whatever happened and whatever evidence there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streaming.episodes.downtime import downtime, stops_of
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.wire.codec import Record, encode_event
+from streaming.wire.downtime import NO_STOPS, Stops
+from streaming.wire.events import Event
+from tests.support.pure_stream import SINKS
+from tests.support.timelines import Gap, Timeline, eager, epochs, events_of, gaps
+
+#: The whole life of the group is one episode.
+QUIET = SINKS._replace(quiet_ms=10**9)
+
+
+def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
+    """The stops of each partition and of all, as they are at the end."""
+    bucket = Bucket()
+    for offset, event in enumerate(events):
+        process(bucket, [Record.of(0, offset, *encode_event(event))], 0, QUIET)
+    episode = bucket.get("g").episode
+    assert episode is not None
+    each = (
+        {}
+        if episode.outages is None
+        else {number: stops_of(one) for _, number, one in episode.outages.each()}
+    )
+    found = downtime(episode.outages)
+    return each, NO_STOPS if found is None else Stops(found.stops, found.total_ms, found.longest_ms)
+
+
+def check(stops: Stops, truth: list[Gap], end: int) -> None:
+    """Each figure is inside its bounds. A gap whose consumption was proved late may count or not."""
+    lengths = [(one.end or end) - one.start for one in truth]
+    sure = [length for length, one in zip(lengths, truth, strict=True) if one.is_sure]
+    is_open = any(one.end is None and one.is_sure for one in truth)
+    for bound, least, most in (
+        (stops.count, len(sure), len(lengths)),
+        (stops.total, sum(sure), sum(lengths)),
+        (stops.longest, max(sure, default=0), max(lengths, default=0)),
+    ):
+        assert bound[0] <= most, (stops, truth)
+        assert bound[1] is None or least <= bound[1], (stops, truth)
+    assert not is_open or stops.total[1] is None, (stops, truth)
+
+
+@pytest.mark.parametrize("draw", [eager, epochs])
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), reported=st.booleans(), logged=st.booleans(), restarts=st.integers(0, 2))
+def test_truth_is_inside_the_bounds(
+    draw: Callable[[Random], Timeline], seed: int, reported: bool, logged: bool, restarts: int
+) -> None:
+    line = draw(Random(seed))
+    truth = {partition: gaps(line, partition) for partition in range(line.partitions)}
+    line.chance = Random(seed)
+    each, together = bounds(events_of(line, reported=reported, logged=logged, restarts=restarts))
+    for partition, found in truth.items():
+        check(each.get(partition, NO_STOPS), found, line.now)
+    check(together, [one for found in truth.values() for one in found], line.now)
