@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assignors.classic.order import sorted_members
+from assignors.classic.group import sorted_members
 from assignors.diff import ShareDiff, diff
 from assignors.invariants import Group, Observed, group
 from assignors.java import in_string_order

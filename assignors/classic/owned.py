@@ -10,9 +10,8 @@ becomes of it is said where the shares are built.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from operator import lt
 
 from assignors.classic.group import ClientGroup
 from assignors.classic.user_data import NO_GENERATION
@@ -22,7 +21,7 @@ from assignors.model import Member, Share
 
 @dataclass(slots=True)
 class Owned:
-    """Who owns what, every partition at most once; the caller must not change the shares, they may be the input's.
+    """Who owns what, every partition at most once; .
 
     Attributes:
         shares: by place of the member.
@@ -61,20 +60,13 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
     shares: list[Share] = []
     sizes: list[int] = []
     for member in members:
-        size = 0
-        clean = True
-        for name, claimed in member.owned.items():
-            known = partitions.get(name)
-            if known is None or not claimed:
-                clean = False
-                continue
-            known.extend(claimed)
-            count = len(claimed)
-            size += count
-            if count > 1 and not _ascending(claimed):
-                clean = False
-        shares.append(member.owned if clean else _cleaned(member.owned, partitions))
-        sizes.append(size)
+        share = {
+            name: sorted(claimed) for name, claimed in member.owned.items() if claimed and name in partitions
+        }
+        for name, claimed in share.items():
+            partitions[name] += claimed
+        shares.append(share)
+        sizes.append(sum(map(len, share.values())))
     owned = Owned(shares, sizes, partitions)
     for name, claims in partitions.items():
         if not claims:
@@ -86,18 +78,6 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
         if len(set(claims)) != len(claims):
             _settle(owned, name, members)
     return owned
-
-
-def _ascending(claimed: Sequence[int]) -> bool:
-    if isinstance(claimed, range):
-        return claimed.step > 0
-    if len(claimed) == 2:  # noqa: PLR2004 - most shares are small
-        return claimed[0] < claimed[1]
-    return all(map(lt, claimed, claimed[1:]))
-
-
-def _cleaned(owned: Share, known: Mapping[str, object]) -> Share:
-    return {name: sorted(claimed) for name, claimed in owned.items() if claimed and name in known}
 
 
 def _negative(group: ClientGroup, name: str) -> InvalidGroup:

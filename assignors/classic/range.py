@@ -7,15 +7,11 @@ O(members·log members + given shares): topics alike share their ranges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from assignors.classic import native
-from assignors.classic.alike import give
-from assignors.classic.group import checked
-from assignors.classic.order import sorted_members
-from assignors.classic.range_racks import assign_with_racks, needs_racks
-from assignors.classic.subscribers import Subscribers
+from assignors.classic.group import ClientGroup, checked, sorted_members, subscribers_by_topic, uses_racks
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import RebalanceProtocol
 
@@ -38,19 +34,28 @@ def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignmen
     group = checked(topics, members)
     ordered = sorted_members(members)
     shares: list[dict[str, Sequence[int]]] = [{} for _ in ordered]
-    subscribers = Subscribers(ordered)
+    subscribers = subscribers_by_topic(ordered)
     # Topics with the same subscribers and as many partitions are co-partitioned: they are divided alike.
     alike: dict[tuple[int, int], list[str]] = {}
     for name, count in group.counts.items():
-        alike.setdefault((id(subscribers.of(name)), count), []).append(name)
+        alike.setdefault((id(subscribers[name]), count), []).append(name)
     if group.rack_aware and needs_racks(group, ordered, subscribers):
         assign_with_racks(group, ordered, subscribers, alike.values(), shares)
     else:
         for names in alike.values():
-            places = subscribers.of(names[0])
-            give(shares, places, divided(group.counts[names[0]], len(places)), names)
+            places = subscribers[names[0]]
+            _give(shares, places, divided(group.counts[names[0]], len(places)), names)
     by_id = dict(zip((member.member_id for member in ordered), shares, strict=True))
-    return {member_id: by_id[member_id] for member_id in group.ids}
+    return {member.member_id: by_id[member.member_id] for member in members}
+
+
+def _give(
+    shares: Shares, places: Iterable[int], parts: Iterable[Sequence[int]], names: Sequence[str]
+) -> None:
+    """Give the n-th part to the n-th place, of every topic."""
+    for place, part in zip(places, parts, strict=False):
+        for name in names:
+            shares[place][name] = part
 
 
 def divided(count: int, members: int) -> list[range]:
@@ -59,3 +64,145 @@ def divided(count: int, members: int) -> list[range]:
     large = extra * (base + 1)
     bounds = [*range(0, large, base + 1), *(range(large, count, base) if base else ()), count]
     return [range(start, end) for start, end in pairwise(bounds)]
+
+
+Shares = list[dict[str, Sequence[int]]]
+
+
+def needs_racks(
+    group: ClientGroup, ordered: Sequence[Member], subscribers: Mapping[str, Sequence[int]]
+) -> bool:
+    """Whether any topic of the group needs rack matching."""
+    return any(_needs_racks(group, name, ordered, subscribers) for name in group.counts)
+
+
+def _needs_racks(
+    group: ClientGroup, name: str, ordered: Sequence[Member], subscribers: Mapping[str, Sequence[int]]
+) -> bool:
+    racks = group.topics[name].racks
+    if racks is None:
+        return False
+    return uses_racks({rack for place in subscribers[name] if (rack := ordered[place].rack_id)}, racks)
+
+
+def assign_with_racks(
+    group: ClientGroup,
+    ordered: Sequence[Member],
+    subscribers: Mapping[str, Sequence[int]],
+    alike: Iterable[Sequence[str]],
+    shares: Shares,
+) -> None:
+    """Fill ``shares`` (by place): matching partitions first, then ranges over what is left.
+
+    ``alike`` are the topics, those with the same subscribers and as many partitions together.
+    """
+    for names in alike:
+        places = subscribers[names[0]]
+        racks = [ordered[place].rack_id or None for place in places]
+        count = group.counts[names[0]]
+        in_racks = [group.topics[name].racks or ((),) * count for name in names]
+        division = _Division(count, racks)
+        if any(racks):  # else Java sees no partition racks at all, and nothing to match
+            if len(names) > 1:
+                division.match_together(in_racks)
+            elif _needs_racks(group, names[0], ordered, subscribers):
+                division.match_alone(in_racks[0])
+        division.range_over_the_rest()
+        _give(shares, *division.by_place(places), names)
+
+
+class _Division:
+    """How the partitions of one topic, or of co-partitioned ones alike, are divided among their subscribers."""
+
+    def __init__(self, count: int, racks: Sequence[str | None]) -> None:
+        self.given: list[list[int]] = [[] for _ in racks]
+        self._racks = racks
+        self._base, self._extra = divmod(count, len(racks))
+        self._free: dict[int, None] = dict.fromkeys(range(count))
+        self._by_rack: dict[str | None, list[int]] = {}
+        for member, rack in enumerate(racks):
+            self._by_rack.setdefault(rack, []).append(member)
+
+    def _room(self, member: int) -> int:
+        """``maxAssignable``."""
+        return max(0, self._base + (self._extra > 0) - len(self.given[member]))
+
+    def _give(self, member: int, partitions: Iterable[int]) -> None:
+        given = self.given[member]
+        for partition in partitions:
+            given.append(partition)
+            del self._free[partition]
+        if len(given) > self._base:
+            self._extra -= 1
+
+    def by_place(self, places: Sequence[int]) -> tuple[list[int], list[list[int]]]:
+        """The places that have something, and what, ascending."""
+        having = [(place, sorted(given)) for place, given in zip(places, self.given, strict=True) if given]
+        return [place for place, _ in having], [given for _, given in having]
+
+    def match_together(self, in_racks: Sequence[Sequence[tuple[str, ...]]]) -> None:
+        """Each partition to the first member whose rack holds it in every topic, while that member has room."""
+        given = self.given
+        nobody = len(given)
+        # Room never comes back, so each rack's queue only ever loses its first member: the last of its list.
+        queues = {rack: [nobody, *reversed(members)] for rack, members in self._by_rack.items()}
+        queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
+        base = self._base
+        rest: list[int] = []
+        different = {id(racks): racks for racks in in_racks}.values()
+        for partition, at in enumerate(zip(*different, strict=True)):
+            near = queues_of.get(at)
+            if near is None:
+                in_all = frozenset(at[0]).intersection(*at[1:])
+                near = queues_of[at] = [queues[rack] for rack in (None, *in_all) if rack in queues]
+            best = nobody
+            for queue in near:
+                if queue[-1] < best:  # noqa: PLR1730 - a call would double the loop
+                    best = queue[-1]
+            if best == nobody:
+                rest.append(partition)
+                continue
+            held = given[best]
+            held.append(partition)
+            if len(held) > base:
+                self._extra -= 1
+                queues[self._racks[best]].pop()
+                if not self._extra:  # the base is the most now: those who stand first may have it
+                    for queue in queues.values():
+                        while queue[-1] < nobody and not self._room(queue[-1]):
+                            queue.pop()
+            elif len(held) == base and not self._extra:
+                queues[self._racks[best]].pop()
+        self._free = dict.fromkeys(rest)
+
+    def match_alone(self, racks: Sequence[Collection[str]]) -> None:
+        """Gives each member, in their order, as many partitions in its rack as it has room for."""
+        held: Mapping[str | None, list[int]] = {rack: [] for rack in self._by_rack}
+        for partition, at in enumerate(racks):
+            for rack in {*at, None}:
+                if rack in held:
+                    held[rack].append(partition)
+        waiting = {rack: iter(partitions) for rack, partitions in held.items()}
+        for member, rack in enumerate(self._racks):
+            room = self._room(member)
+            taken: list[int] = []
+            while len(taken) < room:
+                partition = next(waiting[rack], -1)
+                if partition < 0:
+                    break
+                if partition in self._free:
+                    taken.append(partition)
+            if taken:
+                self._give(member, taken)
+
+    def range_over_the_rest(self) -> None:
+        """``assignRanges`` over whatever is left."""
+        rest = list(self._free)
+        at = 0
+        for member in range(len(self._racks)):
+            if at == len(rest):
+                break
+            room = self._room(member)
+            if room:
+                self._give(member, rest[at : at + room])
+                at += room

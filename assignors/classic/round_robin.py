@@ -7,13 +7,10 @@ not rack-aware. O(members·log members + given shares): within a topic the circl
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from assignors.classic import native
-from assignors.classic.circle import Turn, deal
-from assignors.classic.group import checked
-from assignors.classic.order import sorted_members
-from assignors.classic.subscribers import Subscribers
+from assignors.classic.group import checked, sorted_members, subscribers_by_topic
 from assignors.java import in_string_order
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import RebalanceProtocol
@@ -34,18 +31,17 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
 
 def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """As :func:`assign`, without native code."""
+    counts = checked(topics, members).counts
     circle = sorted_members(members)
-    turns = _turns(checked(topics, members).counts, circle)
-    return deal(turns, [member.member_id for member in circle])
-
-
-def _turns(counts: Mapping[str, int], circle: Sequence[Member]) -> Iterator[Turn]:
-    subscribers = Subscribers(circle)
+    subscribers = subscribers_by_topic(circle)
+    answer: Assignment = {member.member_id: {} for member in circle}
     pointer = 0
     for name in in_string_order(counts):
-        count = counts[name]
-        places = subscribers.of(name)
+        count, places = counts[name], subscribers[name]
         size = len(places)
         start = bisect_left(places, pointer) % size
-        yield name, count, places, start
+        for first in range(min(count, size)):
+            member = circle[places[(start + first) % size]]
+            answer[member.member_id][name] = range(first, count, size)
         pointer = (places[(start + count - 1) % size] + 1) % len(circle)
+    return answer

@@ -1,7 +1,6 @@
 """``sticky`` (StickyAssignor, eager): balance first, then keep what members own. It only dispatches.
 
-Equal subscriptions go to ``sticky_uniform``, or to ``sticky_fresh`` when no one owns anything; others to
-``sticky_general``. ``owned`` and ``generation`` of a member
+Equal subscriptions go to ``sticky_uniform``, others to ``sticky_general``. ``owned`` and ``generation`` of a member
 stand for its user data, as a Java client sends it (``user_data`` reads and writes the bytes).
 """
 
@@ -10,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignors.classic import native
-from assignors.classic.group import checked, in_map_order
+from assignors.classic.group import Racks, checked, in_map_order, racks_matter
 from assignors.classic.owned import read_owned
-from assignors.classic.racks import Racks, racks_matter
-from assignors.classic.sticky_fresh import build_fresh, is_fresh
 from assignors.classic.sticky_general import build as build_general
 from assignors.classic.sticky_uniform import build as build_uniform
 from assignors.model import Assignment, Member, Topic
@@ -48,11 +45,8 @@ def balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhold
     group = checked(topics, members)
     if not members:
         return {}
-    near = racks_matter(group)
-    if not near and is_fresh(group):
-        return build_fresh(group)
     ordered = in_map_order(members)
-    racks = Racks(group, ordered) if near else None
+    racks = Racks(group, ordered) if racks_matter(group) else None
     owned = read_owned(group, ordered)
     build = build_uniform if equal_subscriptions(ordered) else build_general
     shares = build(group, ordered, owned, racks, withhold=withhold)

@@ -10,14 +10,12 @@ more is *exact*. Free partitions go round-robin over *under* until each has the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from assignors.classic.dealer import Dealer
-from assignors.classic.group import ClientGroup, id_keys, map_order
+from assignors.classic.group import ClientGroup, Racks, id_keys, map_order
 from assignors.classic.owned import Owned
-from assignors.classic.quotas import Quotas
-from assignors.classic.racks import Racks
-from assignors.classic.sticky_uniform_racks import give_near
 from assignors.errors import InvalidGroup
 from assignors.java import in_string_order
 from assignors.model import Member, Share
@@ -143,3 +141,206 @@ def _free(count: int, name: str, owned: Owned, lost: Lost) -> Sequence[int]:
         return sorted(gone)
     taken = set(kept).difference(gone)
     return [partition for partition in range(count) if partition not in taken]
+
+
+Free = list[tuple[str, Sequence[int]]]
+NO_ONE = -1
+
+
+def give_near(free: Free, racks: Racks, quotas: Quotas, sizes: list[int], dealer: Dealer) -> Free:
+    """Give free partitions to members in their racks, those with the fewest such members first.
+
+    ``quotas`` and ``sizes`` follow. Gives what no member in a rack could take, in the order in which it is dealt.
+    """
+    circle = _RackCircle(racks, quotas, sizes)
+    given: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
+    rest: Free = []
+    for name, partition, near in _rarest_first(free, racks):
+        place = circle.take(near)
+        if place == NO_ONE:
+            rest.append((name, (partition,)))
+        else:
+            given[name].append((partition, place))
+    for name, pairs in given.items():
+        pairs.sort()
+        dealer.give(pairs, name)
+    return rest
+
+
+def _rarest_first(free: Free, racks: Racks) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """Free partitions and their racks, stable by how many members there are in those racks."""
+    items = [
+        (name, partition, near)
+        for name, partitions in free
+        for of_topic in (racks.of_topic(name),)
+        for partition in partitions
+        for near in (of_topic[partition],)
+    ]
+    near_by = racks.members_near
+    known: dict[tuple[str, ...], int] = {near: near_by(near) for near in {item[2] for item in items}}
+    counts = [known[item[2]] for item in items]
+    return map(items.__getitem__, sorted(range(len(items)), key=counts.__getitem__))
+
+
+class _RackCircle:
+    """Members under the floor, served round-robin; behind them those at the floor that may have one more."""
+
+    def __init__(self, racks: Racks, quotas: Quotas, sizes: list[int]) -> None:
+        self._rack = racks.of_member
+        self._quotas = quotas
+        self._sizes = sizes
+        self._under = quotas.under
+        self._start = 0
+        # How many of them there are in each rack, so that a search that would fail is not begun.
+        self._left = Counter(self._rack[place] for place in quotas.under)
+
+    def take(self, near: Collection[str]) -> int:
+        """Who gets a partition in these racks: the next under the floor, else the first at it."""
+        left = self._left
+        for rack in near:
+            if left[rack]:
+                break
+        else:
+            return self._take_exact(near)
+        rack_of, under, index = self._rack, self._under, self._start
+        size = len(under)
+        place = under[index]
+        while rack_of[place] not in near:
+            index += 1
+            if index == size:
+                index = 0
+            place = under[index]
+        held = self._sizes[place] = self._sizes[place] + 1
+        quotas = self._quotas
+        if held < quotas.floor:
+            index += 1
+        else:
+            del under[index]
+            size -= 1
+            left[rack_of[place]] -= 1
+            if held < quotas.ceiling and quotas.large < quotas.extra:
+                quotas.exact.append(place)
+        self._start = index if index < size else 0
+        return place
+
+    def _take_exact(self, near: Collection[str]) -> int:
+        quotas = self._quotas
+        for place in quotas.exact:
+            if self._rack[place] in near:
+                self._sizes[place] += 1
+                if self._sizes[place] == quotas.ceiling:
+                    quotas.exact.remove(place)
+                    quotas.add_large()
+                return place
+        return NO_ONE
+
+
+@dataclass(slots=True)
+class Quotas:
+    """``extra`` members end with ``ceiling`` partitions, all others with ``floor``.
+
+    Attributes:
+        large: how many have the ceiling by now.
+        under: members (places) below the floor.
+        exact: members at the floor that may still get one more.
+    """
+
+    floor: int
+    ceiling: int
+    extra: int
+    large: int = 0
+    under: list[int] = field(default_factory=list)
+    exact: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, partitions: int, members: int) -> Quotas:
+        """The quotas of so many partitions over so many members."""
+        floor, extra = divmod(partitions, members)
+        return cls(floor, floor + (extra > 0), extra)
+
+    def keep(self, place: int, size: int) -> int:
+        """How many of ``size`` owned partitions a member keeps; called once for each member, in map order."""
+        if size < self.floor:
+            self.under.append(place)
+            return size
+        if size >= self.ceiling and self.large < self.extra:
+            self.add_large()
+            return self.ceiling
+        if self.large < self.extra:
+            self.exact.append(place)
+        return self.floor
+
+    def add_large(self) -> None:
+        """One more member has the ceiling; the last of them closes the way for those at the floor."""
+        self.large += 1
+        if self.large == self.extra:
+            self.exact.clear()
+
+    def sort(self, keys: Sequence[str] | Sequence[bytes]) -> None:
+        """By member id."""
+        self.under.sort(key=keys.__getitem__)
+        self.exact.sort(key=keys.__getitem__)
+
+    def receivers(self, sizes: Sequence[int], count: int) -> list[int]:
+        """Who gets each of the ``count`` free partitions, in their order.
+
+        Round-robin over ``under``: who reaches the floor leaves the circle and queues up behind ``exact``; then one
+        each from the front of that queue. Fewer than ``count`` when there is no more room.
+        """
+        order: list[int] = []
+        circle = self.under
+        queue = list(self.exact)
+        missing = {place: self.floor - sizes[place] for place in circle}
+        filled = 0
+        while circle:
+            rounds = min(missing[place] for place in circle) - filled
+            order += circle * rounds
+            filled += rounds
+            queue += [place for place in circle if missing[place] == filled]
+            circle = [place for place in circle if missing[place] > filled]
+        order += queue[: count - len(order)]
+        return order
+
+
+class Dealer:
+    """Adds to kept shares.
+
+    Args:
+        kept: by place.
+        lost: of each topic, the partitions that members had to give up, and whose they were.
+        doubly: partitions claimed twice, whoever has them.
+        withhold: partitions in ``lost`` of another member and in ``doubly`` are counted, but given to no one.
+    """
+
+    def __init__(
+        self,
+        kept: Sequence[Share],
+        lost: Mapping[str, Mapping[int, int]],
+        doubly: set[tuple[str, int]],
+        *,
+        withhold: bool,
+    ) -> None:
+        self.shares: list[dict[str, Sequence[int]]] = [dict(share) for share in kept]
+        self._lost = lost if withhold else {}
+        self._doubly: dict[str, set[int]] = {}
+        for name, partition in doubly if withhold else ():
+            self._doubly.setdefault(name, set()).add(partition)
+
+    def deal(self, free: Sequence[tuple[str, Sequence[int]]], receivers: Sequence[int]) -> None:
+        """The n-th free partition to the n-th receiver."""
+        start = 0
+        for name, partitions in free:
+            self.give(zip(partitions, receivers[start : start + len(partitions)], strict=True), name)
+            start += len(partitions)
+
+    def give(self, pairs: Iterable[tuple[int, int]], name: str) -> None:
+        """A topic's ascending partitions, each to the next member (by place)."""
+        lost = self._lost.get(name, {})
+        doubly = self._doubly.get(name, ())
+        given: dict[int, list[int]] = {}
+        for partition, place in pairs:
+            if lost.get(partition, place) == place and partition not in doubly:
+                given.setdefault(place, []).append(partition)
+        for place, partitions in given.items():
+            share = self.shares[place]
+            share[name] = sorted({*share[name], *partitions}) if name in share else partitions

@@ -11,11 +11,12 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from assignors import registry
-from assignors.diff import as_lists, diff, moved, size
+from assignors.diff import diff, moved, size
 from assignors.errors import BadInput, InvalidGroup, MonitorError
 from assignors.explain import explain
 from assignors.java import uuid_bits
 from assignors.model import Assignment, Member, Share, Topic
+from assignors.shares import tidy
 from streaming.cli.json_lines import (
     LineAnswer,
     error_answer,
@@ -241,7 +242,7 @@ def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]
     question = parse_question(data)
     assignor = question.named_assignor()
     assignment = compute_assignment(question, assignor)
-    found: dict[str, Any] = {"assignment": {member: as_lists(share) for member, share in assignment.items()}}
+    found: dict[str, Any] = {"assignment": {member: tidy(share) for member, share in assignment.items()}}
     if explained:
         reasons = explain(question.protocol, assignor, question.topics, question.members, assignment)
         found["members"] = {member: _reason_document(asdict(reason)) for member, reason in reasons.items()}
@@ -281,7 +282,7 @@ def _comparison(question: Question, assignment: Assignment) -> dict[str, Any]:
     ]
     sizes = [size(share) for share in assignment.values()]
     return {
-        "assignment": {member: as_lists(share) for member, share in assignment.items()},
+        "assignment": {member: tidy(share) for member, share in assignment.items()},
         "revoked": sum(size(change.revoked) for change in changes),
         "assigned": sum(size(change.assigned) for change in changes),
         "kept": sum(size(change.kept) for change in changes),

@@ -26,7 +26,7 @@ def digests(name: str) -> list[str]:
     _, count, sequence = SEQUENCES[name]
     asked = list(islice(sequence(71), count))
     stretches = [asked[start : start + STRETCH] for start in range(0, count, STRETCH)]
-    return [sha256(json.dumps(stretch).encode()).hexdigest()[:16] for stretch in stretches]
+    return [sha256(json.dumps(stretch, sort_keys=True).encode()).hexdigest()[:16] for stretch in stretches]
 
 
 @pytest.mark.parametrize("name", SEQUENCES)

@@ -37,9 +37,9 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
     return answer
 
 
-def _ordered(answer: Assignment) -> list[tuple[str, list[tuple[str, list[int]]]]]:
-    """With the order of members and topics."""
-    return [(member, [(t, list(p)) for t, p in share.items()]) for member, share in answer.items()]
+def _ordered(answer: Assignment) -> list[tuple[str, dict[str, list[int]]]]:
+    """With the order of members; that of a share's topics is no part of an answer."""
+    return [(member, {t: list(p) for t, p in share.items()}) for member, share in answer.items()]
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from assignors.classic.loads import Loads, mask_of
+from assignors.classic.sticky_general import Loads, mask_of
 
 
 def test_masks() -> None:

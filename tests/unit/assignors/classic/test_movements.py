@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from assignors.classic.movements import Movements
+from assignors.classic.sticky_general import Movements
 
 
 def test_a_move_back_takes_a_partition_that_came_from_there() -> None:

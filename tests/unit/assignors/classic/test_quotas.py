@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from assignors.classic.quotas import Quotas
+from assignors.classic.sticky_uniform import Quotas
 
 
 def test_who_keeps_what_and_who_may_still_receive() -> None:

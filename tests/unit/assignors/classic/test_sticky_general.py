@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assignors.classic.rebalance_general import Rebalancer
+from assignors.classic.sticky_general import Rebalancer
 
 
 class _Passes(Rebalancer):
