@@ -127,7 +127,7 @@ def requesters(cause: Cause) -> list[str]:
     if cause.kind in _REQUESTS:
         ids.update(dict.fromkeys(one for one in cause.member_ids if one not in following))
     for item in cause.evidence:
-        if item.kind is None:  # a rejoin, by the coordinator's log
+        if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin, by the coordinator's log
             ids.update(dict.fromkeys(item.member_ids))
     return [*ids]
 

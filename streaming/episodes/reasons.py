@@ -1,10 +1,10 @@
 """Reasons that clients send with JoinGroup and LeaveGroup (KIP-800), and what each of them proves.
 
 Brokers log them behind ``client reason:`` since Kafka 3.2, and ``not provided`` where a client sends none. Of the
-usual clients only Java's sends any. The library's own reasons are string literals of ``AbstractCoordinator``,
-``ConsumerCoordinator``, ``ClassicKafkaConsumer``, ``DistributedHerder``, ``WorkerCoordinator``,
-``WorkerGroupMember`` and ``StreamThread``. Every other reason of a JoinGroup is the application's:
-``Consumer.enforceRebalance(reason)``.
+usual clients Java's and franz-go send any. The libraries' own reasons are string literals of
+``AbstractCoordinator``, ``ConsumerCoordinator``, ``ClassicKafkaConsumer``, ``DistributedHerder``,
+``WorkerCoordinator``, ``WorkerGroupMember`` and ``StreamThread``, and of franz-go's ``consumer_group.go``. Every
+other reason of a JoinGroup is the application's: ``Consumer.enforceRebalance(reason)``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streaming.wire.events import Evidence
 
 _CLIENT: Final = re.compile(r"client reason: *(.*)$", re.DOTALL)
 _MISSING: Final = ("", "not provided", "null", "none")
-#: What Java's clients send on their own, by its beginning.
+#: What client libraries send on their own, by its beginning.
 _LIBRARY: Final = (
     "need to re-join with the given member-id",
     "need to revoke partitions",
@@ -38,6 +38,10 @@ _LIBRARY: Final = (
     "triggered followup rebalance scheduled for",
     "active tasks corrupted",
     "shutdown requested",
+    "beginning to manage the group lifecycle",
+    "rejoining ",
+    "rejoin from purge",
+    "cooperative rejoin",
 )
 #: ``ClassicKafkaConsumer.DEFAULT_REASON``: ``enforceRebalance()`` without a reason.
 ENFORCED: Final = "rebalance enforced by user"
@@ -49,7 +53,7 @@ _OVERRAN: Final = (
     "did not join again in time",
 )
 #: Words of clients that are being closed.
-_CLOSING: Final = ("clos", "shut", "stop", "exit", "terminat")
+_CLOSING: Final = ("clos", "shut", "stop", "exit", "terminat", "client leaving group per normal operation")
 #: Broker wordings of a leave; they prove the LeaveGroup, and nothing about the process behind it.
 _BROKERS_WORDS: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b|\bhas left\b")
 #: Source of evidence that infers a leave from offset commits.

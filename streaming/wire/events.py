@@ -39,8 +39,6 @@ POLLING = "polling"
 COORDINATOR_MOVED = "coordinator.moved"
 #: Evidence of this kind says that the group had no record before: it was created while the collector followed.
 GROUP_CREATED = "group.created"
-#: Evidence of this kind says that an application asked for a rebalance (``Consumer.enforceRebalance``).
-REBALANCE_REQUESTED = "rebalance.requested"
 #: The cause of a rebalance that Kafka Streams schedules to see whether warm-up tasks have caught up.
 PROBING = "streams.probing_rebalance"
 #: What is written of a group that is not of consumers; where it is left out, it is one of consumers.

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from streaming.collect.broker_log.events import CoordinatorEvent, Moment
-from streaming.collect.broker_log.messages import OPENINGS, read_message
+from streaming.collect.broker_log.messages import OPENINGS, read_beginning, read_message
 from streaming.collect.broker_log.moments import epoch_moment, last_moment
 
 #: Layouts that are tested, in words for people.
@@ -100,9 +100,12 @@ def _read_at(line: str, header_end: int, start: int, *, is_exact: bool = False) 
     text = _without_trailer(message)
     is_exact = is_exact or len(text) < len(message) or _LOGGER_AHEAD.search(header) is not None
     moment = last_moment(header) or last_moment(line[start + len(text) :])
-    if not is_exact:
-        text = _BRACKETS_BEHIND.sub("", text)
-    return LogLine(read_message(text, moment, is_exact=is_exact))
+    tries = (text,) if is_exact else (_BRACKETS_BEHIND.sub("", text), text)
+    for attempt in tries:
+        event = read_message(attempt, moment, is_exact=is_exact)
+        if event is not None:
+            return LogLine(event)
+    return LogLine(read_beginning(text, moment))
 
 
 def _unquoted(text: str) -> str:

@@ -97,9 +97,9 @@ MESSAGES: Final = (
     Message(Kind.PENDING_GONE, "3.7", NEWEST, _JAVA, "[Group {group}] Pending member {member} has left group through explicit `LeaveGroup` request; client reason: {client_reason}"),
     Message(Kind.PENDING_GONE, "2.2", NEWEST, _JAVA, "Pending member {member} in group {group} has been removed after session timeout expiration."),
     # Members of groups with epochs, and migrations.
-    Message(Kind.EPOCH_BUMPED, "3.6", NEWEST, _JAVA, "[GroupId {group}] Bumped group epoch to {number}"),
-    Message(Kind.EPOCH_BUMPED, "4.1", NEWEST, _JAVA, "[GroupId {group}][MemberId {member}] Bumped streams group epoch to {number}", "streams"),
-    Message(Kind.TARGET_COMPUTED, "3.6", NEWEST, _JAVA, "[GroupId {group}] Computed a new target assignment for epoch {number}"),
+    Message(Kind.EPOCH_BUMPED, "3.6", NEWEST, _JAVA, "[GroupId {group}] Bumped group epoch to {number}{any}"),
+    Message(Kind.EPOCH_BUMPED, "4.1", NEWEST, _JAVA, "[GroupId {group}][MemberId {member}] Bumped streams group epoch to {number}{any}", "streams"),
+    Message(Kind.TARGET_COMPUTED, "3.6", NEWEST, _JAVA, "[GroupId {group}] Computed a new target assignment for epoch {number}{any}"),
     Message(Kind.MEMBER_JOINED, "3.9", NEWEST, _JAVA, "[GroupId {group}] Member {member} ^joins the consumer group using the {protocol} protocol."),
     Message(Kind.MEMBER_JOINED, "3.9", NEWEST, _JAVA, "[GroupId {group}] Static member {member} with instance id {instance} ^joins the consumer group using the {protocol} protocol."),
     Message(Kind.MEMBER_JOINED, "3.6", "3.8", _JAVA, "[GroupId {group}] Member {member} ^joins the consumer group."),
@@ -121,8 +121,8 @@ MESSAGES: Final = (
     Message(Kind.MEMBER_LEFT, "3.8", "3.9", _JAVA, "[Group {group}] Static Member {member} with instance id {instance} has left group through ^explicit `LeaveGroup` request; client reason: {client_reason}", "classic"),
     Message(Kind.MEMBER_LEFT, "4.0", NEWEST, _JAVA, "[GroupId {group}] Dynamic member {member} has left group through ^explicit `LeaveGroup` request; client reason: {client_reason}", "classic"),
     Message(Kind.MEMBER_LEFT, "4.0", NEWEST, _JAVA, "[GroupId {group}] Static member {member} with instance id {instance} has left group through ^explicit `LeaveGroup` request; client reason: {client_reason}", "classic"),
-    Message(Kind.MEMBER_FENCED, "3.6", NEWEST, _JAVA, "[GroupId {group}] Member {member} ^fenced from the group because {any}."),
-    Message(Kind.MEMBER_FENCED, "4.1", NEWEST, _JAVA, "[GroupId {group}] Streams member {member} ^fenced from the group because {any}.", "streams"),
+    Message(Kind.MEMBER_FENCED, "3.6", NEWEST, _JAVA, "[GroupId {group}] Member {member} ^fenced from the group because {sentence}"),
+    Message(Kind.MEMBER_FENCED, "4.1", NEWEST, _JAVA, "[GroupId {group}] Streams member {member} ^fenced from the group because {sentence}", "streams"),
     Message(Kind.INSTANCE_REFUSED, "3.7", NEWEST, _JAVA, "[GroupId {group}] Static member {member} with instance id {instance} ^cannot join the group because the instance id is <is >owned by member {other}."),
     Message(Kind.INSTANCE_REFUSED, "3.7", NEWEST, _JAVA, "[GroupId {group}] Static member {member} with instance id {instance} ^is fenced by existing member {other}."),
     Message(Kind.UPGRADED, "4.0", NEWEST, _JAVA, "[GroupId {group}] ^Converted the classic group to a consumer group.", "consumer"),
@@ -153,9 +153,7 @@ _COMPILED: Final = tuple(
 OPENINGS: Final = tuple(dict.fromkeys(opening(message.template) for message in MESSAGES))
 
 
-def read_message(
-    text: str, moment: Moment | None = None, *, is_exact: bool = True
-) -> CoordinatorEvent | None:
+def read_message(text: str, moment: Moment | None, *, is_exact: bool) -> CoordinatorEvent | None:
     """Return what a message reports; None: it is not one of :data:`MESSAGES`.
 
     Args:
@@ -164,10 +162,16 @@ def read_message(
         is_exact: whether it is known to end where the text does; else something may follow it.
     """
     for message, literal, pattern in _COMPILED:
-        if literal in text:
-            match = pattern.match(text)
-            if match is not None:
-                return _event(message, match, moment, is_exact=is_exact)
+        if literal in text and (match := pattern.fullmatch(text)) is not None:
+            return _event(message, match, moment, is_exact=is_exact)
+    return None
+
+
+def read_beginning(text: str, moment: Moment | None) -> CoordinatorEvent | None:
+    """Return what the message at the beginning of a text reports; None: no message begins there."""
+    for message, literal, pattern in _COMPILED:
+        if literal in text and (match := pattern.match(text)) is not None:
+            return _event(message, match, moment, is_exact=False)
     return None
 
 
@@ -180,10 +184,12 @@ def _event(
     if message.kind is Kind.MEMBER_LEFT:
         member_ids = member_ids[:1]
     if part.get("members") is not None:
-        member_ids, reason = split_members(part["members"]), "did not join again in time"
+        opened = match.string[match.start("members") - 1]
+        members = part["members"] if is_exact else _closed(part["members"], "[]" if opened == "[" else "()")
+        member_ids, reason = split_members(members), "did not join again in time"
     client_reason, reason_kind, instance = part.get("client_reason"), None, instance_id(part.get("instance"))
     if message.kind is Kind.PREPARING and reason:
-        reason = reason if is_exact else _closed(reason)
+        reason = reason if is_exact else _closed(reason, "()")
         reason_kind, member_ids, instance, client_reason = read_reason(reason)
     return CoordinatorEvent(
         kind=message.kind,
@@ -202,11 +208,11 @@ def _event(
     )
 
 
-def _closed(reason: str) -> str:
-    """Return a reason up to the parenthesis that closes it."""
+def _closed(text: str, brackets: str) -> str:
+    """Return what stands before the bracket that closes one opened before the text."""
     depth = 0
-    for at, character in enumerate(reason):
-        depth += (character == "(") - (character == ")")
+    for at, character in enumerate(text):
+        depth += (character == brackets[0]) - (character == brackets[1])
         if depth < 0:
-            return reason[:at]
-    return reason
+            return text[:at]
+    return text

@@ -17,11 +17,10 @@ from streaming.collect.broker_log.events import CoordinatorEvent, Kind, ReasonKi
 from streaming.collect.broker_log.join_phases import JoinPhases
 from streaming.collect.broker_log.rebalance_reasons import (
     is_metadata_change,
-    is_requested,
     is_subscription_change,
     is_unanswered,
 )
-from streaming.wire.events import COORDINATOR_MOVED, REBALANCE_REQUESTED, Evidence
+from streaming.wire.events import COORDINATOR_MOVED, Evidence
 
 SOURCE: Final = "coordinator-log"
 #: Groups, and generations, that are remembered: evidence stays until the record of its generation is read.
@@ -186,8 +185,6 @@ def _rebalance_evidence(event: CoordinatorEvent, *, has_moved: bool) -> Evidence
             kind = "topic.partitions_changed"
         elif is_subscription_change(event.client_reason):
             kind = "member.subscription_changed"
-        elif is_requested(event.client_reason):
-            kind = REBALANCE_REQUESTED
     return _evidence(event.reason, event.member_ids, kind)
 
 

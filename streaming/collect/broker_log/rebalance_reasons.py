@@ -54,13 +54,10 @@ def read_reason(text: str) -> RebalanceReason:
         match = pattern.match(text)
         if match is not None:
             part = match.groupdict()
+            members = split_members(part["members"]) if "members" in part else (part.get("member", ""),)
             return RebalanceReason(
                 kind,
-                split_members(part["members"])
-                if "members" in part
-                else (part["member"],)
-                if "member" in part
-                else (),
+                tuple(filter(None, members)),
                 instance_id(part.get("instance")),
                 None if part.get("client_reason") in (None, "", NO_REASON) else part["client_reason"],
             )
@@ -71,17 +68,6 @@ def read_reason(text: str) -> RebalanceReason:
 _UNANSWERED: Final = re.compile(
     r"rebalance failed due to "
     r"(?:NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|Disconnect)Exception"
-)
-#: What client libraries say by themselves: Java's AbstractCoordinator and ConsumerCoordinator, Kafka Streams'
-#: StreamThread, Connect's WorkerCoordinator; franz-go's consumer_group.go.
-_LIBRARY: Final = re.compile(
-    r"need to re-join with the given member-id|rebalance failed |cached metadata has changed|"
-    r"subscription has changed|received assignment does not match|need to revoke partitions|"
-    r"group is already rebalancing|offset commit failed since|encountered .* from .* response|"
-    r"consumer pro-actively leaving|connect worker requested|"
-    r"triggered followup rebalance|Scheduled probing rebalance|Active tasks corrupted|Shutdown requested|"
-    r"beginning to manage the group|rejoin(?! from ForceRebalance)|cooperative rejoin",
-    re.DOTALL,
 )
 
 
@@ -98,8 +84,3 @@ def is_metadata_change(client_reason: str | None) -> bool:
 def is_subscription_change(client_reason: str | None) -> bool:
     """True if a client joins again because it subscribes to other topics."""
     return client_reason is not None and client_reason.startswith("subscription has changed")
-
-
-def is_requested(client_reason: str | None) -> bool:
-    """True if the application asked for the rebalance (``Consumer.enforceRebalance``): no library says this."""
-    return client_reason is not None and _LIBRARY.match(client_reason) is None

@@ -29,10 +29,11 @@ _FIELDS: Final = {
     "count": r"-?[0-9]{1,10}",
     "protocol": r"(?P<protocol>classic|consumer)",
     "state": r"\w+",
-    "partition": r"\([\w.-]+\)",
+    "partition": r"\([\w.-]+-[0-9]+\)",
     "reason": r"(?P<reason>.*)",
     "client_reason": r"(?P<client_reason>.*)",
     "any": r".*",
+    "sentence": r"[^.]*\.*",
     "word": r"[^\s,]{1,500}",
 }
 _PIECE: Final = re.compile(r"\{(\w+)\}|([<>^])")

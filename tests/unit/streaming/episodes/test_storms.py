@@ -164,7 +164,8 @@ def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
     assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
 
 
-def test_a_healthy_migration_is_no_storm_whoever_rejoins() -> None:
+@pytest.mark.parametrize("kind", ["member.joined", None])
+def test_a_healthy_migration_is_no_storm_whoever_rejoins(kind: str | None) -> None:
     """In a mixed group each classic member rejoins for every epoch, which the log calls a join."""
     teller = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
     teller.protocol = "consumer"
@@ -172,13 +173,13 @@ def test_a_healthy_migration_is_no_storm_whoever_rejoins() -> None:
         source="coordinator-log",
         reason="joins the consumer group using the classic protocol.",
         member_ids=["c-c@h3#1"],
-        kind="member.joined",
+        kind=kind,
     )
     for name in ("c-a@h1", "c-b@h2"):
         teller.leave(f"{name}#1", after=2)
-        teller.round("member.joined", who=("c-c@h3#1",), evidence=(follows,))
+        teller.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
         teller.join(f"{name}#2", after=2)
-        teller.round("member.joined", who=("c-c@h3#1",), evidence=(follows,))
+        teller.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
     one = last(teller)
     assert (one.kind, one.status, one.repeated) == ("protocol-migration", "settling", None)
 

@@ -1,0 +1,62 @@
+"""Every message of every release, in every layout: what it reports is read back, and nothing around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.collect.broker_log.layouts import read_line
+from tests.support import broker_messages
+from tests.support.broker_logs import LAYOUTS, Layout
+from tests.support.broker_messages import GROUPS, KAFKA_GO, ODD, PLAIN, Case, cases
+
+RELEASES = ("2.0", "2.2", "2.4", "2.6", "2.7", "2.8", "3.0", "3.3", "3.6", "3.9", "4.0", "4.1", "4.3")
+MEMBERS = {"plain": PLAIN, "kafka-go": KAFKA_GO, "odd": ODD}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
+def test_a_release_in_a_layout(release: str, layout: Layout, member: str) -> None:
+    for group in GROUPS:
+        for case in cases(group, member):
+            if case.is_in(release):
+                check(case, group, layout.render(case.message, case.logger), layout.ms)
+
+
+@pytest.mark.parametrize("case", cases("g", PLAIN), ids=lambda case: f"{case.since} {case.name}")
+def test_a_message_without_a_coordinator_s_prefix(case: Case) -> None:
+    bare = case.message
+    for prefix in (broker_messages.SCALA, broker_messages.JAVA, broker_messages.MANAGER):
+        bare = bare.removeprefix(prefix)
+    check(case, "g", f"[2024-05-01 10:00:00,123] INFO {bare} ({case.logger})", 1_714_557_600_123)
+
+
+def check(case: Case, group: str, line: str, ms: int) -> None:
+    found = read_line(line)
+    assert found is not None, line
+    event = found.event
+    assert event is not None, line
+    assert (
+        event.kind,
+        event.group_id,
+        event.number,
+        event.member_ids,
+        event.reason,
+        event.client_reason,
+        event.moment and event.moment.ms,
+    ) == (case.kind, group, case.number, case.members, case.reason, case.client_reason, ms), line
+
+
+UNKNOWN = (
+    "2024-05-01 10:00:00,123 INFO {} [Thread-17]",
+    "2024-05-01 10:00:00,123 INFO {} {{broker=1, rack=a}}",
+    "2024-05-01 10:00:00,123 {} [my-pool (1)]",
+)
+
+
+@pytest.mark.parametrize("layout", UNKNOWN)
+@pytest.mark.parametrize("member", [PLAIN, KAFKA_GO])
+def test_what_follows_a_message_in_an_unknown_layout_is_no_reason(layout: str, member: str) -> None:
+    for case in cases("orders", member):
+        if case.client_reason is None or case.client_reason.count("(") == case.client_reason.count(")"):
+            check(case, "orders", layout.format(case.message), 1_714_557_600_123)
