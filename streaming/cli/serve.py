@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from streaming.serve.callers import Proxies
 
 
+#: Seconds that the server may stand still; it reports progress once a second.
+_WATCHDOG_SECONDS = 60.0
+
 Host = Annotated[str, typer.Option("--host", help="Address to listen on; loopback by default.")]
 Port = Annotated[
     int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one and prints it.")
@@ -63,6 +66,7 @@ def serve(
     from streaming.cli.options import duration_ms
     from streaming.kafka.hearing import Hearing
     from streaming.process.plain import say
+    from streaming.process.watchdog import Watchdog
     from streaming.serve.history import Retention
     from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import KafkaSource
@@ -84,9 +88,16 @@ def serve(
         max_clients=max_clients,
     )
     hearing = Hearing(settings)
-    server = FeedServer(source, options, cluster_id=source.cluster_id, freshness=hearing.freshness)
+    watchdog = Watchdog(_WATCHDOG_SECONDS)
+    server = FeedServer(
+        source,
+        options,
+        cluster_id=source.cluster_id,
+        freshness=hearing.freshness,
+        beat=watchdog.beat,
+    )
     say(f"serving {server.address}")
-    with hearing:  # what keeps the server from starting is told alone
+    with watchdog, hearing:  # what keeps the server from starting is told alone
         server.run()
 
 

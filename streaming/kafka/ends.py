@@ -43,6 +43,11 @@ class EndOffsets:
         self._ends: dict[Place, int] = {}
         self._answered: dict[Place, float] = {}
 
+    @property
+    def places(self) -> frozenset[Place]:
+        """The partitions whose ends are requested."""
+        return frozenset(self._places)
+
     def look(self, now: float) -> Mapping[Place, int]:
         """The ends that are known by now; sends the next request when it is time.
 
@@ -83,9 +88,12 @@ class EndOffsets:
         for partition, future in self._pending.items():
             place = (partition.topic, partition.partition)
             try:
-                self._ends[place] = answer_of(future).offset
+                offset = answer_of(future).offset
             except KafkaException:  # without a leader now; the end from before stays
                 continue
+            if offset < 0:  # a leader that is about to move answers OFFSET_INVALID
+                continue
+            self._ends[place] = offset
             self._answered[place] = self._requested_at
             answers += 1
         if not answers:  # a client that lost its brokers may never answer again (streaming.kafka.stall)

@@ -27,12 +27,19 @@ _PASSING: Final = frozenset(
     }
 )
 
+#: The answer for a time after the newest record.
+_NONE_SINCE: Final = -1
+
 #: A topic and a partition of it.
 Place = tuple[str, int]
 
 
-def bounds(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
+def bounds(
+    settings: KafkaSettings, places: Iterable[Place], *, patience: float = _PATIENCE_SECONDS
+) -> dict[Place, tuple[int, int]]:
     """``{(topic, partition): (earliest offset, next offset)}``; what open transactions wrote is beyond the end.
+
+    ``patience``: seconds for partitions without a leader to get one.
 
     Raises:
         ClusterUnavailable: nobody tells.
@@ -40,8 +47,8 @@ def bounds(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, tupl
     from confluent_kafka.admin import OffsetSpec
 
     places = list(places)
-    lows = _patiently(settings, places, OffsetSpec.earliest())
-    highs = _patiently(settings, places, OffsetSpec.latest())
+    lows = _patiently(settings, places, OffsetSpec.earliest(), patience)
+    highs = _patiently(settings, places, OffsetSpec.latest(), patience)
     return {place: (lows[place], highs[place]) for place in places}
 
 
@@ -53,20 +60,28 @@ def since(settings: KafkaSettings, places: Iterable[Place], timestamp_ms: int) -
     """
     from confluent_kafka.admin import OffsetSpec
 
-    found = _patiently(settings, list(places), OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
+    spec = OffsetSpec.for_timestamp(max(timestamp_ms, 0))
+    found = _patiently(settings, list(places), spec, least=_NONE_SINCE)
     return {place: offset for place, offset in found.items() if offset >= 0}
 
 
-def _patiently(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:
-    """What brokers answer once every partition has a leader."""
+def _patiently(
+    settings: KafkaSettings,
+    places: list[Place],
+    spec: Any,
+    patience: float = _PATIENCE_SECONDS,
+    *,
+    least: int = 0,
+) -> dict[Place, int]:
+    """What brokers answer once every partition has a leader; an offset below ``least`` is no answer."""
     from confluent_kafka import KafkaException
 
-    by = time.monotonic() + _PATIENCE_SECONDS
+    by = time.monotonic() + patience
     while True:
         try:
-            return _offsets(settings, places, spec)
+            return _offsets(settings, places, spec, least)
         except KafkaException as error:
-            if time.monotonic() > by or error.args[0].name() not in _PASSING:
+            if time.monotonic() >= by or error.args[0].name() not in _PASSING:
                 names = ", ".join(sorted({topic for topic, _ in places}))
                 raise ClusterUnavailable(
                     f"topic {names}: nobody tells where its partitions end: {error.args[0].str()}"
@@ -74,8 +89,8 @@ def _patiently(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[
             time.sleep(_AGAIN_SECONDS)
 
 
-def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:
-    from confluent_kafka import IsolationLevel, TopicPartition
+def _offsets(settings: KafkaSettings, places: list[Place], spec: Any, least: int) -> dict[Place, int]:
+    from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient
 
     if not places:
@@ -88,4 +103,8 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Pl
     found = admin.list_offsets(
         asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
     )
-    return {(place.topic, place.partition): answer_of(result).offset for place, result in found.items()}
+    offsets = {(place.topic, place.partition): answer_of(result).offset for place, result in found.items()}
+    if min(offsets.values(), default=least) < least:
+        # Without an error, a leader that is about to move answers OFFSET_INVALID (-1001).
+        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "no offset is available now"))
+    return offsets

@@ -55,6 +55,7 @@ class Stall:
         idle = len(still) == len(positions)
         return {
             place: found
-            for place, found in bounds(self._settings, still).items()
+            # Without patience: the reader looks again soon, and reads other partitions meanwhile.
+            for place, found in bounds(self._settings, still, patience=0).items()
             if found[1] < positions[place] or (idle and found[1] > positions[place])
         }

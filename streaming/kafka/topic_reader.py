@@ -15,6 +15,7 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, reader_config
 from streaming.kafka.closing import Closing
+from streaming.kafka.ends import EndOffsets
 from streaming.kafka.identity import Identity, IdentityWatch, identify
 from streaming.kafka.offsets import Place, bounds
 from streaming.kafka.renewal import Renewal
@@ -77,6 +78,7 @@ class TopicReader(Closing):
         self._follow = follow
         self._positions: dict[Place, int] = {}
         self._ends: dict[Place, int] = {}
+        self._end_offsets = EndOffsets(settings, ())
         self._unread: set[Place] = set()
         self._known: dict[str, Identity] = {}
         self._missing: set[str] = set()
@@ -182,14 +184,14 @@ class TopicReader(Closing):
 
     @property
     def lag(self) -> int:
-        """Records between what was read and the ends, as far as the last fetches told: no request of its own."""
-        from confluent_kafka import TopicPartition
-
-        total = 0
-        for place, offset in self._positions.items():
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
-            total += max(0, end - offset)  # an end that is not known is a negative number
-        return total
+        """Records between what was read and the ends of the log, as of the last answer; never waits for one."""
+        if self._end_offsets.places != self._positions.keys():
+            self._end_offsets = EndOffsets(self._kafka, self._positions)
+        answered = self._end_offsets.look(time.monotonic())
+        return sum(
+            max(0, max(self._ends[place], answered.get(place, 0)) - offset)
+            for place, offset in self._positions.items()
+        )
 
     @property
     def silent_since(self) -> float | None:

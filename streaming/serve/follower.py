@@ -76,9 +76,14 @@ class Follower:
         if self._thread.is_alive():
             self._thread.join()
 
+    @property
+    def silent_seconds(self) -> float:
+        """Seconds since the follower's last turn."""
+        return time.monotonic() - self._turned
+
     def watch(self) -> None:
         """Put on the board that the follower is stalled, if it is; the event loop calls this every second."""
-        silent = time.monotonic() - self._turned
+        silent = self.silent_seconds
         stale = self._board.standing.stale
         if silent > STALLED_SECONDS and (stale is None or stale.kind != "follower-stalled"):
             log.warning("no progress for %d s: the reader of the topics is stalled", silent)

@@ -40,6 +40,8 @@ _READERS: Final = 4
 #: Seconds that requests under way get to end once the process is told to stop.
 _DRAIN: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
+#: Seconds without progress of the follower after which waiting for it is over: the watchdog may end the process.
+_LOST_SECONDS: Final = 300.0
 #: Seconds between looks at the follower and the tokens.
 _WATCH_SECONDS: Final = 1.0
 
@@ -123,6 +125,7 @@ class FeedServer:
         options: how it is served.
         cluster_id: of the cluster that is read.
         freshness: what the parts that feed the topics say of themselves, at a time of the monotonic clock.
+        beat: called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
     """
 
     def __init__(
@@ -132,8 +135,10 @@ class FeedServer:
         *,
         cluster_id: str,
         freshness: Callable[[float], Freshness] = lambda _: Freshness(),
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._options = options
+        self._beat = beat
         self._freshness = freshness
         tokens = TokenFile(options.token_file) if options.token_file else None
         self._access = Access(tokens, options.proxies)
@@ -211,7 +216,7 @@ class FeedServer:
             freshness=self._freshness,
         )
         follower.start()
-        watching = asyncio.create_task(_watch(follower, self._access, board))
+        watching = asyncio.create_task(_watch(follower, self._access, board, self._beat))
         try:
             await server.serve([self.socket])
         finally:
@@ -223,11 +228,13 @@ class FeedServer:
             self._history.close()
 
 
-async def _watch(follower: Follower, access: Access, board: Board) -> None:
+async def _watch(follower: Follower, access: Access, board: Board, beat: Callable[[], None]) -> None:
     tokens = access.valid()
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         follower.watch()
+        if follower.silent_seconds < _LOST_SECONDS:
+            beat()
         if access.valid() is not tokens:
             tokens = access.valid()
             board.wake()  # whose token is gone is let go, also where nothing happens

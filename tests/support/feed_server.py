@@ -69,10 +69,13 @@ def running(
     options: ServeOptions,
     source: MemorySource | None = None,
     freshness: Callable[[], Freshness] = Freshness,
+    beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Running]:
     """A server on its own thread; stopped as a signal would. ``freshness``: what the parts say of themselves."""
     source = source or MemorySource()
-    feed = Running(source, FeedServer(source, options, cluster_id="c", freshness=lambda _: freshness()))
+    feed = Running(
+        source, FeedServer(source, options, cluster_id="c", freshness=lambda _: freshness(), beat=beat)
+    )
     thread = threading.Thread(target=feed.run, daemon=True)
     thread.start()
     try:

@@ -52,8 +52,11 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
     class Server:
         address = "http://here"
 
-        def __init__(self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any) -> None:
+        def __init__(
+            self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any, beat: Any
+        ) -> None:
             assert cluster_id == source.cluster_id
+            beat()
             assert freshness(time.monotonic()) == Freshness(known=False)
             started.append((source.servers, options))
 

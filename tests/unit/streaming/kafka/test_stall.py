@@ -17,7 +17,7 @@ Bounds = dict[Place, tuple[int, int]]
 def ends(monkeypatch: pytest.MonkeyPatch) -> Bounds:
     """What the cluster tells of its partitions."""
     found: Bounds = {A: (0, 5), B: (0, 5)}
-    monkeypatch.setattr(stall, "bounds", lambda _, places: {place: found[place] for place in places})
+    monkeypatch.setattr(stall, "bounds", lambda _, places, **__: {place: found[place] for place in places})
     return found
 
 

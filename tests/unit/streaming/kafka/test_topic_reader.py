@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
+from streaming.kafka import ends as ends_module
 from streaming.kafka import stall, topic_reader
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka, Message
+from tests.support.memory_kafka.admin import MemoryAdmin, answered
 from tests.support.wait import eventually
 
 SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
@@ -80,10 +83,49 @@ def test_no_more_than_asked_for_at_once(kafka: MemoryKafka) -> None:
         assert slow.lag == 3
 
 
-def test_an_end_that_is_not_known_is_no_lag(kafka: MemoryKafka) -> None:
+def test_the_lag_follows_the_ends_of_the_log(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ends_module, "_EVERY_SECONDS", 0.0)
     with reader() as slow:
-        kafka.consumers[-1]._next.clear()  # nothing was fetched yet
+        assert slow.lag == 6
+        assert to_the_end(slow)
         assert slow.lag == 0
+        kafka.append("t", b"more")
+        assert slow.lag == 1
+        kafka.topics["t"].logs.append(Log())
+        kafka.append("t", b"in the new one", partition=2)
+        eventually(lambda: polled(slow, 9) and slow.lag == 0)
+
+
+def test_the_lag_waits_for_no_lock_of_the_client(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    with reader() as slow:
+
+        def never(*_: object, **__: object) -> None:
+            raise AssertionError("waits for librdkafka while it holds the interpreter lock")
+
+        for call in ("get_watermark_offsets", "position", "assignment", "committed"):
+            monkeypatch.setattr(kafka.consumers[-1], call, never, raising=False)
+        assert (len(polled(slow, 2)), slow.lag) == (2, 4)
+
+
+def test_a_leader_that_moves_is_no_end_of_the_log(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    with reader() as first:
+        assert len(to_the_end(first)) == 6
+        with monkeypatch.context() as patch:
+
+            def moving(_: MemoryAdmin, places: Iterable[Any], **__: Any) -> dict[Any, Any]:
+                return {place: answered(lambda: SimpleNamespace(offset=-1001)) for place in places}
+
+            patch.setattr(MemoryAdmin, "list_offsets", moving)
+            for _ in range(20):
+                assert polled(first) == []
+        assert (sum(first.positions.values()), first.lag) == (6, 0)
+        kafka.append("t", b"more")
+        eventually(lambda: polled(first) == [b"more"])
+    assert "read again" not in caplog.text
 
 
 @pytest.mark.parametrize("positions", [{("t", 0): 2}, {("t", 0): 2, ("t", 1): 3}])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness.verdict import Freshness, Late, Part
-from streaming.serve import follower
+from streaming.serve import follower, server
 from streaming.serve.follower import FollowerEnded
 from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
@@ -188,6 +189,24 @@ def test_a_follower_that_is_stalled_is_told(options: ServeOptions, monkeypatch: 
         assert feed.get("/ready")["stale"]["kind"] == "follower-stalled"
         source.let_go.set()
         eventually(lambda: ready(feed, 0))
+
+
+def test_progress_is_reported_until_the_follower_is_lost(
+    options: ServeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(server, "_LOST_SECONDS", 0.5)
+    source, beats = Stalling(), []
+    source.let_go.set()
+    with running(options, source, beat=lambda: beats.append(0)) as feed:
+        eventually(lambda: len(beats) > 30)  # in more than the time after which it counts as lost
+        source.let_go.clear()
+        time.sleep(1)
+        before = len(beats)
+        time.sleep(0.3)
+        assert (len(beats), feed.ask("/health")[0]) == (before, 200)
+        source.let_go.set()
+        eventually(lambda: len(beats) > before)
 
 
 def test_what_the_source_says_is_told_and_taken_back(options: ServeOptions) -> None:

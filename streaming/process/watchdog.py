@@ -1,0 +1,117 @@
+"""Ends this process, from another one, when it stands still.
+
+A client library that waits for a lock while it holds Python's interpreter lock stops every thread of a process,
+its signal handlers and watchers included. So the watchdog is a process of its own, which reads beats from a pipe.
+Run as a script (``python -I -S watchdog.py PROCESS SECONDS``) this module is that process.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+_log = logging.getLogger(__name__)
+
+#: Seconds from SIGABRT, at which a process with a fault handler prints where its threads are, to SIGKILL.
+_REPORT_SECONDS: Final = 2.0
+
+
+class Watchdog:
+    """Watches this process while its ``with`` block lasts.
+
+    Args:
+        seconds: without a beat after which this process is killed.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with suppress(OSError, ValueError, RuntimeError):  # standard error is closed, or no file
+            faulthandler.enable()
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def beat(self) -> None:
+        """Report progress; never waits. Call it from the loop that must not stand still, at least once a second."""
+        pipe = None if self._process is None else self._process.stdin
+        if pipe is None:
+            return
+        try:
+            os.write(pipe.fileno(), b".")
+        except BlockingIOError:  # it has beats enough to read
+            return
+        except BrokenPipeError:
+            _log.warning("the watchdog process has ended: starting another")
+            self._end()
+            self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(self._seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the process that it watches
+        )
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if process.stdin is not None:
+                process.stdin.close()
+            process.wait()
+
+
+def _is_paused(process: int) -> bool:
+    """Return True if somebody has paused it (SIGSTOP, a debugger); as far as the system tells."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, IndexError):
+        return False
+
+
+def _watch(process: int, seconds: float) -> None:
+    last = time.monotonic()
+    while os.getppid() == process:
+        ready, _, _ = select.select([0], [], [], max(0.0, last + seconds - time.monotonic()))
+        if ready:
+            if not os.read(0, 65536):
+                return
+            last = time.monotonic()
+        elif _is_paused(process):
+            last = time.monotonic()
+        else:
+            sys.stderr.write(
+                f"error: no progress for {seconds:g} s: process {process} is killed; start it again\n"
+            )
+            sys.stderr.flush()
+            _kill(process)
+            return
+
+
+def _kill(process: int) -> None:
+    for number in (signal.SIGABRT, signal.SIGKILL):
+        if os.getppid() == process:
+            os.kill(process, number)
+        by = time.monotonic() + _REPORT_SECONDS
+        while os.getppid() == process and time.monotonic() < by:
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    _watch(int(sys.argv[1]), float(sys.argv[2]))

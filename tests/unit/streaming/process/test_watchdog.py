@@ -1,0 +1,93 @@
+"""A process that stands still is ended by another one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from streaming.process.watchdog import Watchdog
+from tests.support.wait import eventually
+
+#: Beats for a second; then does what is asked of it.
+SCRIPT = """
+import ctypes, faulthandler, sys, time
+from streaming.process.watchdog import Watchdog
+faulthandler.enable()
+with Watchdog(1.0) as dog:
+    for _ in range(12):
+        dog.beat()
+        time.sleep(0.1)
+    print("beating", flush=True)
+    if sys.argv[1] == "freeze":  # PyDLL keeps the interpreter lock while it sleeps: no thread runs, no handler
+        ctypes.PyDLL(None).sleep(60)
+    elif sys.argv[1] == "beat":
+        for _ in range(30):
+            dog.beat()
+            time.sleep(0.1)
+print("ended", flush=True)
+"""
+
+
+def start(what: str) -> subprocess.Popen[str]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, what], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "beating\n"
+    return child
+
+
+def test_what_freezes_as_a_whole_is_killed_and_says_where() -> None:
+    child = start("freeze")
+    began = time.monotonic()
+    _, told = child.communicate(timeout=20)
+    assert child.returncode == -signal.SIGABRT
+    assert time.monotonic() - began < 10
+    assert f"error: no progress for 1 s: process {child.pid} is killed; start it again" in told
+    assert 'File "<string>"' in told  # the fault handler's account of the threads
+
+
+@pytest.mark.parametrize("what", ["beat", "leave"])
+def test_what_goes_on_or_ends_is_left_alone(what: str) -> None:
+    child = start(what)
+    out, told = child.communicate(timeout=20)
+    assert (child.returncode, out, told) == (0, "ended\n", "")
+
+
+def test_what_somebody_paused_is_left_alone() -> None:
+    child = start("beat")
+    os.kill(child.pid, signal.SIGSTOP)
+    time.sleep(3)
+    os.kill(child.pid, signal.SIGCONT)
+    out, told = child.communicate(timeout=20)
+    assert (child.returncode, out, told) == (0, "ended\n", "")
+
+
+def test_a_watchdog_that_ended_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    with Watchdog(60) as dog:
+        first = dog._process
+        assert first is not None
+        first.kill()
+        first.wait()
+        eventually(lambda: dog.beat() or dog._process is not first)
+        second = dog._process
+        assert second is not None
+        assert second.poll() is None
+    assert second.poll() == 0
+    assert caplog.messages == ["the watchdog process has ended: starting another"]
+
+
+def test_beats_that_nobody_reads_do_not_wait() -> None:
+    with Watchdog(60) as dog:
+        assert dog._process is not None
+        os.kill(dog._process.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        for _ in range(100_000):
+            dog.beat()
+        assert time.monotonic() - began < 5
+        os.kill(dog._process.pid, signal.SIGCONT)
