@@ -21,6 +21,10 @@ _TIMEOUT = 10.0
 _PATIENCE = 6
 #: Tries to read every broker's settings.
 _BROKER_TRIES = 3
+#: The error of a topic that does not exist, in place of one that this user may not see.
+_UNKNOWN = "UNKNOWN_TOPIC_OR_PART"
+#: A topic that does not exist.
+_NO_TOPIC = TopicMetadata(partitions=0)
 #: Topics asked about in one request.
 _BATCH = 500
 #: The brokers' bounds of what a group may choose.
@@ -119,10 +123,11 @@ class ClusterTopics:
             self._complete = True
 
     def refresh(self, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
-        """Ask again; returns the topics among ``wanted`` (None: all) that exist.
+        """Request the topics again; return those among ``wanted`` (None: all) that are known.
 
-        The list of all topics with their counts is one cheap request; ids and racks are asked only for topics
-        that are new or have another count.
+        The list of all topics with their counts is one cheap request; ids and racks are requested only for topics
+        that are new or have another count. A topic that the cluster says does not exist has 0 partitions; one that
+        it does not tell this user about is left out.
 
         Raises:
             KafkaException: the cluster does not answer; the next call asks by a new client, as one that lost its
@@ -131,21 +136,25 @@ class ClusterTopics:
         from confluent_kafka.admin import AdminClient
 
         admin, self._admin = self._admin or AdminClient(confluent_config(self._kafka)), None
-        found = self._refresh(admin, wanted)
+        found = self._refresh(admin, None if wanted is None else set(wanted))
         self._admin = admin
         return found
 
-    def _refresh(self, admin: AdminClient, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
+    def _refresh(self, admin: AdminClient, wanted: set[str] | None) -> Mapping[str, TopicMetadata]:
         listed = admin.list_topics(timeout=_TIMEOUT).topics
         counts = {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
         for gone in self._topics.keys() - counts.keys():
             del self._topics[gone]
-        names = counts.keys() if wanted is None else counts.keys() & set(wanted)
+        names = counts.keys() if wanted is None else counts.keys() & wanted
         asked = [n for n in sorted(names) if n not in self._topics or self._counts.get(n) != counts[n]]
         for start in range(0, len(asked), _BATCH):
             self._describe(admin, asked[start : start + _BATCH])
         self._counts = counts
-        return {name: self._topics[name] for name in names if name in self._topics}
+        found = {name: self._topics[name] for name in names if name in self._topics}
+        missing = sorted({name for name in wanted or () if name} - counts.keys())
+        for start in range(0, len(missing), _BATCH):
+            found |= dict.fromkeys(_missing(admin, missing[start : start + _BATCH]), _NO_TOPIC)
+        return found
 
     def _ask_patiently(self) -> None:
         """Ask about all topics; a cluster that is away for a moment is waited for."""
@@ -181,3 +190,17 @@ class ClusterTopics:
             self._topics[name] = TopicMetadata(
                 partitions=len(topic.partitions), racks=racks if any(racks) else None, topic_id=topic_id
             )
+
+
+def _missing(admin: AdminClient, names: list[str]) -> list[str]:
+    """Return the topics among ``names`` that do not exist, by the cluster's own answer about each."""
+    from confluent_kafka import KafkaException, TopicCollection
+
+    missing = []
+    for name, answer in admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
+        try:
+            answer_of(answer)
+        except KafkaException as error:
+            if error.args[0].name() == _UNKNOWN:
+                missing.append(name)
+    return missing

@@ -1,8 +1,12 @@
-"""The partition counts that groups are told: each group once what is new about the topics it subscribes to."""
+"""Partition counts of the topics that groups subscribe to; each group receives each change once.
+
+A topic that was deleted has 0 partitions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from streaming.wire.events import (
     Event,
@@ -14,6 +18,7 @@ from streaming.wire.events import (
     TopicMetadata,
 )
 
+_NO_TOPIC: Final = TopicMetadata(partitions=0)
 #: What shows a group's members, all of them or some.
 Shown = GroupObserved | GroupChanged
 
@@ -33,83 +38,99 @@ def subscribed(data: Shown) -> frozenset[str]:
     return frozenset[str]().union(*(read_by(one, holds_tasks=data.holds_tasks) for one in data.members))
 
 
-def outdated(data: Shown, told: Mapping[str, TopicMetadata]) -> bool:
-    """Whether a view, or what changed, shows a topic, or a partition, that the group has not been told of."""
-    return any(topic not in told for topic in subscribed(data)) or any(
-        topic not in told or max(partitions, default=-1) >= told[topic].partitions
-        for member in (() if data.holds_tasks else data.members)
-        for topic, partitions in member.assigned.items()
-    )
+def is_outdated(data: Shown, published: Mapping[str, TopicMetadata]) -> bool:
+    """True if a view, or a change, shows that the published counts are not those of the cluster any more.
+
+    It has a topic or a partition that was not published, or no partition at all of a topic that members subscribe
+    to: the topic may be gone.
+    """
+    topics = subscribed(data)
+    if any(topic not in published for topic in topics):
+        return True
+    if data.holds_tasks:
+        return False
+    held: dict[str, int] = {}
+    for member in data.members:
+        for share in (member.assigned, member.target or {}, member.pending_revocation):
+            for topic, partitions in share.items():
+                held[topic] = max(held.get(topic, -1), *partitions, -1)
+    if any(topic not in published or most >= published[topic].partitions for topic, most in held.items()):
+        return True
+    is_whole = isinstance(data, GroupObserved)
+    return is_whole and any(published[topic].partitions and topic not in held for topic in topics)
 
 
 def partitions_changed(
     source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]
 ) -> Event:
-    """The event that tells a group's topics; its id is unique: a group is told at most once in a millisecond."""
+    """Return the event with a group's topics. Its id is unique: a group receives at most one in a millisecond."""
     data = PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
     names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
     return Event(source, f"{group_id}@{timestamp}:{names}", data)
 
 
 class PartitionCounts:
-    """What each group was told.
+    """The counts that each group has received.
 
     Args:
         source: ``ce_source`` of the events.
-        told: group → topic → what was published last.
+        published: group → topic → what was published last.
     """
 
-    def __init__(self, source: str, told: dict[str, dict[str, TopicMetadata]]) -> None:
+    def __init__(self, source: str, published: dict[str, dict[str, TopicMetadata]]) -> None:
         self._source = source
-        self._told = told
+        self._published = published
 
     def keep(self, groups: Collection[str]) -> None:
-        """Forget what all other groups were told.
+        """Forget all other groups.
 
-        The stream forgets a group that was empty for long, with its topics: when it comes back it is told again.
+        The stream forgets a group that was empty for long, with its topics: when it is back it receives them again.
         """
-        self._told = {group_id: topics for group_id, topics in self._told.items() if group_id in groups}
+        self._published = {
+            group_id: topics for group_id, topics in self._published.items() if group_id in groups
+        }
 
     def lack(self, events: Iterable[Event]) -> bool:
-        """Whether one of these events shows a topic, or a partition, that its group has not been told of."""
+        """True if the published counts of one of these events' groups are outdated."""
         deleted: set[str] = set()
         for event in events:
             data = event.data
             if isinstance(data, GroupDeleted):
                 deleted.add(data.group_id)
-            elif isinstance(data, Shown) and outdated(
-                data, {} if data.group_id in deleted else self._told.get(data.group_id, {})
+            elif isinstance(data, Shown) and is_outdated(
+                data, {} if data.group_id in deleted else self._published.get(data.group_id, {})
             ):
                 return True
         return False
 
     def before(self, event: Event, current: Mapping[str, TopicMetadata]) -> list[Event]:
-        """What a group is told before this event of it; a deleted group is told everything again."""
+        """Return the counts that a group needs before this event; a deleted group receives everything again."""
         data = event.data
         if isinstance(data, GroupDeleted):
-            self._told.pop(data.group_id, None)
+            self._published.pop(data.group_id, None)
         elif isinstance(data, Shown):
-            return self.tell(data.group_id, subscribed(data), current, data.timestamp)
+            return self.publish(data.group_id, subscribed(data), current, data.timestamp)
         return []
 
-    def tell(
+    def publish(
         self, group_id: str, topics: Iterable[str], current: Mapping[str, TopicMetadata], timestamp: int
     ) -> list[Event]:
-        """What a group that subscribes to ``topics`` has not been told of, as one event or none.
+        """Return the counts that a group has not received, as one event or none.
 
         Args:
             group_id: the group.
-            topics: their names; those that do not exist are passed over.
-            current: topic → what the cluster has.
+            topics: the names of the topics that it subscribes to.
+            current: topic → what the cluster has; 0 partitions: it does not exist. One that is left out is unknown.
             timestamp: of the event, in ms.
         """
-        told = self._told.get(group_id, {})
+        published = self._published.get(group_id, {})
         new = {
             name: current[name]
             for name in sorted(topics)
-            if name in current and told.get(name) != current[name]
+            # A topic that has never been there is no news.
+            if name in current and published.get(name, _NO_TOPIC) != current[name]
         }
         if not new:
             return []
-        self._told[group_id] = told | new
+        self._published[group_id] = published | new
         return [partitions_changed(self._source, group_id, timestamp, new)]

@@ -65,7 +65,7 @@ class Telling:
             items.append(item)
         now = int(time.time() * 1000)
         for group_id, topics in told.items():
-            items += self._counts.tell(group_id, topics, current, now)
+            items += self._counts.publish(group_id, topics, current, now)
         if due:
             self._counts.keep({group_id for group_id, topics in told.items() if topics})
             self._due = time.monotonic() + self._every

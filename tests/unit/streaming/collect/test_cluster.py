@@ -78,8 +78,17 @@ def test_topics_with_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTop
     assert topics.refresh(["plain", "racks", "missing"]) == {
         "plain": TopicMetadata(partitions=2, topic_id="a-b_c"),
         "racks": TopicMetadata(partitions=2, racks=[[*"abcdefg", "r1", "r2"], []], topic_id="id-2"),
+        "missing": TopicMetadata(partitions=0),
     }
     assert topics.refresh(None).keys() == {"plain", "racks", "other"}
+
+
+def test_a_topic_that_may_not_be_seen_is_not_a_deleted_one(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+    kafka.create("hidden", 2)
+    assert topics.refresh(["hidden"])["hidden"].partitions == 2
+    kafka.delete("hidden")
+    kafka.deny("hidden", "DESCRIBE")
+    assert topics.refresh(["hidden"]) == {}
 
 
 def test_only_what_is_new_or_grew_is_asked_for_again(kafka: MemoryKafka, topics: ClusterTopics) -> None:

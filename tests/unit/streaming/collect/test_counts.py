@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from streaming.collect.counts import PartitionCounts, outdated, partitions_changed
+from streaming.collect.counts import PartitionCounts, is_outdated, partitions_changed
 from streaming.wire.events import (
     Event,
     GroupDeleted,
@@ -40,7 +40,7 @@ def test_each_group_is_told_what_it_does_not_know_once() -> None:
     current = {"t": EIGHT, "unrelated": SIX}
 
     def tell(group_id: str, *topics: str) -> dict[str, TopicMetadata] | None:
-        return told(groups.tell(group_id, topics, current, 7))
+        return told(groups.publish(group_id, topics, current, 7))
 
     assert tell("new", "t", "missing") == {"t": EIGHT}
     assert tell("told", "t") is None
@@ -51,7 +51,7 @@ def test_each_group_is_told_what_it_does_not_know_once() -> None:
 def test_a_topic_made_anew_has_another_id() -> None:
     again = TopicMetadata(partitions=6, topic_id="id-2")
 
-    assert told(PartitionCounts("s", {"g": {"t": SIX}}).tell("g", ["t"], {"t": again}, 7)) == {"t": again}
+    assert told(PartitionCounts("s", {"g": {"t": SIX}}).publish("g", ["t"], {"t": again}, 7)) == {"t": again}
 
 
 def test_the_event() -> None:
@@ -61,9 +61,9 @@ def test_the_event() -> None:
 
 
 def test_a_view_that_shows_more_than_was_told() -> None:
-    assert outdated(view(0), {})
-    assert not outdated(view(5), {"t": SIX})
-    assert outdated(view(6), {"t": SIX})
+    assert is_outdated(view(0), {})
+    assert not is_outdated(view(5), {"t": SIX})
+    assert is_outdated(view(6), {"t": SIX})
 
 
 def test_the_cluster_is_asked_only_for_what_a_group_was_not_told() -> None:
@@ -87,7 +87,7 @@ def test_a_group_that_was_empty_is_told_again() -> None:
     groups.keep({"h", "new"})
     assert groups.lack([observed(0)])
     assert told(groups.before(observed(0), current)) == {"t": SIX}
-    assert groups.tell("h", ["t"], current, 7) == []
+    assert groups.publish("h", ["t"], current, 7) == []
 
 
 def test_a_group_made_and_deleted_at_once_is_told_again_when_it_comes_back() -> None:
@@ -109,6 +109,6 @@ def test_tasks_are_no_partitions_to_be_told_of() -> None:
         kind="streams",
     )
 
-    assert not outdated(connect, {})
-    assert not outdated(streams, {"in": SIX})
-    assert outdated(streams, {})
+    assert not is_outdated(connect, {})
+    assert not is_outdated(streams, {"in": SIX})
+    assert is_outdated(streams, {})

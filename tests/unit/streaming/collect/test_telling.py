@@ -102,3 +102,26 @@ def test_what_all_groups_are_told_is_of_the_time_at_which_it_is_told(
     subscriptions = {"g": frozenset({"t"}), "h": frozenset({"t"})}
     events = telling().with_counts((), lambda: subscriptions, away=False)
     assert [one.data.timestamp for one in events if isinstance(one, Event)] == [1_700_000_000_500] * 2
+
+
+def test_a_deleted_topic_has_no_partitions_before_the_view_without_them(kafka: MemoryKafka) -> None:
+    """A KIP-848 member that subscribes by a pattern keeps the topic for a while."""
+    made, event = telling(), view()
+    assert told(made, event) == [{"t": 2}, event]
+    kafka.delete("t")
+    member = ObservedMember(member_id="m", topics=["t"], assigned={}, target={})
+    without = Event("s", "j", GroupObserved(group_id="g", timestamp=2, members=[member], group_epoch=2))
+    assert told(made, without) == [{"t": 0}, without]
+    assert told(made, without) == [without]
+    kafka.create("t", 3)
+    assert told(made, event) == [{"t": 3}, event]
+
+
+def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
+    made, groups = telling(every=0.0), {"g": frozenset({"t", "never-there"})}
+    assert told(made, subscriptions=lambda: groups) == [{"t": 2}]
+    kafka.delete("t")
+    assert told(made, subscriptions=lambda: groups) == [{"t": 0}]
+    assert told(made, subscriptions=lambda: groups) == []
+    kafka.create("t", 4)
+    assert told(made, subscriptions=lambda: groups) == [{"t": 4}]
