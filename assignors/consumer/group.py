@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from assignors.errors import InvalidGroup
 from assignors.java import hash_order, hash_set_copy_capacity, in_hash_order, uuid_bits, uuid_hash
-from assignors.model import Assignment, Member, Topic
+from assignors.model import Assignment, Member, Share, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,75 +73,73 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
     return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], known, ids)
 
 
-def taken(group: ServerGroup, subscribed: Sequence[Container[str]]) -> dict[str, bytearray]:
-    """Every topic's partitions that someone owns: 1 at their place. Topics that nobody owns are left out.
+def subscriptions(group: ServerGroup) -> list[dict[str, None]]:
+    """Return the topics with metadata that each of ``group.members`` subscribes to."""
+    return [{name: None for name in member.topics if name in group.topics} for member in group.members]
 
-    ``subscribed`` are the topics of each of ``group.members``: what a member owns of others may go beyond a topic's
-    count, as nobody looks at it.
+
+def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[int], list[str]]]:
+    """Return the subscribers of topics, as ascending places in ``members``, with the topics that all have them."""
+    places: dict[str, list[int]] = {}
+    for place, member in enumerate(members):
+        for name in dict.fromkeys(member.topics):
+            if name in group.topics:
+                places.setdefault(name, []).append(place)
+    topics: dict[tuple[int, ...], list[str]] = {}
+    for name, subscribers in places.items():
+        topics.setdefault(tuple(subscribers), []).append(name)
+    return [(list(subscribers), names) for subscribers, names in topics.items()]
+
+
+def kept(owned: Share, subscribed: Mapping[str, None]) -> dict[str, Sequence[int]]:
+    """Return what a member owns and still subscribes to, ascending."""
+    return {
+        name: partitions if isinstance(partitions, range) else sorted(partitions)
+        for name, partitions in owned.items()
+        if partitions and name in subscribed
+    }
+
+
+def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dict[str, list[range]]:
+    """Return the partitions that no subscriber owns, ascending, as runs, of each topic that anyone claims.
+
+    ``subscribed`` are the topics of each of ``group.members``. What a member owns of other topics is nobody's.
 
     Raises:
         InvalidGroup: an owned partition does not exist, or two members own it: a target assignment has neither, and
             Kafka's assignor fails with either.
     """
-    marks: dict[str, bytearray] = {}
-    sizes: dict[str, int] = {}
+    owners: dict[str, dict[int, str]] = {}
+    subscribers: dict[str, set[int]] = {}
     for member, wanted in zip(group.members, subscribed, strict=True):
         for name, claimed in member.owned.items():
-            mark = marks.get(name)
-            if mark is None:
-                if name not in group.topics:
-                    continue
-                mark = marks[name] = bytearray(group.topics[name].partitions)
-                sizes[name] = 0
-            partitions = claimed if name in wanted else [p for p in claimed if p < len(mark)]
-            sizes[name] += len(partitions)
-            if isinstance(partitions, range) and partitions.step == 1:
-                if partitions and (partitions.start < 0 or partitions.stop > len(mark)):
-                    raise _missing(member, name, partitions, len(mark))
-                mark[partitions.start : partitions.stop] = b"\x01" * len(partitions)
-            else:
-                for partition in partitions:
-                    if not 0 <= partition < len(mark):
-                        raise _missing(member, name, partitions, len(mark))
-                    mark[partition] = 1
-    for name, mark in marks.items():
-        if mark.count(1) != sizes[name]:
-            raise _claimed_twice(group.members, name)
-    return marks
+            if name not in group.topics:
+                continue
+            size = group.topics[name].partitions
+            holders = owners.setdefault(name, {})
+            for partition in claimed:
+                if name not in wanted and partition >= size:
+                    continue  # nobody looks at it
+                if not 0 <= partition < size:
+                    raise InvalidGroup(
+                        f"members.{member.member_id}.owned.{name}: partition {partition} does not exist; "
+                        f"{name} has {size}; Kafka's assignor fails with it"
+                    )
+                if partition in holders:
+                    raise InvalidGroup(
+                        f"members.{member.member_id}.owned.{name}: partition {partition} is owned by "
+                        f"{holders[partition]}, too; a target assignment gives it to one member"
+                    )
+                holders[partition] = member.member_id
+            if name in wanted:
+                subscribers.setdefault(name, set()).update(claimed)
+    return {name: _gaps(subscribers.get(name, ()), group.topics[name].partitions) for name in owners}
 
 
-def _missing(member: Member, name: str, partitions: Sequence[int], size: int) -> InvalidGroup:
-    wrong = next(partition for partition in partitions if not 0 <= partition < size)
-    return InvalidGroup(
-        f"members.{member.member_id}.owned.{name}: partition {wrong} does not exist; {name} has {size}; "
-        "Kafka's assignor fails with it"
-    )
-
-
-def _claimed_twice(members: Iterable[Member], name: str) -> InvalidGroup:
-    owner: dict[int, str] = {}
-    for member in members:
-        for partition in member.owned.get(name, ()):
-            if partition in owner:
-                return InvalidGroup(
-                    f"members.{member.member_id}.owned.{name}: partition {partition} is owned by "
-                    f"{owner[partition]}, too; a target assignment gives it to one member"
-                )
-            owner[partition] = member.member_id
-    raise AssertionError(name)
-
-
-def free(mark: bytearray) -> list[range]:
-    """The partitions that nobody owns, ascending, as runs."""
-    runs: list[range] = []
-    start = mark.find(0)
-    while start >= 0:
-        end = mark.find(1, start)
-        if end < 0:
-            end = len(mark)
-        runs.append(range(start, end))
-        start = mark.find(0, end)
-    return runs
+def _gaps(held: Collection[int], size: int) -> list[range]:
+    """Return what ``range(size)`` has beside ``held``, as runs."""
+    ends = [-1, *sorted(held), size]
+    return [range(end + 1, start) for end, start in pairwise(ends) if end + 1 < start]
 
 
 def empty(members: Sequence[Member]) -> Assignment:

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignors.consumer import native
-from assignors.consumer.audience import subscriptions
-from assignors.consumer.group import empty, resolve
+from assignors.consumer.group import audiences, empty, resolve
 from assignors.java import string_key
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import RebalanceProtocol
@@ -40,28 +39,24 @@ def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignmen
     group = resolve(topics, members)
     ordered = sorted(group.members, key=_order)
     answer = empty(members)
-    for audience in subscriptions(group, ordered).audiences:
+    for subscribers, names in audiences(group, ordered):
         by_size: dict[int, list[str]] = {}
-        for name in audience.topics:
+        for name in names:
             by_size.setdefault(group.topics[name].partitions, []).append(name)
-        for size, names in by_size.items():
-            base, extra = divmod(size, len(audience.members))
+        for size, alike in by_size.items():
+            base, extra = divmod(size, len(subscribers))
             start = 0
-            for place, at in enumerate(audience.members[:size]):
+            for place, at in enumerate(subscribers[:size]):
                 end = start + base + (place < extra)
-                member = ordered[at]
-                # Where it is the owned one, the comparison below is one of addresses.
-                share = _alike(member.owned.get(names[0]), range(start, end))
-                answer[member.member_id].update(dict.fromkeys(names, share))
+                member, share = ordered[at], range(start, end)
+                before = member.owned.get(alike[0])
+                given = share if before is None or before != share else before
+                answer[member.member_id].update(dict.fromkeys(alike, given))
                 start = end
     for member in members:
         if type(member.owned) is dict and member.owned == answer[member.member_id]:
             answer[member.member_id] = member.owned
     return answer
-
-
-def _alike(owned: Sequence[int] | None, given: range) -> Sequence[int]:
-    return owned if owned is not None and owned == given else given
 
 
 def _order(member: Member) -> tuple[bool, bytes]:

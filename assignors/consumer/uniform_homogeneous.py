@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assignors.consumer.claims import kept, unowned
-from assignors.consumer.group import ServerGroup, empty
+from assignors.consumer.group import ServerGroup, empty, kept, unowned
 from assignors.java import hash_order, hash_set_copy_capacity
 from assignors.model import Assignment, Member
 

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.consumer.audience import Audience
-from assignors.consumer.balancer import Load
-from assignors.consumer.claims import plainly, unowned
-from assignors.consumer.group import ServerGroup
-from assignors.errors import InvalidGroup
+from assignors.consumer.uniform_heterogeneous import Load
 from assignors.invariants import VALID, check
-from assignors.model import Member, Topic
 from assignors.registry import find
 from tests.oracle.generator import Case
 from tests.support.consumer_cases import ConsumerGroups
@@ -62,20 +54,18 @@ def test_a_homogeneous_target_is_its_own_next_target(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_levels_are_dealt_like_single_partitions(seed: int) -> None:
+def test_partitions_go_to_the_least_loaded(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randint(1, 12)
     sizes = [rng.randint(0, 6) for _ in range(count)]
     members = sorted(rng.sample(range(count), rng.randint(1, count)))
     load = Load([{} for _ in range(count)])
     load.sizes = list(sizes)
-    audience = Audience(members, alone=rng.random() < 0.5)
     free = rng.randint(1, 40)
     some: Sequence[int] = sorted(rng.sample(range(100), free))
     partitions = range(free) if rng.random() < 0.5 else some
     for topic in "tu":
-        load.deal(topic, audience, partitions)
-    load.settle()
+        load.deal(topic, members, partitions)
 
     plain: list[dict[str, list[int]]] = [{} for _ in range(count)]
     for topic in "tu":
@@ -87,34 +77,3 @@ def test_levels_are_dealt_like_single_partitions(seed: int) -> None:
             sizes[member] += 1
     assert [{topic: list(p) for topic, p in share.items()} for share in load.shares] == plain
     assert load.sizes == sizes
-
-
-@given(st.integers(0, 2**32))
-def test_what_nobody_owns_is_found_at_once_as_one_by_one(seed: int) -> None:
-    """Sound claims and, now and then, one that doesn't exist, that two make, or of a topic not subscribed to."""
-    rng = random.Random(seed)
-    sizes = {name: rng.randint(1, 12) for name in "tuv"}
-    fewest = rng.choice([1, 3, 3])
-    members = [Member(f"m{number}", tuple("tuv"[: rng.randint(fewest, 3)])) for number in range(4)]
-    shares: list[dict[str, Sequence[int]]] = [{} for _ in members]
-    for name, size in sizes.items():
-        edges = sorted(rng.randint(0, size) for _ in range(5))
-        runs = rng.random() < 0.5
-        for share, start, end in zip(shares, edges, edges[1:], strict=False):
-            numbers = rng.sample(range(start, end), rng.randint(0, end - start))
-            share[name] = range(start, end) if runs else numbers
-    if rng.random() < 0.3:
-        share, wrong = rng.choice(shares), rng.choice([-1, 0, 5, 12])
-        share["t"] = rng.choice([[*share["t"], wrong], range(wrong, wrong + 1)])
-    members = [replace(member, owned=share) for member, share in zip(members, shares, strict=True)]
-    group = ServerGroup(members, {name: Topic(name, size) for name, size in sizes.items()}, {})
-    wanted = [dict.fromkeys(member.topics) for member in members]
-    try:
-        plain = plainly(group, wanted)
-    except InvalidGroup as wrong_claim:
-        with pytest.raises(InvalidGroup, match=re.escape(str(wrong_claim))):
-            unowned(group, wanted)
-        return
-    assert {name: runs for name, runs in unowned(group, wanted).items() if runs != [range(sizes[name])]} == {
-        name: runs for name, runs in plain.items() if runs != [range(sizes[name])]
-    }
