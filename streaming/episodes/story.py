@@ -121,7 +121,9 @@ def _waits(waiting: Sequence[Waiting], names: _Names) -> str:
     usual = next((one for one in waiting if one.usual_ms is not None), None)
     if usual is None or usual.usual_ms is None:
         return said
-    return f"{said}; it usually takes {lasting(usual.usual_ms)} ({count(usual.usual_of, 'rebalance')})"
+    return (
+        f"{said}; it usually takes {lasting(usual.usual_ms)} at most ({count(usual.usual_of, 'rebalance')})"
+    )
 
 
 def _wait(one: Waiting, names: _Names) -> str:

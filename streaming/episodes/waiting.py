@@ -16,7 +16,7 @@ only those that lack something.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -35,6 +35,8 @@ from streaming.wire.events import MAX_INT32, GroupObserved, ObservedMember
 MOST_WAITS: Final = 16
 #: Rebalances of a group whose waits are remembered.
 MOST_TOOK: Final = 32
+#: Waits that say how long a group usually waits.
+FEWEST_TOOK: Final = 10
 
 #: Under these a member gives everything up before it joins, so no round follows from another.
 _EAGER: Final = frozenset({"range", "roundrobin", "sticky", "default"})
@@ -126,13 +128,18 @@ def told(state: EpisodeState) -> list[Waiting]:
     covered = held([one.partitions for one in state.awaited])
     rest = [structs.replace(one, partitions=minus(one.partitions, covered)) for one in state.waiting]
     found = [*state.awaited, *(one for one in rest if one.partitions)]
-    if not state.took:
+    if len(state.took) < FEWEST_TOOK:
         return found
-    usual = sorted(state.took)[len(state.took) // 2]
+    usual = usual_ms(state.took)
     return [
         one if one.until is not None else structs.replace(one, usual_ms=usual, usual_of=len(state.took))
         for one in found
     ]
+
+
+def usual_ms(waits_ms: Sequence[int]) -> int:
+    """Return the 90th percentile (nearest rank): nine of ten waits were as long or shorter."""
+    return sorted(waits_ms)[-(-9 * len(waits_ms) // 10) - 1]
 
 
 def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:

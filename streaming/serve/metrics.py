@@ -81,7 +81,7 @@ class GroupMetrics(_BoardCollector):
         )
         duration = SummaryMetricFamily(
             "kafka_consumergroup_rebalance_duration_seconds",
-            "Seconds between first and last round of a rebalance.",
+            "Seconds between first and last round of rebalances of more than one round.",
             labels=label,
         )
         last = GaugeMetricFamily(
@@ -103,7 +103,8 @@ class GroupMetrics(_BoardCollector):
                 rebalances.add_metric([name, cause], rounds)
             moved.add_metric([name], group.moved_total)
             unavailable.add_metric([name], group.unavailable_ms / 1000)
-            duration.add_metric([name], group.rebalances, group.rebalance_ms / 1000)
+            if group.timed_rebalances:
+                duration.add_metric([name], group.timed_rebalances, group.rebalance_ms / 1000)
             last.add_metric([name], group.timestamp / 1000)
             info.add_metric([name], {"kind": group.kind, "protocol": group.protocol})
             for cause, text in group.cause_members.items():
@@ -112,31 +113,34 @@ class GroupMetrics(_BoardCollector):
 
 
 class DowntimeMetrics(_BoardCollector):
-    """How long partitions stood still, by the episodes that are over."""
+    """Downtime of consumer groups, by the episodes that are over."""
 
     def collect(self) -> Iterable[Metric]:
-        """Both bounds, and how many partitions have no upper one; of a group that never stood still too."""
+        """Both bounds, and the partitions without an upper one. What is unknown has no series."""
         name, label = "kafka_consumergroup_downtime", ["consumergroup"]
         lower = CounterMetricFamily(
             f"{name}_lower_seconds",
-            "Seconds that partitions stood still in episodes that are over, summed over partitions: at least.",
+            "Seconds without a consumer in episodes that are over, summed over partitions: at least.",
             labels=label,
         )
         upper = CounterMetricFamily(
             f"{name}_upper_seconds",
-            "The same at most, of the partitions that something bounds from above.",
+            "The same at most; no series once a partition of the group had no upper bound.",
             labels=label,
         )
         unbounded = CounterMetricFamily(
             f"{name}_unbounded_partitions",
-            "Partitions that stood still in an episode and that nothing bounds from above.",
+            "Partitions without a consumer in an episode for a time without an upper bound.",
             labels=label,
         )
-        stood, never = self._board.told.stood, Stood()
+        totals = self._board.told.stood
         for group in self.groups:
-            found = stood.get(group.group_id, never)
+            if group.kind != "consumer":
+                continue  # only consumers' downtime is measured
+            found = totals.get(group.group_id, Stood())
             lower.add_metric([group.group_id], found.lower_ms / 1000)
-            upper.add_metric([group.group_id], found.upper_ms / 1000)
+            if not found.unbounded:
+                upper.add_metric([group.group_id], found.upper_ms / 1000)
             unbounded.add_metric([group.group_id], found.unbounded)
         return lower, upper, unbounded
 

@@ -61,9 +61,10 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
     ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
     and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
-    rebalances, the time from first to last round. ``cause`` is null while only the group's assignment is known,
-    ``names`` has what people call the members that it names. ``causeMembers``: by cause, whom the newest round with
-    it names, in words for people; left out where no name is known.
+    rebalances of more than one round (``timedRebalances``), the time from first to last round. ``cause`` is null
+    while only the group's assignment is known, ``names`` has what people call the members that it names.
+    ``causeMembers``: by cause, whom the newest round with it names, in words for people; left out where no name is
+    known.
     """
 
     group_id: str
@@ -89,6 +90,7 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     unavailable_ms: int = 0
     rebalance_started: int = 0
     rebalance_ms: int = 0
+    timed_rebalances: int = 0
     names: dict[str, str] = field(default_factory=dict)
     cause_members: dict[str, str] = field(default_factory=dict)
 
@@ -245,6 +247,8 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
         unavailable_ms=(group.unavailable_ms + group.unassigned * elapsed) if group else 0,
         rebalance_started=group.rebalance_started if group and follow_up else round_.timestamp,
         rebalance_ms=(group.rebalance_ms if group else 0) + (elapsed if follow_up else 0),
+        # A rebalance of a single round has no known beginning.
+        timed_rebalances=(group.timed_rebalances + (follow_up and group.round == 1)) if group else 0,
         cause_members={cause: text for cause, text in named.items() if text},
     )
 

@@ -154,9 +154,9 @@ class Waiting(_Wire, frozen=True):
 
     ``since``: when it began; ``reason`` is for people. ``memberId``: for whom, null where it is for nobody in
     particular; ``partitions``: which are to be given up or given out; ``until``: when it ends by itself, null where
-    nothing ends it. ``usualMs``: how long this group has usually waited, the median of its last ``usualOf``
-    rebalances that waited; null where none has, and of what ends by itself. ``omitted``: how many partitions are
-    not listed, as there are too many; left out where all are.
+    nothing ends it. ``usualMs``: how long this group usually waits at most, the 90th percentile of its last
+    ``usualOf`` waits; null where there are fewer than ten, and of what ends by itself. ``omitted``: how many
+    partitions are not listed, as there are too many; left out where all are.
     """
 
     since: Timestamp

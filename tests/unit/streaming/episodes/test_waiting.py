@@ -193,14 +193,24 @@ def test_partitions_that_somebody_is_to_give_up_are_told_once() -> None:
 def test_what_it_usually_takes_is_of_the_groups_own_waits_across_episodes() -> None:
     teller, told = Teller(2).join("a@10.0.3.17#1"), list[Any]()
     told.append(teller.told[0])
-    for took in (2.1, 1.5, 60):
+    for took in (2.1, 1.5, 60, 2, 2, 2, 2, 2, 2, 30):
         told += [note(teller, A), done := note(teller, after=took), QuietNote(done.id)]
         teller.round("group.observed", after=1000)
         told.append(teller.told[-1])
     told.append(note(teller, A))
     one = episodes("g", told)[-1]
-    assert [(wait.usual_ms, wait.usual_of) for wait in one.waiting_for] == [(2_100, 3)]
-    assert one.story.endswith("; it usually takes 2.1 s (3 rebalances).")
+    assert [(wait.usual_ms, wait.usual_of) for wait in one.waiting_for] == [(30_000, 10)]
+    assert one.story.endswith("; it usually takes 30 s at most (10 rebalances).")
+
+
+def test_few_waits_say_nothing_of_what_is_usual() -> None:
+    state = EpisodeState(1, awaited=(Waiting(since=1, reason="r", member_id="m"),), took=(5,) * 9)
+    assert waiting.told(state)[0].usual_ms is None
+
+
+@pytest.mark.parametrize(("count", "rank"), [(1, 1), (9, 9), (10, 9), (11, 10), (20, 18), (32, 29)])
+def test_nine_of_ten_waits_are_as_long_or_shorter(count: int, rank: int) -> None:
+    assert waiting.usual_ms(range(count, 0, -1)) == rank
 
 
 def test_waits_are_remembered_within_bounds() -> None:

@@ -45,13 +45,21 @@ def test_groups_under_the_names_others_use(history: History) -> None:
         found["kafka_consumergroup_partition_unavailable_seconds_total", (label,)]
         == group.unavailable_ms / 1000
     )
-    assert found["kafka_consumergroup_rebalance_duration_seconds_count", (label,)] == group.rebalances
+    assert found["kafka_consumergroup_rebalance_duration_seconds_count", (label,)] == group.timed_rebalances
     assert found["kafka_consumergroup_rebalance_duration_seconds_sum", (label,)] == group.rebalance_ms / 1000
     for cause, count in group.causes.items():
         assert found["kafka_consumergroup_rebalances_total", (("cause", cause), label)] == count
     assert found["kafka_consumergroup_last_rebalance_timestamp_seconds", (label,)] == group.timestamp / 1000
     assert sum(group.causes.values()) == group.rounds == 25
+    assert 0 < group.timed_rebalances < group.rebalances
     assert 0 not in (group.unavailable_ms, group.rebalance_ms)  # else seconds and hours would be the same
+
+
+def test_rebalances_of_one_round_have_no_duration(history: History) -> None:
+    history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
+    eager = msgspec.structs.replace(history.groups["g"], rebalances=48, rebalance_ms=0, timed_rebalances=0)
+    found = samples(Board(history.extent, {"g": eager}))
+    assert not [name for name, _ in found if name.startswith("kafka_consumergroup_rebalance_duration")]
 
 
 def test_whom_a_cause_names_is_one_series_a_group_and_cause(history: History) -> None:
