@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
+#: For the list of topics: whoever waits for it publishes nothing meanwhile.
+_LIST_SECONDS = 3.0
 #: Tries of ``_TIMEOUT`` seconds each.
 _PATIENCE = 6
 #: Tries to read every broker's settings.
@@ -135,13 +137,15 @@ class ClusterTopics:
         """
         from confluent_kafka.admin import AdminClient
 
-        admin, self._admin = self._admin or AdminClient(confluent_config(self._kafka)), None
+        admin, self._admin = self._admin, None
+        if admin is None:  # not "or": a client without pending requests has the length 0
+            admin = AdminClient(confluent_config(self._kafka))
         found = self._refresh(admin, None if wanted is None else set(wanted))
         self._admin = admin
         return found
 
     def _refresh(self, admin: AdminClient, wanted: set[str] | None) -> Mapping[str, TopicMetadata]:
-        listed = admin.list_topics(timeout=_TIMEOUT).topics
+        listed = admin.list_topics(timeout=_LIST_SECONDS).topics
         counts = {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
         for gone in self._topics.keys() - counts.keys():
             del self._topics[gone]

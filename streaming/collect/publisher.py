@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
-_OFFSETS_TIMEOUT = 15.0
+_OFFSETS_TIMEOUT = 8.0
 #: For one try of a call that goes on where it was when it is tried again.
-_TRY_SECONDS = 10.0
+_TRY_SECONDS = 8.0
 #: After which a call counts as one that never ends.
-_ENDLESS_SECONDS = 30.0
+_ENDLESS_SECONDS = 15.0
 _REACH_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 

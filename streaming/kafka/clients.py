@@ -84,6 +84,10 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
         "allow.auto.create.topics": False,
         # A broker that comes back is found within a second.
         "reconnect.backoff.max.ms": 1000,
+        # A host that is gone closes no connection: by default its last request would be waited for for a minute,
+        # and new leaders, when nobody refuses anything, looked for every five.
+        "socket.timeout.ms": 6000,
+        "topic.metadata.refresh.interval.ms": 5000,
         **security.librdkafka(settings),
         **{name.replace("_", "."): value for name, value in extra.items()},
     }

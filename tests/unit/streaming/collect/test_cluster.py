@@ -106,6 +106,17 @@ def test_only_what_is_new_or_grew_is_asked_for_again(kafka: MemoryKafka, topics:
     assert kafka.requests.count("describe_topics") == 2
 
 
+def test_one_client_asks_until_it_fails(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+    topics.refresh(None)
+    topics.refresh(None)
+    assert len(kafka.admins) == 1
+    kafka.fail("list_topics", AWAY)
+    with pytest.raises(KafkaException):
+        topics.refresh(None)
+    topics.refresh(None)
+    assert len(kafka.admins) == 2
+
+
 def test_many_topics_are_asked_about_in_several_requests(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     for number in range(1001):
         kafka.create(f"t{number}")

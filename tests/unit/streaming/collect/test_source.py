@@ -222,7 +222,7 @@ def test_what_is_waited_for_is_asked_for_five_times_a_second(
     loading = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     kafka.fail("committed", loading, loading)
     settings = KafkaSettings(bootstrap_servers="memory:1")
-    made = OffsetsTopic(settings, "group", stop, lambda number: Fold("s", number, str), waiting)
+    made = OffsetsTopic(settings, "group", stop, lambda number: Fold("s", number, str), waiting=waiting)
     made.close()
     assert stop.seconds == [0.2] * 5
     assert caplog.messages == ["following 2 partitions of __consumer_offsets as group"]
