@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # type checkers take it for true; loading typing would co
 if TYPE_CHECKING:
     from assignors.errors import BadInput, MonitorError
     from assignors.invariants import check
-    from assignors.java_random import JavaRandom
+    from assignors.java import JavaRandom
     from assignors.model import Assignment, Member, Share, Topic
     from assignors.partitioner import murmur2, partition_for_key
     from assignors.placement import Broker, assign_replicas, check_placement, place_striped
@@ -49,7 +49,7 @@ __all__ = [
 _HOMES = {
     "assignors.errors": ("BadInput", "MonitorError"),
     "assignors.invariants": ("check",),
-    "assignors.java_random": ("JavaRandom",),
+    "assignors.java": ("JavaRandom",),
     "assignors.model": ("Assignment", "Member", "Share", "Topic"),
     "assignors.partitioner": ("murmur2", "partition_for_key"),
     "assignors.placement": ("Broker", "assign_replicas", "check_placement", "place_striped"),

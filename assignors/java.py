@@ -9,37 +9,16 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from functools import lru_cache
-from itertools import accumulate, repeat
-from operator import eq, mul
+from operator import eq
+from typing import Any
 
 from assignors.errors import BadInput
 from assignors.java_hash_table import DEFAULT_CAPACITY, TREEIFY_ABOVE, HashTable, threshold
 
-__all__ = [
-    "DEFAULT_CAPACITY",
-    "HashTable",
-    "hash_order",
-    "hash_set_copy_capacity",
-    "in_hash_order",
-    "in_string_order",
-    "in_timeline_order",
-    "signed",
-    "string_hash",
-    "string_key",
-    "table_size_for",
-    "topic_partition_hash",
-    "uuid_bits",
-    "uuid_hash",
-]
-
 _MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
-#: 31**k modulo 2**32, highest power first: a hash code is one dot product.
-_POWERS = tuple(accumulate(repeat(31, 255), lambda power, base: power * base & _MASK, initial=1))[::-1]
-#: From so many keys on NumPy is worth its import.
-_ARRAY_FROM = 256
 _NOT_URL_SAFE = str.maketrans("+/", "!!")
 
 
@@ -51,18 +30,9 @@ def signed(value: int) -> int:
 @lru_cache(maxsize=1 << 16)  # as a Java String keeps its own
 def string_hash(text: str) -> int:
     """``String.hashCode``: h = 31·h + unit over the UTF-16 units."""
-    units: Sequence[int]
-    if text.isascii():
-        units = text.encode()
-    else:
-        encoded = text.encode("utf-16-be", "surrogatepass")
-        units = struct.unpack(f">{len(encoded) // 2}H", encoded)
-    if len(units) > len(_POWERS):
-        value = 0
-        for unit in units:
-            value = (31 * value + unit) & _MASK
-    else:
-        value = sum(map(mul, units, _POWERS[len(_POWERS) - len(units) :]))
+    value = 0
+    for (unit,) in struct.iter_unpack(">H", string_key(text)):
+        value = (31 * value + unit) & _MASK
     return signed(value)
 
 
@@ -138,10 +108,6 @@ def hash_order(
     final = capacity
     while count > threshold(final):
         final <<= 1
-    if count >= _ARRAY_FROM:
-        ordered = _array_order(hashes, capacity, final)
-        if ordered is not None:
-            return ordered
     mask = final - 1
     bins = [(code ^ (code >> 16 & 0xFFFF)) & mask for code in hashes]
     if count > TREEIFY_ABOVE and _overflows(bins, capacity, final):
@@ -177,21 +143,6 @@ def in_timeline_order(texts: Sequence[str], *, most: int = 0) -> list[str]:
     return [texts[at] for at in sorted(range(len(texts)), key=lambda at: (slots[at], -at))]
 
 
-def _array_order(hashes: Sequence[int], capacity: int, final: int) -> list[int] | None:
-    """The order of many keys in NumPy's time; None where a bin overflowed."""
-    import numpy as np
-
-    codes = np.array(hashes, dtype=np.int64)
-    spread = (codes & _MASK) ^ (codes >> 16 & 0xFFFF)
-    while capacity <= final:
-        held = spread[: threshold(capacity) + 1]
-        if np.bincount(held & (capacity - 1)).max() > TREEIFY_ABOVE:
-            return None
-        capacity <<= 1
-    order: list[int] = np.argsort(spread & (final - 1), kind="stable").tolist()
-    return order
-
-
 def _overflows(bins: Sequence[int], capacity: int, final: int) -> bool:
     """Whether a bin held more than eight keys at any time: the table then grew early, or made it a tree.
 
@@ -207,3 +158,42 @@ def _overflows(bins: Sequence[int], capacity: int, final: int) -> bool:
                 return True
         capacity <<= 1
     return False
+
+
+_MULTIPLIER = 0x5DEECE66D
+_SEED_MASK = (1 << 48) - 1
+
+
+class JavaRandom:
+    """``new Random(seed)``."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, seed: int) -> None:
+        self._state = (seed ^ _MULTIPLIER) & _SEED_MASK
+
+    def _next(self, bits: int) -> int:
+        self._state = (self._state * _MULTIPLIER + 0xB) & _SEED_MASK
+        return self._state >> (48 - bits)
+
+    def next_int(self, bound: int) -> int:
+        """``nextInt(bound)``: uniform in [0, bound)."""
+        if bound & -bound == bound:
+            return (bound * self._next(31)) >> 31
+        while True:
+            bits = self._next(31)
+            value = bits % bound
+            if bits - value + (bound - 1) < 1 << 31:  # the last, short run of values would not be uniform
+                return value
+
+    def next_signed(self) -> int:
+        """``nextInt()``: any signed 32-bit integer."""
+        value = self._next(32)
+        return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def shuffle(items: MutableSequence[Any], random: JavaRandom) -> None:
+    """``Collections.shuffle(items, random)``, in place."""
+    for size in range(len(items), 1, -1):
+        other = random.next_int(size)
+        items[size - 1], items[other] = items[other], items[size - 1]

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from assignors.connect.loads import Item, Shelf
-from assignors.connect.model import LeaderMemory, Task
+from assignors.connect.model import Item, LeaderMemory, Shelf, Task
 from assignors.java import in_hash_order
 
 #: ``IncrementalCooperativeAssignor.consecutiveRevokingRebalancesBackoff``: 1 ms × 40ⁿ.

@@ -18,17 +18,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic
 
 from assignors.connect.delay import Timer
-from assignors.connect.loads import Item, Shelf, fill, revocations
 from assignors.connect.model import (
     DEFAULT_MAX_DELAY_MS,
     ConnectRound,
+    Item,
     LeaderMemory,
+    Shelf,
     Task,
     Work,
     WorkChange,
     check_configured,
     check_delay,
     check_workers,
+    fill,
+    revocations,
 )
 from assignors.java import in_hash_order, string_key
 

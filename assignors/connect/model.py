@@ -1,12 +1,13 @@
-"""What Connect's assignors take and give: frozen values, ready to be kept and compared."""
+"""Workers, their work and loads, and what a leader remembers; what a worker runs after a round, in its order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from assignors.errors import InvalidGroup
+from assignors.java import hash_set_copy_capacity, in_hash_order, string_key
 
 #: ``scheduled.rebalance.max.delay.ms`` when it is not set.
 DEFAULT_MAX_DELAY_MS = 300_000
@@ -118,3 +119,85 @@ def check_delay(max_delay_ms: int) -> None:
     """
     if not 0 <= max_delay_ms <= _INT_MAX:
         raise InvalidGroup(f"max_delay_ms: {max_delay_ms} is not from 0 to {_INT_MAX}")
+
+
+def work_after(owned: Work, change: WorkChange) -> Work:
+    """What a worker that ran ``owned`` runs once it has applied ``change``, in its own order."""
+    stopped_connectors, stopped_tasks = set(change.revoked.connectors), set(change.revoked.tasks)
+    received = work_on_wire(change.assigned)
+    return Work(
+        (*received.connectors, *(name for name in owned.connectors if name not in stopped_connectors)),
+        (*received.tasks, *(task for task in owned.tasks if task not in stopped_tasks)),
+    )
+
+
+def work_on_wire(work: Work) -> Work:
+    """The same work in the order in which the other side reads it (``ExtendedAssignment.toStruct``)."""
+    names = list(dict.fromkeys(work.connectors))
+    connectors = in_hash_order(names, capacity=hash_set_copy_capacity(len(names)))
+    tasks: dict[str, list[Task]] = {name: [] for name in connectors}
+    for task in work.tasks:
+        tasks.setdefault(task[0], []).append(task)
+    return Work(tuple(connectors), tuple(task for group in tasks.values() for task in group))
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(slots=True)
+class Shelf(Generic[Item]):
+    """One worker's connectors, or tasks: ``held`` in the worker's own order, ``added`` in this round."""
+
+    worker: str
+    held: dict[Item, None]
+    added: list[Item] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.held) + len(self.added)
+
+    def drop(self, items: Iterable[Item]) -> None:
+        """Takes ``items`` off, wherever they came from."""
+        gone = set(items)
+        self.held = {item: None for item in self.held if item not in gone}
+        self.added = [item for item in self.added if item not in gone]
+
+
+def revocations(shelves: Sequence[Shelf[Item]], configured: int) -> dict[str, list[Item]]:
+    """What each worker gives up to come down to its share of ``configured`` items.
+
+    Every worker may keep floor(configured / workers); the first that hold more, in the order of ``shelves``, may
+    keep one more until the remainder is used up. Each gives up the items it holds first.
+    """
+    least, extras = divmod(configured, len(shelves))
+    sizes = [len(shelf) for shelf in shelves]
+    one_more = sizes.count(least + 1)
+    if one_more == extras and sizes.count(least) + one_more == len(shelves):
+        return {}
+    answer: dict[str, list[Item]] = {}
+    for shelf, size in zip(shelves, sizes, strict=True):
+        if size <= least:
+            continue
+        most = least
+        if extras:
+            extras -= 1
+            most = least + 1
+        if size > most:
+            answer[shelf.worker] = [*shelf.held, *shelf.added][: size - most]
+    return answer
+
+
+def fill(shelves: Sequence[Shelf[Item]], items: Iterable[Item]) -> None:
+    """Adds ``items`` in their order to the workers that have least, level by level, by (load, id).
+
+    O(workers log workers + items).
+    """
+    ordered = sorted(shelves, key=lambda shelf: (len(shelf), string_key(shelf.worker)))
+    waiting = list(items)
+    at = level_end = 0
+    while at < len(waiting):
+        level = len(ordered[0])
+        while level_end < len(ordered) and len(ordered[level_end]) <= level:
+            level_end += 1
+        for shelf, item in zip(ordered[:level_end], waiting[at : at + level_end], strict=False):
+            shelf.added.append(item)
+        at += level_end

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from assignors.java import in_string_order
-from assignors.java_random import JavaRandom
+from assignors.java import JavaRandom, in_string_order
 from assignors.placement.model import Broker, InvalidPlacement, Placement, check_question
 
 _MAX_INT = 2**31 - 1

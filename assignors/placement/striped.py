@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assignors.java import hash_order, string_hash, string_key
-from assignors.java_random import JavaRandom, shuffle
+from assignors.java import JavaRandom, hash_order, shuffle, string_hash, string_key
 from assignors.placement.model import (
     Broker,
     InvalidReplicationFactor,

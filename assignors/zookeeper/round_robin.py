@@ -15,19 +15,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from assignors.errors import InvalidGroup
 from assignors.java import in_string_order, string_hash
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import RebalanceProtocol
 from assignors.zookeeper.threads import DEFAULT_KAFKA_VERSION, dashed, same_threads_required, threads_by_topic
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.int64]
 
 NAME = "roundrobin"
 #: ZooKeeper's own watches drive it: no client protocol carries it.
@@ -48,31 +41,7 @@ def assign(
         _check_same(threads)
     circle = in_string_order(set(chain.from_iterable(threads.values())))
     sizes = {name: topics[name].partitions for name in in_string_order(threads) if name in topics}
-    in_order = _hash_order(sizes, dashed=dashed(kafka_version))
-    if all(len(ids) == len(circle) for ids in threads.values()):
-        return _circle(in_order, list(sizes), circle)
     return _deal(hash_ordered(sizes, dashed=dashed(kafka_version)), threads, circle)
-
-
-def _circle(in_order: tuple[Numbers, Numbers], names: Sequence[str], circle: Sequence[str]) -> Assignment:
-    """Everyone has every topic: the k-th partition goes to the k-th thread, modulo their number."""
-    import numpy as np
-
-    topics, partitions = in_order
-    answer: Assignment = {thread: {} for thread in circle}
-    if not len(topics):
-        return answer
-    size = int(partitions.max()) + 1
-    # thread, topic and partition as one number: sorted, each thread's topics are runs of ascending partitions
-    numbers = np.sort((np.arange(len(topics)) % len(circle) * len(names) + topics) * size + partitions)
-    shares, given = np.divmod(numbers, size)
-    starts = np.concatenate(([0], np.flatnonzero(np.diff(shares)) + 1))
-    firsts, listed = starts.tolist(), given.tolist()
-    ends = [*firsts[1:], len(listed)]
-    for start, end, share in zip(firsts, ends, shares[starts].tolist(), strict=True):
-        place, topic = divmod(share, len(names))
-        answer[circle[place]][names[topic]] = listed[start:end]
-    return answer
 
 
 def _deal(
@@ -96,33 +65,10 @@ def _deal(
 
 
 def hash_ordered(sizes: Mapping[str, int], *, dashed: bool) -> list[tuple[str, int]]:
-    """All partitions of the topics, by the signed hash code of "[topic,partition]" or "topic-partition"."""
-    topics, partitions = _hash_order(sizes, dashed=dashed)
-    names = list(sizes)
-    return [
-        (names[topic], partition)
-        for topic, partition in zip(topics.tolist(), partitions.tolist(), strict=True)
-    ]
-
-
-def _hash_order(sizes: Mapping[str, int], *, dashed: bool) -> tuple[Numbers, Numbers]:
-    """The same as two columns: the topic's position in ``sizes``, and the partition."""
-    import numpy as np
-
+    """Return all partitions of the topics by the signed hash code of "[topic,partition]" or "topic-partition"."""
     opening, comma, closing = ("", "-", "") if dashed else ("[", ",", "]")
-    rests = [f"{partition}{closing}" for partition in range(max(sizes.values(), default=0))]
-    # the hash of a text is that of its start · 31^(length of its rest) + that of its rest, modulo 2^32
-    rest_hashes = np.array([string_hash.__wrapped__(rest) for rest in rests], dtype=np.int64)
-    powers = np.array([31 ** len(rest) & 0xFFFFFFFF for rest in rests], dtype=np.int64)
-    hashes = [
-        (string_hash(f"{opening}{name}{comma}") * powers[:size] + rest_hashes[:size]).astype(np.int32)
-        for name, size in sizes.items()
-    ]
-    order = np.argsort(np.concatenate([np.empty(0, np.int32), *hashes]), kind="stable")
-    counts = np.array([*sizes.values()], dtype=np.int64)
-    topics = np.repeat(np.arange(len(counts)), counts)
-    partitions = np.concatenate([np.empty(0, np.int64), *map(np.arange, sizes.values())]).astype(np.int64)
-    return topics[order], partitions[order]
+    partitions = [(name, partition) for name, size in sizes.items() for partition in range(size)]
+    return sorted(partitions, key=lambda one: string_hash(f"{opening}{one[0]}{comma}{one[1]}{closing}"))
 
 
 def _check_same(threads: Mapping[str, Sequence[str]]) -> None:

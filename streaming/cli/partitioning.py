@@ -13,9 +13,8 @@ from typing import BinaryIO, Literal
 import msgspec
 
 from assignors.errors import BadInput, MonitorError
-from assignors.java_random import JavaRandom
-from assignors.partitioner import partition_for_key
-from assignors.partitioner.eras import BuiltInPartitioner, CountingPartitioner, TopicView
+from assignors.java import JavaRandom
+from assignors.partitioner import BuiltInPartitioner, CountingPartitioner, TopicView, partition_for_key
 from streaming.cli.json_lines import BAD_INPUT, MAX_LINE, LineTooLong, error_answer, read_lines
 from streaming.cli.output import Progress
 

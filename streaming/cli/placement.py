@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from assignors.java_random import JavaRandom
+from assignors.java import JavaRandom
 from assignors.placement import Broker, InvalidPlacement, Placement, assign_replicas, place_striped
 
 Placer = Literal["admin-utils", "striped"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.partitioner import Partitioner
 
-from assignors.partitioner.eras import (
+from assignors.partitioner import (
     BuiltInPartitioner,
     CountingPartitioner,
     StickyPartitioner,

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignors.connect import ConnectRound, LeaderMemory, Work, WorkChange, incremental, worker
+from assignors.connect import ConnectRound, LeaderMemory, Work, WorkChange, incremental, model
 
 #: Equal hash codes ("Aa" and "BB"), one bucket without equal codes, Latin, CJK, astral and above the surrogates.
 NAMES = [
@@ -39,7 +39,7 @@ def life(rng: random.Random, length: int) -> Life:
     for _ in range(length):
         generation += rng.choice((1, 1, 1, 1, 2))
         completed = state.generation if rng.random() < 0.95 else rng.choice((-1, generation - 1))
-        reported = {name: worker.on_wire(_shuffled(rng, work)) for name, work in running.items()}
+        reported = {name: model.work_on_wire(_shuffled(rng, work)) for name, work in running.items()}
         answer = incremental.assign(
             state,
             reported,
@@ -62,7 +62,7 @@ def life(rng: random.Random, length: int) -> Life:
         state = answer.state
         for name in running:
             if rng.random() < 0.97:  # else the answer did not reach it
-                running[name] = worker.after(reported[name], answer.changes[name])
+                running[name] = model.work_after(reported[name], answer.changes[name])
         running = _members(rng, pool, running, gone)
         configured = _configuration(rng, connectors, configured)
         now += rng.choice((*STEPS_MS, answer.delay_ms, max(answer.delay_ms - 1, 0)))
@@ -123,7 +123,7 @@ def comparable(answer: ConnectRound) -> dict[str, Any]:
 
 def _change(change: WorkChange) -> list[Any]:
     revoked = as_json(change.revoked)
-    return [as_json(worker.on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
+    return [as_json(model.work_on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
 
 
 def comparable_oracle(answer: dict[str, Any]) -> dict[str, Any]:

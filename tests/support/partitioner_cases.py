@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from assignors.partitioner.eras import BuiltInPartitioner, TopicView
+from assignors.partitioner import BuiltInPartitioner, TopicView
 
 
 def topic(rng: random.Random) -> dict[str, Any]:

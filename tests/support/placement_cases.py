@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from assignors.java_random import JavaRandom
+from assignors.java import JavaRandom
 from assignors.placement import Broker, InvalidPlacement, assign_replicas, place_striped
 
 RACKS = ["", "a", "b", "rack-1", "rack-10", "rack-2", "Aa", "BB", "é", "😀", "\ufffd"]

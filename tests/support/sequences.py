@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from assignors.connect import eager, worker
+from assignors.connect import eager, model
 from assignors.errors import InvalidGroup
 from assignors.java import HashTable, in_timeline_order, string_hash, string_key
 from assignors.registry import find
@@ -80,7 +80,7 @@ def _eager(seed: int) -> Iterator[Asked]:
         workers = chance.sample(names, chance.choice((1, 2, 3, 7, 20)))
         configured = {name: chance.randint(0, 9) for name in chance.sample(names, chance.randint(0, 9))}
         ours = eager.assign(workers, configured)
-        answer = {name: connect_cases.as_json(worker.on_wire(work)) for name, work in ours.items()}
+        answer = {name: connect_cases.as_json(model.work_on_wire(work)) for name, work in ours.items()}
         yield Asked(
             {"family": "connect", "ask": "eager", "workers": workers, "configured": configured}, answer
         )

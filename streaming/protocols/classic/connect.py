@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from assignors.connect import eager as connect_eager
-from assignors.connect import incremental, worker
+from assignors.connect import incremental, model
 from assignors.connect.model import LeaderMemory, Work
 from assignors.model import Share
 from streaming.protocols.classic.step import ClassicMember, ClassicStep, DelayOver
@@ -68,7 +68,7 @@ class Incremental:
             generation=generation,
         )
         after = {
-            ids[member_id]: worker.after(running[member_id], change)
+            ids[member_id]: model.work_after(running[member_id], change)
             for member_id, change in answer.changes.items()
         }
         revoked = frozenset(
@@ -124,4 +124,4 @@ def _running(work: Work, member: ClassicMember) -> Work:
     if member.claim_generation < 0:
         return Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}
-    return worker.on_wire(Work(work.connectors, tuple(task for task in work.tasks if task in held)))
+    return model.work_on_wire(Work(work.connectors, tuple(task for task in work.tasks if task in held)))

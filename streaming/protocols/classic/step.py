@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from msgspec import structs
 
-from assignors.java import DEFAULT_CAPACITY, in_hash_order
+from assignors.java import in_hash_order
+from assignors.java_hash_table import DEFAULT_CAPACITY
 from assignors.model import Share, Topic
 from streaming.protocols.group import CoordinatedMember, CoordinatedState, Stage
 from streaming.protocols.step import CoordinatedStep

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assignors.partitioner import murmur2, partition_for_key, to_positive
-from assignors.partitioner.eras import CountingPartitioner, TopicView
+from assignors.partitioner import CountingPartitioner, TopicView, murmur2, partition_for_key, to_positive
 from tests.oracle.driver import Oracle
 from tests.support.partitioner_cases import built_in, run_built_in, topic
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from assignors.java_random import JavaRandom, shuffle
+from assignors.java import JavaRandom, shuffle
 
 
 def test_the_documented_generator() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assignors.connect import Work, delay, eager, worker
+from assignors.connect import Work, delay, eager, model
 from tests.oracle.driver import Oracle
 from tests.support.connect_cases import NAMES, as_json, comparable, comparable_oracle, life
 
@@ -31,7 +31,7 @@ def test_eager(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) ->
     for (workers, configured), answer in zip(cases, answers, strict=True):
         ours = eager.assign(workers, configured)
         # what a worker reads: its instances first, then the tasks by connector
-        assert {name: as_json(worker.on_wire(work)) for name, work in ours.items()} == answer
+        assert {name: as_json(model.work_on_wire(work)) for name, work in ours.items()} == answer
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -65,7 +65,7 @@ def test_the_order_of_the_wire(oracle: Callable[[str], Oracle]) -> None:
     answers = oracle("current").ask(
         {"family": "connect", "ask": "wire", "work": as_json(work)} for work in works
     )
-    assert [as_json(worker.on_wire(work)) for work in works] == answers
+    assert [as_json(model.work_on_wire(work)) for work in works] == answers
 
 
 def test_back_off(oracle: Callable[[str], Oracle]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assignors.connect import ConnectRound as Answer
-from assignors.connect import Work, incremental, worker
+from assignors.connect import Work, incremental, model
 from assignors.model import Share
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario
@@ -118,7 +118,10 @@ def test_every_round(
         assert [comparable(one) for one in calls.answers] == [comparable_oracle(one) for one in theirs], told
         expected = {
             asked["generation"]: by_process(
-                {name: worker.after(running[name], change).share() for name, change in answer.changes.items()}
+                {
+                    name: model.work_after(running[name], change).share()
+                    for name, change in answer.changes.items()
+                }
             )
             for asked, running, answer in zip(
                 [one for term in calls.terms for one in term], calls.running, calls.answers, strict=True

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.connect import LeaderMemory, Work, incremental, worker
+from assignors.connect import LeaderMemory, Work, incremental, model
 from tests.support.connect_cases import life
 
 
@@ -41,7 +41,7 @@ def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining
         answer = incremental.assign(state, running, configured, now)
         now += answer.delay_ms or 1
         state = answer.state
-        running = {name: worker.after(work, answer.changes[name]) for name, work in running.items()}
+        running = {name: model.work_after(work, answer.changes[name]) for name, work in running.items()}
         still = not answer.delay_ms and not any(c.assigned or c.revoked for c in answer.changes.values())
         quiet = quiet + 1 if still and turn > 2 else 0
         if quiet == 2:
@@ -72,6 +72,6 @@ def test_the_order_in_which_a_caller_names_workers_and_connectors_changes_nothin
         )
         assert (other.state, other.changes, other.delay_ms) == (answer.state, answer.changes, answer.delay_ms)
         state = answer.state
-        running = {name: worker.after(work, answer.changes[name]) for name, work in running.items()}
+        running = {name: model.work_after(work, answer.changes[name]) for name, work in running.items()}
         running.pop(rng.choice(names), None)
         running = running or {"last": Work()}

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from assignors.errors import BadInput
-from assignors.partitioner import partition_for_key
-from assignors.partitioner.eras import (
+from assignors.partitioner import (
     BuiltInPartitioner,
     CountingPartitioner,
     InvalidPartition,
     StickyPartitioner,
     TopicView,
     explicit_partition,
+    partition_for_key,
 )
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.partitioner import murmur2, partition_for_key, to_positive
-from assignors.partitioner.murmur import InvalidPartition
+from assignors.partitioner import InvalidPartition, murmur2, partition_for_key, to_positive
 
 # The vectors of Kafka's own UtilsTest.testMurmur2, and the empty key.
 VECTORS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assignors.java_random import JavaRandom
+from assignors.java import JavaRandom
 from assignors.placement import (
     Broker,
     InvalidPlacement,

@@ -7,8 +7,7 @@ import pytest
 from kafka.cluster import ClusterMetadata
 from kafka.partitioner import Partitioner
 
-from assignors.partitioner import partition_for_key
-from assignors.partitioner.eras import InvalidPartition
+from assignors.partitioner import InvalidPartition, partition_for_key
 from streaming.kafka.partitioners import JavaPartitionedProducer, JavaPartitioner
 
 

@@ -1,4 +1,4 @@
-"""What the Java producer's default did with a record, era by era, and its optional partitioners.
+"""Which partition a producer sends a record to: murmur2, and what each era of the Java producer did without a key.
 
 =========== ======================================== ==========================================
 clients     class                                    here
@@ -22,10 +22,57 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
+from struct import iter_unpack
 
 from assignors.errors import BadInput
-from assignors.partitioner.murmur import POSITIVE, InvalidPartition, partition_for_key
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+#: ``Utils.toPositive``: a mask, not an absolute value (``abs(Integer.MIN_VALUE)`` is negative in Java).
+POSITIVE = 0x7FFFFFFF
+
+
+class InvalidPartition(BadInput):
+    """The partition can't be sent to."""
+
+
+def murmur2(key: bytes) -> int:
+    """Return the signed 32-bit hash of ``key``, as ``Utils.murmur2(byte[])`` does."""
+    whole = len(key) & ~3
+    h = _SEED ^ len(key)
+    for (word,) in iter_unpack("<I", key[:whole]):
+        k = word * _M & _MASK
+        h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
+    if whole < len(key):
+        # The switch of the original falls through: it reads the tail as one short word.
+        h = (h ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    h ^= h >> 15
+    return h - (1 << 32) if h > POSITIVE else h
+
+
+def to_positive(number: int) -> int:
+    """``Utils.toPositive``: the sign bit masked away (−1 → 2147483647)."""
+    return number & POSITIVE
+
+
+@lru_cache(maxsize=1 << 14)  # keys of records are group ids, again and again
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """Return the partition of ``key`` among *all* ``partitions`` of a topic (available or not), 0-based.
+
+    ``BuiltInPartitioner.partitionForKey``. An empty key is a key; a null key has no hash and is for the
+    partitioners below.
+
+    Raises:
+        InvalidPartition: there is no partition.
+    """
+    if partitions < 1:
+        raise InvalidPartition(f"partitions: {partitions}; a topic has at least 1")
+    return to_positive(murmur2(key)) % partitions
+
 
 Draw = Callable[[], int]
 
