@@ -154,19 +154,21 @@ def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
 
 def _opened(last: EpisodeState, note: RoundNote | BounceNote) -> EpisodeState:
     """The episode that begins with a note, behind the last one."""
+    first_seen, may_be_new = 0, False
     unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)
-    generation = note.generation if unseen and isinstance(note, RoundNote) else 0
-    # A new group's generations begin as members join, one by one at most.
-    new = 1 < generation <= note.before + len(note.joined) + 1 if isinstance(note, RoundNote) else False
+    if unseen and isinstance(note, RoundNote):
+        first_seen = note.generation
+        # A new group's generations begin as members join, one by one at most.
+        may_be_new = not note.midway and 1 < first_seen <= note.before + len(note.joined) + 1
     return EpisodeState(
         number=last.number + 1,
         open=True,
         opened_at=note.timestamp,
         started_with=last.protocol if last.number else None,
         started_by=last.assignor if last.number else None,
-        before=None if unseen else note.before,
-        first_seen=generation,
-        may_be_new=new and isinstance(note, RoundNote) and not note.midway,
+        before=None if unseen and not may_be_new else note.before,
+        first_seen=first_seen,
+        may_be_new=may_be_new,
         took=last.took,
         outages=last.outages,
     )

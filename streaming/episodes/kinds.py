@@ -160,7 +160,8 @@ def _operation(state: EpisodeState) -> Judged:
 def _from_nothing(state: EpisodeState, seen: MemberChanges) -> Judged:
     """The group had no members before."""
     if state.after:
-        return Judged("first-start", sure=True)
+        at = f"first seen at generation {state.first_seen}: the generations before have no record"
+        return Judged("first-start", sure=not state.may_be_new, why=at if state.may_be_new else "")
     if state.deleted:
         return Judged("shutdown", sure=True)
     if not seen.passed:
@@ -177,8 +178,6 @@ def _first_seen(state: EpisodeState, seen: MemberChanges) -> Judged:
     if not state.after:
         return Judged("unknown", sure=False, why="the group had no members when it was first seen")
     at = f"first seen at generation {state.first_seen}"
-    if state.may_be_new:
-        return Judged("first-start", sure=False, why=f"{at}: the generations before have no record")
     if seen.came:
         return Judged("scale-out", sure=False, why=f"{at}: when the other members joined is not known")
     if state.rebalances > 1:
@@ -195,9 +194,9 @@ def _without_members(state: EpisodeState) -> Judged:
         return Judged("partition-growth", sure=True)
     facts: tuple[tuple[EpisodeKind, bool], ...] = (
         ("connector-change", state.remade),
+        ("app-requested", bool(application_reasons(state.evidence))),
         ("coordinator-move", _moved(state)),
         ("static-bounce", state.bounces > 0),
-        ("app-requested", bool(application_reasons(state.evidence))),
     )
     kind = next((kind for kind, proven in facts if proven), None)
     if kind is not None:

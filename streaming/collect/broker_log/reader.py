@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from streaming.collect.broker_log.events import CoordinatorEvent, Kind, ReasonKind
+from streaming.collect.broker_log.events import CoordinatorEvent, Kind, Moment, ReasonKind
 from streaming.collect.broker_log.join_phases import JoinPhases
 from streaming.collect.broker_log.rebalance_reasons import (
     is_metadata_change,
@@ -29,6 +29,9 @@ _REMEMBERED: Final = 50_000
 _PENDING: Final = 1000
 #: Generations in a row that nobody saw and whose reasons count for the next one.
 _SKIPPED: Final = 100
+
+#: A rebalance within so long of a move of the coordinator may follow from it: twice the default session timeout.
+_MOVE_MS: Final = 90_000
 
 _JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
 _MEMBER_KINDS: Final = {Kind.MEMBER_JOINED: _JOINED, Kind.MEMBER_LEFT: _LEFT, Kind.MEMBER_FENCED: _FENCED}
@@ -48,6 +51,7 @@ class _Group:
         prepared: the generation that ended then; None: no rebalance is under way.
         last: the newest generation or epoch that was logged.
         has_moved: another broker has become its coordinator since.
+        moved_at: when, by the log.
         is_silent: a member's end raises the epoch without a line (share, streams).
     """
 
@@ -56,6 +60,7 @@ class _Group:
     prepared: int | None = None
     last: int | None = None
     has_moved: bool = False
+    moved_at: Moment | None = None
     is_silent: bool = False
 
 
@@ -79,7 +84,7 @@ class GroupReasons:
         elif event.kind in (Kind.GROUP_LOADED, Kind.GROUP_UNLOADED):
             # What members were about to do when the coordinator moved is void.
             group.pending.clear()
-            group.prepared, group.has_moved = None, True
+            group.prepared, group.has_moved, group.moved_at = None, True, event.moment
         elif event.kind in _NUMBERED:
             self._begin(group, event)
         elif event.kind in (Kind.UPGRADED, Kind.DOWNGRADED):
@@ -112,6 +117,7 @@ class GroupReasons:
         if group.prepared is not None and group.prepared != old:
             # The line of the generation in between is missing. What was logged before it did not lead to this one.
             del group.pending[: group.told]
+        _note_move(group, event)
         if event.reason:
             _note(group.pending, _rebalance_evidence(event, has_moved=group.has_moved))
         group.prepared, group.told = old, len(group.pending)
@@ -119,7 +125,9 @@ class GroupReasons:
         self._keep(event.group_id, old + 1, group.pending)
 
     def _begin(self, group: _Group, event: CoordinatorEvent) -> None:
-        group.has_moved = False
+        if event.kind is Kind.EPOCH_BUMPED:
+            _note_move(group, event)
+        group.has_moved, group.moved_at = False, None
         group.is_silent = group.is_silent or event.protocol == "streams"
         group.last = event.number
         self._bind(group, event.group_id)
@@ -150,6 +158,20 @@ class GroupReasons:
             self._evidence.move_to_end((group_id, number))
             if len(self._evidence) > _REMEMBERED:
                 self._evidence.popitem(last=False)
+
+
+def _note_move(group: _Group, event: CoordinatorEvent) -> None:
+    """Add to the reasons of a rebalance that the coordinator moved right before it.
+
+    A coordinator that loads a group gives each member a whole session timeout. Members that have not found it by
+    then lose their sessions together.
+    """
+    if not group.has_moved or group.moved_at is None or event.moment is None:
+        return
+    elapsed_ms = event.moment.ms - group.moved_at.ms
+    if 0 <= elapsed_ms <= _MOVE_MS and not any(item.kind == COORDINATOR_MOVED for item in group.pending):
+        reason = f"the group's coordinator moved {elapsed_ms / 1000:.0f} s before"
+        group.pending.append(_evidence(reason, (), COORDINATOR_MOVED))
 
 
 def _note(noted: list[Evidence], item: Evidence) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from streaming.collect.broker_log import reader
 from streaming.collect.broker_log.reader import GroupReasons
+from streaming.episodes.reasons import application_reasons
 from streaming.wire.events import Evidence
 from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN
@@ -290,3 +291,40 @@ def test_a_rebalance_for_a_coordinator_that_moved_is_told_as_such_and_what_was_u
 )
 def test_a_rebalance_is_not_for_a_coordinator_that_moved(lines: tuple[str, ...]) -> None:
     assert [item.kind for item in read(*lines).evidence("g", 2)] == [None]
+
+
+def _at(seconds: int, line: str) -> str:
+    return f"[2026-05-01 10:{seconds // 60:02}:{seconds % 60:02},000] INFO {line} (org.apache.kafka.Group)"
+
+
+@pytest.mark.parametrize(("seconds", "moved"), [(31, True), (90, True), (91, False), (3_000, False)])
+def test_sessions_that_end_after_a_move_are_told_with_it(seconds: int, *, moved: bool) -> None:
+    failed = f"{_HAD}Member a-1 in group g has failed, removing it from the group."
+    expired = (
+        f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
+        "(reason: removing member a-1 on heartbeat expiration)."
+    )
+    lines = [_at(0, _LOADS), *(_at(seconds, line) for line in (failed, expired, _WHOLE))]
+    kinds = [item.kind for item in read(*lines).evidence("g", 2)]
+    assert kinds.count("member.fenced") == 1
+    assert ("coordinator.moved" in kinds) is moved
+
+
+def test_a_move_is_told_once_and_for_one_generation() -> None:
+    later = _WHOLE.replace("generation 2", "generation 3")
+    comes = _COMES.replace("old generation 1", "old generation 2")
+    log = read(
+        *(_at(place, line) for place, line in enumerate((_LOADS, _COMES, _COMES, _WHOLE, comes, later)))
+    )
+    assert [item.kind for item in log.evidence("g", 2)].count("coordinator.moved") == 1
+    assert "coordinator.moved" not in [item.kind for item in log.evidence("g", 3)]
+
+
+def test_an_application_s_reason_is_the_story_s() -> None:
+    line = (
+        f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
+        "(reason: Leader a-1 re-joining group during Stable; client reason: app asked)."
+    )
+    found = read(line, _WHOLE).evidence("g", 2)
+    assert application_reasons(found) == ["app asked"]
+    assert [item.member_ids for item in found] == [["a-1"]]
