@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -22,6 +23,11 @@ KNOWN_LAYOUTS: Final = (
     "log4j patterns such as `[%d] %p %m (%c)%n`, JSON (log4j2, docker, Kubernetes CRI), logfmt, "
     "and lines behind a prefix of kubectl or docker compose"
 )
+#: Characters behind a message, and how many threads or contexts.
+_TRAILER_LENGTH: Final = 300
+_TRAILERS: Final = 3
+#: Words that begin a message may stand in front of it, in what an operator's layout adds.
+_OPENINGS_TRIED: Final = 5
 #: How deep strings of JSON in JSON are looked at.
 _DEPTH: Final = 4
 #: The prefix of every message: GroupCoordinator.scala, GroupMetadataManager.scala, GroupCoordinatorService.java.
@@ -84,7 +90,7 @@ def _read_text(line: str, *, is_field: bool) -> LogLine | None:
     prefix = _PREFIX.search(line)
     if prefix is not None:
         return _read_at(line, prefix.start(), prefix.end(), is_exact=is_field and prefix.start() == 0)
-    for opening in _OPENING.finditer(line):
+    for opening in islice(_OPENING.finditer(line), _OPENINGS_TRIED):
         start = opening.start()
         found = _read_at(line, start, start, is_exact=is_field and start == 0)
         if found.event is not None:
@@ -100,7 +106,7 @@ def _read_at(line: str, header_end: int, start: int, *, is_exact: bool = False) 
     text = _without_trailer(message)
     is_exact = is_exact or len(text) < len(message) or _LOGGER_AHEAD.search(header) is not None
     moment = last_moment(header) or last_moment(line[start + len(text) :])
-    tries = (text,) if is_exact else (_BRACKETS_BEHIND.sub("", text), text)
+    tries = (text,) if is_exact else (_without_end(text, _BRACKETS_BEHIND), text)
     for attempt in tries:
         event = read_message(attempt, moment, is_exact=is_exact)
         if event is not None:
@@ -118,9 +124,15 @@ def _without_trailer(message: str) -> str:
     loggers = list(_LOGGER_BEHIND.finditer(message))
     if loggers:
         return message[: loggers[-1].start()].rstrip()
-    while (thread := _THREAD_BEHIND.search(message)) is not None:
-        message = message[: thread.start()]
+    for _ in range(_TRAILERS):
+        message = _without_end(message, _THREAD_BEHIND)
     return message.rstrip()
+
+
+def _without_end(text: str, pattern: re.Pattern[str]) -> str:
+    """Return a text without what a pattern finds at its end; only the last characters are looked at."""
+    found = pattern.search(text, max(0, len(text) - _TRAILER_LENGTH))
+    return text if found is None else text[: found.start()]
 
 
 def _read_json(text: str, outside: Moment | None, depth: int) -> LogLine | None:

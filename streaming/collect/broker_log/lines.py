@@ -7,7 +7,7 @@ from typing import Final
 #: Every message of a group coordinator has it ("group", "Group"), most other lines of a broker do not.
 _MARK: Final = b"roup"
 #: Longer lines are passed over: no message of a coordinator that is read here comes near.
-MAX_LINE_BYTES: Final = 2**20
+MAX_LINE_BYTES: Final = 2**17
 #: Bytes of a line that are kept to be shown.
 _SHOWN_BYTES: Final = 1000
 

@@ -88,3 +88,20 @@ def test_what_led_to_generations_that_were_never_whole_led_to_the_next_one_too()
     )
     found = {after: told(explained(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
     assert found == {None: [other], 6: [other], 5: [other], 4: [LOGGED, other], 3: [LOGGED, other]}
+
+
+def test_a_log_that_is_not_understood_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("GET / 200\n" * 2000)
+    reasons = Reasons((path,))
+    total = reasons.listen()
+    assert (total.read, total.understood) == (2000, 0)
+    with path.open("a") as file:
+        file.write("GET / 200\n")
+    assert reasons.listen().read == 2001
+    (message,) = caplog.messages
+    assert message.startswith(f"coordinator log {path}: none of 2000 lines is")
+    assert "such as: GET / 200" in message
+    reasons.close()

@@ -107,3 +107,13 @@ def test_a_generation_that_is_written_again_had_no_phase_of_its_own() -> None:
     assert log.phases.stop("g", 5, MINUTE + 65_010) is None
     assert log.phases.stop("g", 5, MINUTE + 5_010) is not None
     assert log.phases.stop("g", 5, MINUTE + 5_020) is None
+
+
+def test_whole_seconds_are_bounds_in_whole_seconds() -> None:
+    lines = [
+        text.replace(",000]", "]").replace(",900]", "]")
+        for text in (prepared("01,000"), stabilized("04,900"))
+    ]
+    assert stop(*lines, assigned("05,000").replace(",000]", "]"), record=5_990) == Stop(
+        stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_999
+    )

@@ -1,0 +1,159 @@
+"""Why generations began, by the lines of older releases and of groups that migrate."""
+
+from __future__ import annotations
+
+from streaming.collect.broker_log.reader import GroupReasons
+from tests.support.broker_logs import read_lines
+
+
+def read(*lines: str) -> GroupReasons:
+    return read_lines(lines)
+
+
+def preparing(old: int, reason: str) -> str:
+    start = "Preparing to rebalance group g in state PreparingRebalance with old generation"
+    return f"{start} {old} (__consumer_offsets-7) (reason: {reason})"
+
+
+def scala(*messages: str) -> list[str]:
+    return [
+        f"[2024-05-01 10:00:00,123] INFO [GroupCoordinator 1]: {message} (kafka.coordinator.group.GroupCoordinator)"
+        for message in messages
+    ]
+
+
+def kinds(log: GroupReasons, number: int) -> list[tuple[str | None, list[str]]]:
+    return [(item.kind, item.member_ids) for item in log.evidence("g", number)]
+
+
+def test_2_0_clears_its_reasons_with_each_generation() -> None:
+    log = read(
+        *scala(
+            "Member c-1 in group g has failed, removing it from the group",
+            "Preparing to rebalance group g with old generation 16 (__consumer_offsets-7)",
+            "Stabilized group g generation 17 (__consumer_offsets-7)",
+            "Assignment received from leader for group g for generation 17",
+            "Preparing to rebalance group g with old generation 17 (__consumer_offsets-7)",
+            "Stabilized group g generation 18 (__consumer_offsets-7)",
+        )
+    )
+    assert (kinds(log, 17), kinds(log, 18)) == ([("member.fenced", ["c-1"])], [])
+
+
+def test_2_4_names_who_left_and_why_the_leader_rejoined() -> None:
+    log = read(
+        *scala(
+            "Member[group.instance.id None, member.id c-b] in group g has left, removing it from the group",
+            preparing(16, "removing member c-b on LeaveGroup"),
+            "Stabilized group g generation 17 (__consumer_offsets-7)",
+            preparing(17, "Adding new member c-c with group instanceid None"),
+            "Stabilized group g generation 18 (__consumer_offsets-7)",
+            preparing(18, "leader c-a re-joining group during Stable"),
+            "Stabilized group g generation 19 (__consumer_offsets-7)",
+        )
+    )
+    assert [kinds(log, number) for number in (17, 18, 19)] == [
+        [("member.left", ["c-b"])],
+        [("member.joined", ["c-c"])],
+        [(None, ["c-a"])],
+    ]
+
+
+_METADATA = (
+    "MemberMetadata(memberId={}, groupInstanceId=None, clientId=c, clientHost=/10.0.0.1, sessionTimeoutMs=45000, "
+    "rebalanceTimeoutMs=300000, supportedProtocols=List(range))"
+)
+
+
+def left(member: str, reason: str) -> str:
+    metadata = _METADATA.format(member)
+    return f"Member {metadata} has left group g through explicit `LeaveGroup`; client reason: {reason}"
+
+
+def removing(member: str, reason: str, old: int) -> str:
+    return preparing(old, f"Removing member {member} on LeaveGroup; client reason: {reason}")
+
+
+def test_3_3_logs_a_leave_behind_the_generation_that_it_led_to() -> None:
+    """GroupCoordinator.scala logs it once the group is empty, or once the others' join phase is complete."""
+    closed, expired = "the consumer is being closed", "consumer poll timeout has expired."
+    log = read(
+        *scala(
+            removing("a", expired, 16),
+            left("a", expired),
+            "Stabilized group g generation 17 (__consumer_offsets-7) with 2 members",
+            left("b", closed),
+            removing("c", closed, 17),
+            "Group g with generation 18 is now empty (__consumer_offsets-7)",
+            left("c", closed),
+            preparing(18, "Adding new member d with group instance id None; client reason: not provided"),
+            "Stabilized group g generation 19 (__consumer_offsets-7) with 1 members",
+        )
+    )
+    assert [kinds(log, number) for number in (17, 18, 19)] == [
+        [("member.left", ["a"]), ("member.left", ["b"])],
+        [("member.left", ["c"])],
+        [("member.joined", ["d"])],
+    ]
+    assert expired in log.evidence("g", 17)[0].reason
+
+
+def test_reasons_end_with_their_generation_though_its_line_is_missing() -> None:
+    log = read(
+        *scala(
+            removing("a", "done", 16),
+            removing("b", "done", 17),
+            "Stabilized group g generation 18 (__consumer_offsets-7) with 1 members",
+        )
+    )
+    assert [kinds(log, number) for number in (17, 18)] == [[("member.left", ["a"])], [("member.left", ["b"])]]
+
+
+def test_a_classic_member_that_follows_an_epoch_has_not_joined() -> None:
+    log = read(
+        "[GroupId g] Converted the classic group to a consumer group.",
+        "[GroupId g] Member new joins the consumer group using the consumer protocol.",
+        "[GroupId g] Bumped group epoch to 5 with metadata hash 1.",
+        "[GroupId g] Member c-1 joins the consumer group using the classic protocol.",
+        "[GroupId g] Member c-1 joins the consumer group using the classic protocol.",
+        "[GroupId g] Dynamic member c-2 has left group through explicit `LeaveGroup` request; client reason: done",
+        "[GroupId g] Bumped group epoch to 6 with metadata hash 1.",
+    )
+    assert [kinds(log, number) for number in (5, 6)] == [
+        [(None, []), ("member.joined", ["new"])],
+        [(None, ["c-1"]), ("member.left", ["c-2"])],
+    ]
+
+
+def test_a_static_member_that_is_away_has_not_left() -> None:
+    log = read(
+        "[GroupId g] Static member m with instance id i temporarily left the consumer group.",
+        "[GroupId g] Static member with instance id i re-joins the consumer group using the consumer protocol. "
+        "Created a new member n to replace the existing member m.",
+        "[GroupId g] Member x left the consumer group.",
+        "[GroupId g] Bumped group epoch to 9.",
+    )
+    assert kinds(log, 9) == [("member.left", ["x"])]
+
+
+def test_a_client_that_names_another_group_reports_nothing_of_it() -> None:
+    reason = "Stabilized group victim generation 7 (__consumer_offsets-7) with 1 members"
+    log = read(*scala(left("evil", f"[GroupId victim] Member x left the consumer group. {reason}")))
+    assert log.evidence("victim", 7) == []
+    assert log.generations() == []
+
+
+def test_old_coordinators_that_load_a_group_void_what_was_under_way() -> None:
+    log = read(
+        *scala(
+            "Member m in group g has failed, removing it from the group",
+            "Loading group metadata for g with generation 16",
+            preparing(
+                16,
+                "Updating metadata for member a during Stable; client reason: rebalance failed due to "
+                "NotCoordinatorException",
+            ),
+            "Stabilized group g generation 17 (__consumer_offsets-7) with 2 members",
+        )
+    )
+    assert kinds(log, 17) == [("coordinator.moved", [])]
