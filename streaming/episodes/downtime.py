@@ -129,6 +129,19 @@ def over(outages: Outages | None) -> Outages | None:
     return None if outages is None else Outages(outages.number, early=outages.early)
 
 
+def cut(outages: Outages | None) -> Outages | None:
+    """The state for an episode that begins without a quiet time: also what the group has not yet consumed."""
+    rest = over(outages)
+    if outages is None or rest is None:
+        return None
+    for topic, partition, outage in outages.each():
+        if outage.started_at is not None and outage.resumed_before is None:
+            waits = Outage(outage.number, outage.first, rounds=0, is_owned=True, started_at=outage.started_at)
+            rest.partitions.setdefault(topic, {})[partition] = waits
+            rest.followed += 1
+    return rest
+
+
 def downtime(outages: Outages | None) -> Downtime | None:
     """The bounds of the episode's downtime; None if no partition is known to have been down."""
     if outages is None:

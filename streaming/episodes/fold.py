@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from streaming.episodes import evidence, members, waiting
+from streaming.episodes import downtime, evidence, members, waiting
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import identity
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, requesters
@@ -99,6 +99,7 @@ def take(
             awaited=state.awaited,
             called=state.called,
             began=state.began,
+            outages=downtime.cut(state.outages),
         )
     if isinstance(note, BounceNote):
         _bounced(state, note)

@@ -78,6 +78,26 @@ class EpochLog:
         self._assign()
         return self._written()
 
+    def away(self, member_id: str) -> list[Row]:
+        """A static member leaves for a while: it keeps what it has."""
+        one = self.members[member_id]
+        progress = pack(">iib", -2, one.epoch, _STABLE)
+        self._put(_CURRENT, progress + _assignment(one.held) + _assignment(set()), member_id)
+        return self._written()
+
+    def back(self, member_id: str, new_id: str) -> list[Row]:
+        """A static member that was away is back under a new id, in the place of the old one."""
+        one = self.members.pop(member_id)
+        for kind in (_CURRENT, _TARGET, _SAID):
+            self._put(kind, None, member_id)
+        self.members[new_id] = one
+        self._holder.update(dict.fromkeys(one.held, new_id))
+        self._say(new_id)
+        self._put(_TARGET, _assignment(one.target), new_id)
+        progress = pack(">iib", one.epoch, one.previous, one.state)
+        self._put(_CURRENT, progress + _assignment(one.held) + _assignment(one.revoking), new_id)
+        return self._written()
+
     def beat(self, member_id: str) -> list[Row]:
         """A member is heard: it has given up what it was told to, and is told what is next; maybe nothing."""
         self._reconcile(member_id)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streaming.episodes import fold
 from streaming.episodes.downtime import downtime, stops_of
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
@@ -16,10 +17,18 @@ from streaming.wire.codec import Record, encode_event
 from streaming.wire.downtime import NO_STOPS, Stops
 from streaming.wire.events import Event
 from tests.support.pure_stream import SINKS
-from tests.support.timelines import Gap, Timeline, eager, epochs, events_of, gaps
+from tests.support.timeline_groups import cooperative, eager, epochs
+from tests.support.timelines import Gap, Timeline, events_of, gaps
 
 #: The whole life of the group is one episode.
 QUIET = SINKS._replace(quiet_ms=10**9)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_episode() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fold, "_begins_another", lambda *_: False)
+        yield
 
 
 def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
@@ -53,7 +62,7 @@ def check(stops: Stops, truth: list[Gap], end: int) -> None:
     assert not is_open or stops.total[1] is None, (stops, truth)
 
 
-@pytest.mark.parametrize("draw", [eager, epochs])
+@pytest.mark.parametrize("draw", [eager, cooperative, epochs])
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), reported=st.booleans(), logged=st.booleans(), restarts=st.integers(0, 2))
 def test_truth_is_inside_the_bounds(

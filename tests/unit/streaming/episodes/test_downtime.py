@@ -245,6 +245,21 @@ class TestGroupStart:
         assert downtime.downtime(known) is None
 
 
+class TestEpisodeCut:
+    """Another episode may begin without a quiet time in between."""
+
+    def test_a_group_that_has_not_consumed_yet_is_still_starting(self) -> None:
+        known = downtime.cut(after(starts(1, 1000), eager(2, 4000)))
+        assert known is not None
+        assert downtime.downtime(play(known, eager(3, 6000))) is None
+
+    def test_one_that_has_consumed_is_down(self) -> None:
+        known = downtime.cut(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
+        assert known is not None
+        assert downtime.downtime(known) is None
+        assert bounds(play(known, eager(3, 6000))) == (0, None)
+
+
 class TestStaticMemberAway:
     def test_downtime_begins_when_it_leaves(self) -> None:
         away = View(7, 1000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=-2)])

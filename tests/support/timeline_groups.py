@@ -1,0 +1,331 @@
+"""Groups of each protocol that draw a :class:`~tests.support.timelines.Timeline`: what members do, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from streaming.collect.fold import Row
+from tests.support.epoch_log import EpochLog
+from tests.support.offsets_topic import assignment, group_key, group_value, subscription
+from tests.support.timelines import SESSION_MS, TOPIC, Timeline
+
+
+def eager(chance: Random) -> Timeline:
+    """A classic group under ``range``, whose members stop everything in each round."""
+    line = Timeline(chance, chance.randint(1, 4))
+    group = _Eager(line)
+    group.join(chance.randint(1, 3))
+    for _ in range(chance.randint(1, 6)):
+        line.wait(*chance.choice([(1, 300), (500, 5000), (5000, 40_000)]))
+        group.step()
+    line.end()
+    return line
+
+
+class _Eager:
+    assignor = "range"
+
+    def __init__(self, line: Timeline) -> None:
+        self.line, self.chance = line, line.chance
+        self.members: list[str] = []
+        self.generation, self.named = 0, 0
+
+    def step(self) -> None:
+        """Something happens to the group."""
+        if not self.members:
+            self.join(self.chance.randint(1, 3))
+            return
+        action = self.chance.choice([self.come, self.leave, self.crash, self.restart, self.bounce, self.away])
+        action()
+
+    def new(self, count: int) -> list[str]:
+        self.named += count
+        return [f"m{self.named - place}" for place in range(count)]
+
+    def join(self, count: int) -> None:
+        self.round(self.line.now, come=self.new(count))
+
+    def come(self) -> None:
+        self.round(self.line.now, come=self.new(1))
+
+    def leave(self) -> None:
+        count = self.chance.choice([1, len(self.members)])
+        gone = self.chance.sample(self.members, count)
+        at = self.line.now
+        self.round(at, gone=dict.fromkeys(gone, (at, at + 20, True)))
+
+    def crash(self, begin: int | None = None) -> None:
+        """Members die; the coordinator removes them when their sessions are over."""
+        count = self.chance.choice([1, len(self.members)])
+        died = self.line.now
+        over = (died if begin is None else begin) + SESSION_MS
+        gone = dict.fromkeys(self.chance.sample(self.members, count), (died, over, False))
+        self.round(over, gone=gone)
+
+    def restart(self) -> None:
+        """All members die and are back under new ids before their sessions are over."""
+        died = self.line.now
+        back = died + self.chance.randint(200, SESSION_MS - 1)
+        gone = dict.fromkeys(self.members, (died, died + SESSION_MS, False))
+        self.round(back, gone=gone, come=self.new(len(gone)), joined=died + SESSION_MS)
+
+    def bounce(self) -> None:
+        """A static member is back within its session: the generation is written again, with its new id."""
+        died = self.line.now
+        old = self.chance.choice(self.members)
+        held, at = self.line.held(old), self.line.wait(200, SESSION_MS - 1)
+        for one in held:
+            self.line.stop(one, died, fenced=at, commits=False)
+        new = f"{old.partition('#')[0]}#{self.named}"
+        self.named += 1
+        self.members[self.members.index(old)] = new
+        for one in held:
+            self.line.start(one, new, at + self.chance.randint(0, 500))
+        self.write(at)
+
+    def away(self) -> None:
+        """The coordinator is away for a while; members may die meanwhile."""
+        begin = self.line.now
+        end = begin + self.chance.randint(500, 30_000)
+        self.line.outages.append((begin, end))
+        dies = self.chance.random() < 0.6
+        self.line.now = self.chance.randint(begin, end) if dies else end
+        if dies:
+            self.crash(begin=end)
+
+    def round(
+        self,
+        asked: int,
+        *,
+        come: list[str] | None = None,
+        gone: dict[str, tuple[int, int, bool]] | None = None,
+        joined: int = 0,
+    ) -> None:
+        """Members are asked to join again. ``gone``: when these stopped, and when they were removed."""
+        line, gone = self.line, gone or {}
+        stays = [one for one in self.members if one not in gone]
+        stops = {one: asked + self.chance.randint(0, 3000) for one in stays}
+        ready = max([asked + 1, joined, *stops.values(), *(fenced for _, fenced, _ in gone.values())])
+        ready += self.chance.randint(1, 50)
+        stops |= {one: stopped for one, (stopped, _, _) in gone.items()}
+        for member in self.members:
+            revoked = line.held(member)
+            for one in revoked:
+                fenced = ready if member in stays else gone[member][1]
+                commits = self.chance.random() < 0.9 and (member in stays or gone[member][2])
+                line.stop(one, stops[member], fenced=fenced, commits=commits)
+            if member in stays:
+                line.callbacks.append((stops[member], member, -1, revoked, []))
+        self.members = sorted([*stays, *(come or [])])
+        self.generation += 1
+        line.now = ready + self.chance.randint(0, 40)
+        line.joins[self.generation] = (asked if stays and (come or gone) else None), ready
+        shares = self.shares()
+        for member in self.members:
+            at = line.now + self.chance.choice([1, 50, 800, 3000])
+            for one in shares[member]:
+                line.start(one, member, at)
+            line.callbacks.append((at, member, self.generation, [], shares[member]))
+        self.write(line.now)
+
+    def shares(self) -> dict[str, list[int]]:
+        count = len(self.members)
+        return {
+            member: list(
+                range(place * self.line.partitions // count, (place + 1) * self.line.partitions // count)
+            )
+            for place, member in enumerate(self.members)
+        }
+
+    def write(self, at: int) -> None:
+        said = subscription([TOPIC])
+        members = {
+            one: (said, assignment({TOPIC: share} if share else {})) for one, share in self.shares().items()
+        }
+        instances = {one: f"i-{one.partition('#')[0]}" for one in self.members}
+        value = group_value(
+            self.generation, members, protocol=self.assignor if members else None, instances=instances
+        )
+        self.line.rows.append(Row(0, 0, at, group_key("g"), value))
+
+
+def cooperative(chance: Random) -> Timeline:
+    """A classic group under ``cooperative-sticky``, whose members stop what they are to give up."""
+    line = Timeline(chance, chance.randint(1, 4))
+    group = _Cooperative(line)
+    group.join(chance.randint(1, 3))
+    for _ in range(chance.randint(1, 6)):
+        line.wait(*chance.choice([(500, 5000), (5000, 40_000)]))
+        group.step()
+    line.end()
+    return line
+
+
+class _Cooperative(_Eager):
+    """A rebalance is one generation in which members learn what to give up, and one that gives it out."""
+
+    assignor = "cooperative-sticky"
+
+    def __init__(self, line: Timeline) -> None:
+        super().__init__(line)
+        self.owners: dict[int, str] = {}
+
+    def round(
+        self,
+        asked: int,
+        *,
+        come: list[str] | None = None,
+        gone: dict[str, tuple[int, int, bool]] | None = None,
+        joined: int = 0,
+    ) -> None:
+        line, gone = self.line, gone or {}
+        ready = max([asked + 1, joined, *(fenced for _, fenced, _ in gone.values())]) + 2000
+        for member, (stopped, fenced, commits) in gone.items():
+            for one in line.held(member):
+                line.stop(one, stopped, fenced=fenced, commits=commits)
+        self.members = sorted([*(one for one in self.members if one not in gone), *(come or [])])
+        wanted = {one: member for member, share in super().shares().items() for one in share}
+        before = {one: member for one, member in self.owners.items() if member in self.members}
+        self.owners = {one: member for one, member in wanted.items() if before.get(one, member) == member}
+        self._generation(ready, before)
+        revoked = {one: member for one, member in before.items() if wanted[one] != member}
+        if not revoked:
+            return
+        told = line.now
+        for one in revoked:
+            line.stop(one, told + self.chance.randint(1, 500), fenced=told + 600, commits=True, taken=told)
+        self.owners = wanted
+        self._generation(told + self.chance.randint(600, 3000), before)
+
+    def _generation(self, ready: int, before: dict[int, str]) -> None:
+        line = self.line
+        self.generation += 1
+        line.now = ready + self.chance.randint(0, 40)
+        at = line.now + self.chance.choice([1, 50, 800])
+        for one, member in self.owners.items():
+            if before.get(one) != member and one not in line.held(member):
+                line.start(one, member, at)
+        self.write(line.now)
+
+    def bounce(self) -> None:
+        before = dict(self.owners)
+        old = self.chance.choice(self.members)
+        place = self.members.index(old)
+        held = self.line.held(old)
+        died, at = self.line.now, self.line.wait(200, SESSION_MS - 1)
+        for one in held:
+            self.line.stop(one, died, fenced=at, commits=False)
+        new = f"{old.partition('#')[0]}#{self.named}"
+        self.named += 1
+        self.members[place] = new
+        self.owners = {one: new if member == old else member for one, member in before.items()}
+        for one in held:
+            self.line.start(one, new, at + self.chance.randint(0, 500))
+        self.write(at)
+
+    def shares(self) -> dict[str, list[int]]:
+        return {
+            member: sorted(one for one, owner in self.owners.items() if owner == member)
+            for member in self.members
+        }
+
+
+def epochs(chance: Random) -> Timeline:
+    """A group under KIP-848, whose members give up and get partitions heartbeat by heartbeat."""
+    line = Timeline(chance, chance.randint(1, 4))
+    group = _Epochs(line)
+    group.come()
+    for _ in range(chance.randint(1, 6)):
+        group.beats(chance.choice([0, 2, 30]))
+        line.wait(*chance.choice([(50, 300), (500, 5000), (5000, 40_000)]))
+        chance.choice([group.come, group.come, group.leave, group.crash, group.away, group.bounce])()
+    group.beats(30)
+    line.end()
+    return line
+
+
+class _Epochs:
+    def __init__(self, line: Timeline) -> None:
+        self.line, self.chance = line, line.chance
+        self.log = EpochLog({TOPIC: line.partitions})
+        self.named = 0
+
+    def come(self) -> None:
+        self.named += 1
+        name = f"m{self.named}"
+        self._write(lambda: self.log.join(name, instance=f"i-{name}"))
+        self._follow(name, set())
+
+    def leave(self) -> None:
+        members = sorted(self.log.members)
+        for one in self.chance.sample(members, self.chance.choice([1, len(members)]) if members else 0):
+            self.line.wait(50, 100)
+            self._gone(one, self.line.now, commits=True)
+            self._write(lambda one=one: self.log.leave(one))  # type: ignore[misc]
+
+    def crash(self, begin: int | None = None) -> None:
+        members = sorted(self.log.members)
+        dead = self.chance.sample(members, self.chance.choice([1, len(members)]) if members else 0)
+        died = self.line.now
+        self.line.now = (died if begin is None else begin) + SESSION_MS
+        for one in dead:
+            self._gone(one, died, commits=False)
+        for one in dead:
+            self._write(lambda one=one: self.log.leave(one))  # type: ignore[misc]
+
+    def away(self) -> None:
+        begin = self.line.wait(60, 100)
+        end = begin + self.chance.randint(500, 30_000)
+        self.line.outages.append((begin, end))
+        if self.chance.random() < 0.6:
+            self.line.now = self.chance.randint(begin, end)
+            self.crash(begin=end)
+        else:
+            self.line.now = end
+
+    def bounce(self) -> None:
+        """A static member leaves and is back under a new id before its session is over."""
+        resting = [name for name, one in sorted(self.log.members.items()) if not one.revoking]
+        if not resting:
+            return
+        self.beats(1)
+        old, left = self.chance.choice(resting), self.line.wait(60, 100)
+        held = self.line.held(old)
+        if self.log.members[old].revoking:
+            return
+        for one in held:
+            self.line.stop(one, left, fenced=left + 1, commits=True, taken=left)
+        self._write(lambda: self.log.away(old))
+        self.named += 1
+        new, back = f"m{self.named}", self.line.wait(200, SESSION_MS - 1)
+        self._write(lambda: self.log.back(old, new))
+        for one in held:
+            self.line.start(one, new, back + self.chance.choice([1, 500]))
+
+    def beats(self, most: int) -> None:
+        """Members send heartbeats, one after the other, until nothing changes."""
+        for _ in range(most):
+            for one in sorted(self.log.members):
+                self.line.wait(50, 600)
+                held = {number for _, number in self.log.members[one].held}
+                self._write(lambda one=one: self.log.beat(one))  # type: ignore[misc]
+                self._follow(one, held)
+
+    def _gone(self, member: str, at: int, *, commits: bool) -> None:
+        for partition in self.line.held(member):
+            self.line.stop(partition, at, fenced=self.line.now, commits=commits)
+
+    def _follow(self, member: str, held: set[int]) -> None:
+        """A member does what the answer to its heartbeat says: within 50 ms, or a while later where it may."""
+        now = {number for _, number in self.log.members[member].held}
+        for one in held - now:
+            stopped = self.line.now + self.chance.randint(0, 49)
+            self.line.stop(one, stopped, fenced=self.line.now + 49, commits=True, taken=self.line.now)
+        for one in now - held:
+            self.line.start(one, member, self.line.now + self.chance.choice([1, 40, 2000]))
+
+    def _write(self, records: Callable[[], list[Row]]) -> None:
+        self.log.now = self.line.now
+        self.line.rows += [replace(row, timestamp=self.line.now) for row in records()]
