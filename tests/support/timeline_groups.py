@@ -1,4 +1,4 @@
-"""Groups of each protocol that draw a :class:`~tests.support.timelines.Timeline`: what members do, and what follows."""
+"""Groups of each protocol that draw a :class:`~tests.support.timelines.Timeline` by what members do."""
 
 from __future__ import annotations
 
