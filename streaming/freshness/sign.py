@@ -17,6 +17,11 @@ _SOURCE: Final = "rebalance-monitor"
 
 PartName = Literal["collector", "stream"]
 
+#: The id of the stream: there is one a topic.
+STREAM_ID: Final = "rebalance-monitor"
+#: How far a part's clock may be from the broker's, ms. More is no clock that is wrong, but a record that is.
+_MOST_APART_MS: Final = 86_400_000
+
 
 class MalformedSign(BadInput):
     """A record of the topic is no sign of life."""
@@ -36,7 +41,7 @@ class Sign(Struct, frozen=True, kw_only=True, rename="camel"):
     state: Literal["running", "stopped"]
     timestamp: Timestamp
     up_to: Timestamp
-    every_ms: Annotated[int, Meta(ge=0, le=86_400_000)]
+    every_ms: Annotated[int, Meta(ge=0, le=60_000)]
     by: Literal["offsets", "polling"] | None = None
     positions: dict[Partition, Annotated[int, Meta(ge=0, le=2**63 - 1)]] = field(default_factory=dict)
 
@@ -57,6 +62,30 @@ def encoded(sign: Sign) -> tuple[bytes, bytes, codec.Headers]:
         codec.encode(sign),
         codec.headers(SIGN_TYPE, f"{_SOURCE}/{sign.part}", ce_id, sign.timestamp),
     )
+
+
+def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
+    """Refuse a sign that no part leaves: anybody who may write the topic can.
+
+    Args:
+        sign: the sign.
+        written_ms: when its record was written.
+        now_ms: the reader's time.
+
+    Raises:
+        MalformedSign: it is of a second stream, or one of its times is a day from when it was written, or that is
+            in the future.
+    """
+    if sign.part == "stream" and sign.id != STREAM_ID:
+        raise MalformedSign(f"no sign of life: stream {sign.id!r} is not {STREAM_ID!r}, the only one")
+    if written_ms > now_ms + _MOST_APART_MS:
+        raise MalformedSign(f"no sign of life: written at {written_ms}, which is in the future")
+    if abs(sign.timestamp - written_ms) > _MOST_APART_MS:
+        raise MalformedSign(
+            f"no sign of life: timestamp {sign.timestamp} is not when it was written, {written_ms}"
+        )
+    if sign.up_to > written_ms + _MOST_APART_MS:
+        raise MalformedSign(f"no sign of life: upTo {sign.up_to} is after it was written, at {written_ms}")
 
 
 def decoded(key: bytes | None, value: bytes) -> Sign:

@@ -27,6 +27,8 @@ LateKind = Literal[
 ]
 #: By part and state.
 _KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)}
+#: So many signs show that there is a part, where another of its kind is alive: one record may be by anybody.
+CONFIRMED: Final = 3
 #: Signs that may be lost before a part counts as silent.
 _LOST: Final = 3
 
@@ -51,11 +53,16 @@ class LastSign(NamedTuple):
     Attributes:
         at: seconds of the reader's clock that only goes forward.
         ms: the same moment, since the epoch.
+        signs: how many signs of it were read, up to ``CONFIRMED``.
+        written: when the record was written, ms, and in which partition.
     """
 
     sign: Sign
     at: float
     ms: int
+    signs: int = CONFIRMED
+    written: int = 0
+    partition: int = 0
 
 
 class Part(Struct, frozen=True, rename="camel"):
@@ -102,19 +109,24 @@ def judge(heard: Iterable[LastSign], now: float, contact: float, limits: Limits)
     """
     known = True
     found: list[tuple[Part, float]] = []
+    doubtful: set[str] = set()
     for one in heard:
         state = _state(one, now, contact, limits)
         if state is None:
             known = False
             continue
         sign = one.sign
+        if one.signs < CONFIRMED:
+            doubtful.add(sign.key)
         found.append((Part(sign.part, sign.id, sign.by, state, one.ms, sign.up_to), now - one.at))
     alive = {part.part for part, _ in found if part.state in ("alive", "behind")}
     parts = sorted(
         (
             part
             for part, age in found
-            if part.state in ("alive", "behind") or part.part not in alive or age <= limits.forget
+            if part.state in ("alive", "behind")
+            or part.part not in alive
+            or (age <= limits.forget and f"{part.part}/{part.id}" not in doubtful)
         ),
         key=lambda part: (part.part, part.id),
     )

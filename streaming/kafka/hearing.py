@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from streaming.freshness.sign import MalformedSign, decoded
-from streaming.freshness.verdict import Freshness, LastSign, Limits, judge, unreachable
+from streaming.freshness.sign import MalformedSign, check_credible, decoded
+from streaming.freshness.verdict import CONFIRMED, Freshness, LastSign, Limits, judge, unreachable
 from streaming.kafka import listening
 from streaming.kafka.listening import Listening
 from streaming.kafka.topic_reader import TopicReader
@@ -126,13 +126,19 @@ class Hearing(Listening):
                 continue
             try:
                 sign = decoded(key, value)
+                check_credible(sign, message.timestamp()[1], ms)
             except MalformedSign as problem:
                 self.say_odd(f"partition {message.partition()} offset {message.offset()}: {problem}")
                 continue
-            if sign.key not in heard and len(heard) >= MOST_PARTS:
+            written, partition = message.timestamp()[1], message.partition() or 0
+            known = heard.get(sign.key)
+            if known is None and len(heard) >= MOST_PARTS:
                 self.say_odd(f"more than {MOST_PARTS} parts; the others are not heard")
                 continue
-            age = max(0, ms - message.timestamp()[1]) if old else 0
-            heard[sign.key] = LastSign(sign, now - age / 1000, ms - age)
+            if known is not None and known.partition != partition and written < known.written:
+                continue  # from before the topic got more partitions
+            age = max(0, ms - written) if old else 0
+            count = min(CONFIRMED, 1 + (0 if known is None else known.signs))
+            heard[sign.key] = LastSign(sign, now - age / 1000, ms - age, count, written, partition)
         if messages:
             self._view = self._view._replace(heard=heard)

@@ -62,7 +62,7 @@ class SignSettings(Section):
     """How parts show that they are alive, and when they count as late (``[signs]``)."""
 
     #: How often ``collect`` and ``stream`` leave a sign of life.
-    every_ms: int = Field(default=5000, ge=100, le=3_600_000)
+    every_ms: int = Field(default=5000, ge=100, le=60_000)
     #: ``serve`` and ``watch``: without a sign for so long, a part counts as silent …
     silent_after_ms: int = Field(default=20_000, ge=100, le=86_400_000)
     #: … and as behind, when what happened so long ago has not gone through it.

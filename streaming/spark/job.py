@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
+from streaming.freshness.sign import STREAM_ID
 from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing
 from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
@@ -69,7 +70,6 @@ _CONFIRM_SECONDS = 2.0
 
 
 #: Which stream it is: one works on these topics.
-_STREAM = "rebalance-monitor"
 
 
 def run(
@@ -264,7 +264,7 @@ class _Job:
         """None for a job that ends by itself: nobody waits for its next sign."""
         if self._setup.options.available_now:
             return None
-        return SignWriter(self._setup.settings, "stream", _STREAM)
+        return SignWriter(self._setup.settings, "stream", STREAM_ID)
 
     def _leave_sign(self, now: float) -> None:
         if self._signs is None:

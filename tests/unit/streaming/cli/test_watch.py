@@ -72,7 +72,9 @@ def test_it_follows_until_it_is_told_to_stop(
 def test_a_part_that_has_stopped_is_told_once_the_diffs_can_be_read(
     command: Command, diffs: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sign = Sign(part="stream", id="s", state="stopped", timestamp=2000, up_to=1000, every_ms=5000)
+    sign = Sign(
+        part="stream", id="rebalance-monitor", state="stopped", timestamp=2000, up_to=1000, every_ms=5000
+    )
     diffs.create("rebalance.signs")
     key, value, headers = encoded(sign)
     diffs.append("rebalance.signs", value, key=key, headers=headers, timestamp=2000)

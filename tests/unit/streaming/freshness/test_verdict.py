@@ -113,6 +113,17 @@ def test_one_that_was_replaced_is_forgotten_after_a_day(state: str) -> None:
     assert ([one.id for one in found.parts], found.late) == (["d"], None)
 
 
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_one_record_of_an_unknown_part_makes_nothing_stale(state: str) -> None:
+    forged = heard(id="x", state=state)._replace(signs=2)
+    found = judge([forged, heard(AT + 60)], AT + 60, 0.0, LIMITS)
+    assert ([one.id for one in found.parts], found.late) == (["c"], None)
+    alone = judge([forged], AT + 60, 0.0, LIMITS)
+    assert alone.late is not None
+    confirmed = judge([forged._replace(signs=3), heard(AT + 60)], AT + 60, 0.0, LIMITS)
+    assert confirmed.late is not None
+
+
 def test_the_last_collector_is_never_forgotten() -> None:
     """What it told is as old as it is, however long that is; that a stream lives does not change it."""
     stream = heard(AT + 1e7, part="stream", id="s")

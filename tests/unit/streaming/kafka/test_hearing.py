@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.freshness.sign import Sign, encoded
+from streaming.freshness.sign import STREAM_ID, Sign, encoded
 from streaming.freshness.verdict import Freshness
 from streaming.kafka import clients, hearing, listening, topic_reader
 from streaming.kafka.hearing import Hearing
 from streaming.settings.config import Settings, SignSettings
 from streaming.settings.connection import KafkaSettings
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import Log, MemoryKafka
 from tests.support.wait import eventually
 
 SETTINGS = Settings(
@@ -47,9 +47,16 @@ def told(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
 
 def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fields: Any) -> None:
     """A sign that the broker took at this time (ms)."""
-    given = {"part": "collector", "state": "running", "timestamp": 2000, "up_to": 1000, "every_ms": 5000}
+    written = now_ms() if at is None else at
+    given = {
+        "part": "collector",
+        "state": "running",
+        "timestamp": written,
+        "up_to": written - 1000,
+        "every_ms": 5000,
+    }
     key, value, headers = encoded(Sign(id=part_id, **{**given, **fields}))
-    kafka.append(TOPIC, value, key=key, headers=headers, timestamp=now_ms() if at is None else at)
+    kafka.append(TOPIC, value, key=key, headers=headers, timestamp=written)
 
 
 def parts(found: Freshness) -> dict[str, str]:
@@ -58,13 +65,15 @@ def parts(found: Freshness) -> dict[str, str]:
 
 def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, told: Callable[[], Freshness]) -> None:
     eventually(lambda: told() == Freshness())
-    leave(kafka, "c", up_to=5)
-    leave(kafka, "c", up_to=6)
-    leave(kafka, "d", state="stopped")
+    moment = now_ms()
+    leave(kafka, "c", up_to=moment - 5)
+    leave(kafka, "c", up_to=moment - 6)
+    for state in ("running", "running", "stopped"):
+        leave(kafka, "d", state=state, up_to=moment)
     eventually(lambda: parts(told()) == {"c": "alive", "d": "stopped"})
     found = told()
     assert found.known
-    assert [(one.id, one.up_to) for one in found.parts] == [("c", 6), ("d", 1000)]
+    assert [(one.id, one.up_to) for one in found.parts] == [("c", moment - 6), ("d", moment)]
     assert abs(found.parts[0].last_heard - now_ms()) < 60_000
     kafka.append(TOPIC, None, key=b"collector/d")
     eventually(lambda: parts(told()) == {"c": "alive"})
@@ -73,7 +82,7 @@ def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, told: Callabl
 def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
     hour = 3_600_000
     leave(kafka, "old", at=now_ms() - hour - 60_000)
-    leave(kafka, "new", at=now_ms() + hour)  # the broker's clock is ahead
+    leave(kafka, "new", at=now_ms() + hour, up_to=now_ms() + hour)  # the broker's clock is ahead
     with Hearing(SETTINGS) as listening:
         eventually(lambda: listening._view.contact is not None)
         heard = listening._view.heard
@@ -100,10 +109,54 @@ def test_what_is_no_sign_is_told_once_and_skipped(
 ) -> None:
     kafka.append(TOPIC, said, key=b"collector/\x1b]0;")
     kafka.append(TOPIC, said)
-    leave(kafka)
+    leave(kafka, up_to=now_ms())
     eventually(lambda: parts(told()) == {"c": "alive"})
     (message,) = caplog.messages
     assert message.startswith("topic rebalance.signs: partition 0 offset 0: no sign of life: ")
+
+
+DAY, DECADE = 86_400_000, 10 * 31_557_600_000
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"part": "stream", "part_id": "another"},
+        {"part": "stream", "part_id": STREAM_ID, "timestamp": DECADE},
+        {"part": "stream", "part_id": STREAM_ID, "up_to": DECADE},
+        {"part": "stream", "part_id": STREAM_ID, "at": DECADE, "timestamp": DECADE},
+        {"part": "stream", "part_id": STREAM_ID, "timestamp": -DECADE},
+        {"part": "collector", "part_id": "c", "timestamp": 2 * DAY},
+    ],
+)
+def test_forged_signs_count_for_nothing(
+    kafka: MemoryKafka, forged: dict[str, Any], told: Callable[[], Freshness]
+) -> None:
+    moment = now_ms()
+    leave(kafka, STREAM_ID, part="stream", state="stopped", up_to=moment)
+    leave(kafka, "real", up_to=moment)
+    eventually(lambda: len(told().parts) == 2)
+    before = told()
+    given = {name: moment + value if isinstance(value, int) else value for name, value in forged.items()}
+    leave(kafka, given.pop("part_id"), **{"up_to": moment, **given})
+    leave(kafka, "real", up_to=moment + 1)
+    eventually(lambda: any(one.up_to == moment + 1 for one in told().parts))
+    found = told()
+    assert parts(found) == parts(before) == {STREAM_ID: "stopped", "real": "alive"}
+    assert (found.late or before.late) == before.late
+
+
+def test_signs_of_a_topic_that_got_more_partitions(kafka: MemoryKafka, told: Callable[[], Freshness]) -> None:
+    kafka.topics[TOPIC].logs.append(Log())
+    moment = now_ms()
+    for partition, at in ((1, moment), (0, moment - 1000)):
+        key, value, headers = encoded(
+            Sign(part="collector", id="c", state="running", timestamp=at, up_to=at, every_ms=5000)
+        )
+        kafka.append(TOPIC, value, key=key, headers=headers, timestamp=at, partition=partition)
+    leave(kafka, "d", up_to=moment)
+    eventually(lambda: len(told().parts) == 2)
+    assert told().parts[0].up_to == moment
 
 
 def test_others_records_do_not_fill_the_memory(
