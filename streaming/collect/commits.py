@@ -109,4 +109,4 @@ def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> lis
         if item.kind in ("member.left", "member.fenced")
         for member_id in item.member_ids
     }
-    return [item for item in inferred if not explained.issuperset(item.member_ids)]
+    return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]

@@ -35,6 +35,8 @@ from streaming.collect.holdings import CoordinatorActivity, Holdings
 from streaming.collect.passing import Commit
 from streaming.collect.scheduled import due
 from streaming.wire.events import (
+    COORDINATOR_MOVED,
+    GROUP_CREATED,
     MAX_TIMESTAMP,
     Event,
     Evidence,
@@ -45,17 +47,24 @@ from streaming.wire.events import (
 )
 
 OFFSETS_TOPIC = "__consumer_offsets"
+#: A rebalance within so long of a move of the coordinator may follow from it: twice the default session timeout.
+_MOVE_MS = 90_000
+#: Evidence for the first generation of a new group where the ones before were overtaken before they were written.
+_CREATED = Evidence(
+    source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record as it stands in the offsets topic; ``timestamp`` in ms."""
+    """One record as it stands in the offsets topic; ``timestamp`` in ms, ``leader_epoch`` −1 where unknown."""
 
     partition: int
     offset: int
     timestamp: int
     key: bytes | None
     value: bytes | None
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,8 @@ class _Known:
         changes: what was told of it.
         holdings: its commits.
         last: offset and timestamp of the last record that a view followed from.
+        leader_epoch: of the partition's leader, which is the coordinator, at that record.
+        is_new: its record without a generation was read: all its generations come after.
     """
 
     changes: ToldGroup
@@ -100,6 +111,8 @@ class _Known:
     standing: StandingGroup | None = None
     holdings: Holdings = field(default_factory=Holdings)
     last: tuple[int, int] = (-1, -1)
+    is_new: bool = False
+    leader_epoch: int = -1
 
     @property
     def head(self) -> GroupObserved | None:
@@ -150,6 +163,7 @@ class Fold:
         self.start = 0
         #: Whether there is, or was, a group that is told what changed.
         self.large = False
+        self._leader_epoch, self._leads_since = -1, 0
         self._known: dict[str, _Known] = {}
         #: The same by the bytes of group ids. Of other groups' commits none counts.
         self.followed: dict[bytes, _Known] = {}
@@ -161,10 +175,16 @@ class Fold:
         #: Offset of the first record whose outcome has not been handed out; None if there is none.
         self.open_offset: int | None = None
 
+    def lead(self, leader_epoch: int | None, timestamp: int) -> None:
+        """Take the epoch of the partition's leader, by which one of its records was written at this time, ms."""
+        if leader_epoch is not None and leader_epoch > self._leader_epoch:
+            self._leader_epoch, self._leads_since = leader_epoch, timestamp
+
     def add(self, row: Row) -> list[Outcome]:
         """Take the next record; returns the outcome of the run that it ends, if it ends one."""
         outcome = self.settle() if row.timestamp != self._timestamp else []
         self._timestamp = row.timestamp
+        self.lead(row.leader_epoch, row.timestamp)
         if self.open_offset is None:
             self.open_offset = row.offset
         try:
@@ -284,6 +304,8 @@ class Fold:
         if isinstance(record, ClassicGroup) and group_id in self._touched and known.group.classic is not None:
             self._publish(group_id, self._touched.pop(group_id))
         known.group = after
+        if after.classic is not None and after.classic.number <= 0 and not after.classic.members:
+            known.is_new = True
         self._touched[group_id] = row
 
     def _commit(
@@ -337,13 +359,24 @@ class Fold:
             for before, now in changes
             if before is not None and now is None and not standing.has_instance(before.group_instance_id)
         ]
-        evidence = ended(gone, standing.head, known.holdings, self._surely_alive_ms)
+        evidence = ended(gone, standing.head, known.holdings, self._surely_alive_ms) + self._moved(known, row)
         known.holdings.change(standing.head, changes)
         self.large = self.large or known.changes.is_large(standing)
-        known.last = row.offset, row.timestamp
+        known.last, known.leader_epoch = (row.offset, row.timestamp), row.leader_epoch
         if row.offset < self.start:
             return None
         return known.changes.next(event_id, standing, changes, evidence)
+
+    def _moved(self, known: _Known, row: Row) -> list[Evidence]:
+        """Return evidence that another broker became the group's coordinator right before this record.
+
+        Other records have to show when: if this one is the new leader's first, the move may be days ago.
+        """
+        elapsed_ms = row.timestamp - self._leads_since
+        if not 0 <= known.leader_epoch < row.leader_epoch or not 0 < elapsed_ms <= _MOVE_MS:
+            return []
+        reason = f"the partition of the group's records had a new leader {elapsed_ms / 1000:.0f} s before"
+        return [Evidence(source="group-records", reason=reason, kind=COORDINATOR_MOVED)]
 
     def _view(
         self, group_id: str, known: _Known, row: Row, event_id: str
@@ -365,12 +398,18 @@ class Fold:
         same = before is not None and _same(before, now)
         evidence: list[Evidence] = []
         if before is not None and not same:
-            evidence = [*infer(before, now, known.holdings, self._surely_alive_ms), *due(before, now)]
+            evidence = [
+                *infer(before, now, known.holdings, self._surely_alive_ms),
+                *due(before, now),
+                *self._moved(known, row),
+            ]
+        elif before is None and known.is_new and (now.generation or 0) > 1:
+            evidence = [_CREATED]
         known.holdings.observe(now)
         known.seen, known.standing = (now, None) if standing is None else (None, standing)
         self.large = self.large or (standing is not None and known.changes.is_large(standing))
         if not same:
-            known.last = row.offset, row.timestamp
+            known.last, known.leader_epoch = (row.offset, row.timestamp), row.leader_epoch
         if same or row.offset < self.start:
             return None
         if standing is not None:

@@ -102,6 +102,7 @@ class _Partition:
         """Read commits from this place on, up to one that something follows from; the place behind them."""
         if self.fold.open_offset is not None:  # they may end its run
             return at
+        self.fold.lead(messages[at].leader_epoch(), messages[at].timestamp()[1])
         end, reached, commits = pass_over(messages, at, number, self.reached, self.fold.followed)
         telling = self.fold.committed(commits)
         if telling is not None:
@@ -129,7 +130,15 @@ class _Partition:
 
 
 def _row(message: Message, number: int) -> Row:
-    return Row(number, message.offset(), message.timestamp()[1], message.key(), message.value())
+    epoch = message.leader_epoch()
+    return Row(
+        number,
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        -1 if epoch is None else epoch,
+    )
 
 
 class OffsetsTopic:

@@ -24,6 +24,9 @@ _UNNAMED: Final = 2
 _VISITS: Final = 2
 #: Source of evidence that makes a crash likely.
 _COMMITS: Final = "offset-commits"
+#: Source of evidence from the records of the offsets topic.
+_RECORDS: Final = "group-records"
+_NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _RESUBSCRIBED: Final = "member.subscription_changed"
 _ALIKE: Final = "members were matched by names that others may have as well"
 _TURNS: Final = "members crashed one after the other and came back, as in a rolling restart"
@@ -199,13 +202,18 @@ def _without_members(state: EpisodeState) -> Judged:
         ("static-bounce", state.bounces > 0),
     )
     kind = next((kind for kind, proven in facts if proven), None)
+    if kind == "coordinator-move" and not _moved(state, logged=True):
+        return Judged(kind, sure=False, why=_NEW_LEADER)
     if kind is not None:
         return Judged(kind, sure=True)
     return Judged("unknown", sure=False, why="nothing says why the group rebalanced")
 
 
-def _moved(state: EpisodeState) -> bool:
-    return any(item.kind == COORDINATOR_MOVED for item in state.evidence)
+def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
+    """Return whether the coordinator moved; ``logged``: by the coordinator's own log."""
+    return any(
+        item.kind == COORDINATOR_MOVED and not (logged and item.source == _RECORDS) for item in state.evidence
+    )
 
 
 def _of_members(state: EpisodeState, seen: MemberChanges) -> Judged:
@@ -292,7 +300,8 @@ def _by_coordinator(state: EpisodeState, seen: MemberChanges) -> Judged | None:
     if any(one.closed or one.how == "overran" or not one.has_same_address for one in seen.back):
         return None
     left = any(one.how == "left" for one in seen.back)
-    return Judged("coordinator-move", sure=not left, why=_UNEXPLAINED_LEAVE if left else "")
+    why = _UNEXPLAINED_LEAVE if left else "" if _moved(state, logged=True) else _NEW_LEADER
+    return Judged("coordinator-move", sure=not why, why=why)
 
 
 def _returned(back: Sequence[MemberHistory]) -> Judged:

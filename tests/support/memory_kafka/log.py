@@ -25,11 +25,13 @@ class Message:
         value: bytes | None = None,
         headers: Headers | None = None,
         timestamp: int = 0,
+        leader_epoch: int | None = None,
         error: KafkaError | None = None,
     ) -> None:
         self.topic, self.partition, self.offset = (lambda: topic), (lambda: partition), (lambda: offset)
         self.key, self.value, self.error = (lambda: key), (lambda: value), (lambda: error)
         self.headers, self.timestamp = (lambda: headers), (lambda: (1, timestamp))
+        self.leader_epoch = lambda: leader_epoch
 
     @property
     def record(self) -> tuple[bytes | None, bytes | None, Headers]:

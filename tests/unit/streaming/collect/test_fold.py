@@ -7,6 +7,8 @@ import pytest
 
 from streaming.collect.fold import Fold, Found, Outcome, Row, Unusable
 from streaming.wire.events import (
+    COORDINATOR_MOVED,
+    GROUP_CREATED,
     MAX_TIMESTAMP,
     Event,
     Evidence,
@@ -387,3 +389,39 @@ def test_the_same_view_of_a_group_with_epochs_is_told_once() -> None:
     again = replace(epoch, offset=2, timestamp=2000)
 
     assert [event.id for event in events(fold([epoch, again]))] == ["4:1"]
+
+
+def led(row: Row, epoch: int) -> Row:
+    return replace(row, leader_epoch=epoch)
+
+
+def test_an_overtaken_first_generation_is_known_to_be_a_new_groups() -> None:
+    share = {"m1": {"t": [0]}}
+    empty = generation(1, 0, {})
+    (found,) = fold([empty, generation(2, 2, share)])
+    assert [item.kind for item in observed(found).evidence] == [GROUP_CREATED]
+    for rows in ([generation(2, 2, share)], [empty, generation(2, 1, share)]):
+        assert observed(fold(rows)[-1]).evidence == []
+    later = fold([empty, generation(2, 2, share), generation(3, 3, share)])[-1]
+    assert observed(later).evidence == []
+
+
+@pytest.mark.parametrize(
+    ("epochs", "at", "moved"),
+    [
+        ((4, 5, 5), 31_000, True),
+        ((4, 4, 4), 31_000, False),
+        ((4, 5, 5), 120_000, False),
+        ((4, 4, 5), 31_000, False),  # when the leader changed is not known
+        ((-1, 5, 5), 31_000, False),
+    ],
+)
+def test_a_new_leader_of_the_partition_is_told(epochs: tuple[int, ...], at: int, *, moved: bool) -> None:
+    one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
+    first, other, second = epochs
+    found = one.add(led(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
+    found += one.add(led(replace(generation(2, 1, {}, at=2000), key=log.group_key("h")), other))
+    found += one.add(led(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
+    found += one.settle()
+    kinds = [item.kind for item in observed(found[-1]).evidence]
+    assert (COORDINATOR_MOVED in kinds) is moved

@@ -96,6 +96,13 @@ def test_all_sessions_that_end_as_the_coordinator_moves_are_a_move() -> None:
     assert one.story.startswith("The coordinator of g moved, its members rejoined (")
 
 
+def test_a_new_leader_of_the_groups_records_makes_a_move_likely() -> None:
+    item = Evidence(source="group-records", reason="a new leader 31 s before", kind=COORDINATOR_MOVED)
+    one = last(started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(item,)))
+    assert (one.kind, one.sure) == ("coordinator-move", False)
+    assert one.story.startswith("The coordinator of g probably moved, its members rejoined (")
+
+
 def test_members_on_new_hosts_crashed_whatever_the_coordinator_did() -> None:
     back = ("a@h7#2", "b@h8#2", "c@h9#2")
     assert last(expired(moved=False, back=back)).kind == "crash"
