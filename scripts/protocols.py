@@ -13,16 +13,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from streaming.protocols import zookeeper
 from streaming.protocols.classic import machine as classic
 from streaming.protocols.classic.step import ClassicPhase
 from streaming.protocols.consumer import machine as consumer
-from streaming.protocols.consumer.reconcile import Reconciliation
-from streaming.protocols.consumer.step import ConsumerPhase
+from streaming.protocols.consumer.step import ConsumerPhase, Reconciliation
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.group import Stage, Table
 from streaming.protocols.step import LIFE
-from streaming.protocols.zookeeper import machine as zookeeper
-from streaming.protocols.zookeeper.step import ZooKeeperPhase
+from streaming.protocols.zookeeper import ZooKeeperPhase
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.ready_scenarios import READY_SCENARIOS, load_ready_scenario

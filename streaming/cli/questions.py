@@ -167,7 +167,7 @@ def place(
     as_table: AsTable = False,
 ) -> None:
     """Write the brokers of every new partition as one JSON object, the preferred leader first."""
-    from streaming.cli import placement as ask
+    from streaming.cli import checking as ask
     from streaming.cli.output import writer
 
     placement = ask.place_replicas(

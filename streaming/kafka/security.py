@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streaming.settings.connection import KafkaSettings
-from streaming.settings.files import pem_in
+from streaming.settings.connection import KafkaSettings, pem_in
 
 _JAVA: str = "org.apache.kafka.common.security"
 

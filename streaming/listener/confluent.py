@@ -7,9 +7,8 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from streaming.listener.listener import Outbox, leaving, reporter
 from streaming.listener.membership import About
-from streaming.listener.outbox import Outbox
-from streaming.listener.reporter import leaving, reporter
 
 _Callback = Callable[[Any, list[Any]], object]
 _COOPERATIVE = "cooperative-sticky"

@@ -9,9 +9,8 @@ from typing import Any
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
 from kafka.coordinator.base import MemberState
 
+from streaming.listener.listener import Outbox, Reporter, leaving, reporter
 from streaming.listener.membership import About
-from streaming.listener.outbox import Outbox
-from streaming.listener.reporter import Reporter, leaving, reporter
 
 _COOPERATIVE = "cooperative-sticky"
 

@@ -1,15 +1,291 @@
-"""What an application takes into its hands: wraps consumer classes, and ends with them."""
+"""``Listener`` wraps consumer classes; reporters note what happens; an outbox thread sends it, within a bound."""
 
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING, Any, TypeVar
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
 
-from assignors.errors import BadInput
-from streaming.listener.outbox import Outbox
+from assignors.errors import BadInput, OutsideFailure
+from streaming.listener.membership import About, Membership, Moment, Place
+from streaming.wire.events import Event
 
 if TYPE_CHECKING:
+    from streaming.kafka.producer import EventProducer
     from streaming.settings.config import Settings
+
+
+_log = logging.getLogger(__name__)
+
+
+def moment() -> Moment:
+    """Now."""
+    return Moment(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
+
+
+#: Events that are kept while the cluster does not take them: some hundred bytes each.
+KEPT: Final = 1_000
+_IN_FLIGHT: Final = 100  # of these, those that are with the client library
+_LOOK_SECONDS: Final = 0.25  # between two looks at what is due
+_AWAY_SECONDS: Final = 3.0  # a cluster that takes nothing for so long is away
+_LAST_LOOK_SECONDS: Final = 0.02  # as _LOOK_SECONDS, while it closes
+_AGAIN_SECONDS: Final = 1.0  # until a cluster that is away is asked again
+
+
+class Speaker:
+    """A consumer that is listened to.
+
+    Attributes:
+        membership: of the consumer in its group.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self.membership = membership
+
+    def look(self) -> None:
+        """Take note of what the client knows without having called back; called from the listener's thread."""
+
+
+class Outbox:
+    """Takes events from any thread, and sends them from its own.
+
+    Args:
+        settings: the monitor's cluster.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._waiting: deque[Event] = deque(maxlen=KEPT)
+        #: Taken from the queue, and not taken by the client library.
+        self._next: Event | None = None
+        self._speakers: WeakSet[Speaker] = WeakSet()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._close_by: float | None = None
+        self._thread: threading.Thread | None = None
+        self._producer: EventProducer | None = None
+        #: When everything had last been delivered; whether something was not since then.
+        self._clear = time.monotonic()
+        self._missed = False
+        self._said = ""
+
+    def add(self, speaker: Speaker) -> None:
+        """Listen to a consumer from now on, for as long as it exists."""
+        with self._lock:
+            self._speakers.add(speaker)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="rebalance-listener", daemon=True)
+                self._thread.start()
+
+    def put(self, events: Iterable[Event]) -> None:
+        """Have these sent; returns at once."""
+        # Only news wakes the thread: its own looks put nothing nearly always, and it would never sleep.
+        if new := list(events):
+            self._waiting.extend(new)
+            self._wake.set()
+
+    def waiting(self) -> list[Event]:
+        """What the client library has not been given yet, oldest first."""
+        return list(self._waiting)
+
+    def speakers(self) -> list[Speaker]:
+        """The consumers that are listened to."""
+        with self._lock:
+            return list(self._speakers)
+
+    def close(self, timeout: float) -> None:
+        """Send what is left, within ``timeout`` seconds; the rest is given up."""
+        self._close_by = time.monotonic() + timeout
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while self._close_by is None or not (self._delivered() or self._given_up()):
+            self._wake.wait(_LOOK_SECONDS if self._close_by is None else _LAST_LOOK_SECONDS)
+            self._wake.clear()
+            try:
+                self._round()
+            except Exception as error:  # noqa: BLE001 - the thread outlives whatever happens in it, and says so
+                self._missed = True
+                if str(error) != self._said and not self._given_up():  # once, until something else happens
+                    self._said = str(error)
+                    _log.warning("the monitor is not told: %s", error)
+                if self._close_by is None:
+                    time.sleep(_AGAIN_SECONDS)
+
+    def _given_up(self) -> bool:
+        """Whether it is closed, and nobody waits for it any more."""
+        return self._close_by is not None and time.monotonic() >= self._close_by
+
+    def _round(self) -> None:
+        if self._producer is None:
+            self._producer = _producer(
+                self._settings
+            )  # before there is something to say: then it is told at once
+        self._producer.client.poll(0)
+        now = time.monotonic()
+        if self._delivered():
+            self._clear = now
+            if self._missed and self._close_by is None:
+                self._missed = False
+                self._say(lambda membership: membership.renewed(moment()))
+        if now - self._clear > _AWAY_SECONDS:
+            self._missed = True  # that a member lived meanwhile, nobody asks later
+        elif self._close_by is None:
+            self._say(lambda membership: membership.due(moment()))
+        self._send()
+
+    def _say(self, what: Callable[[Membership], list[Event]]) -> None:
+        for speaker in self.speakers():
+            speaker.look()
+            self._waiting.extend(what(speaker.membership))
+
+    def _send(self) -> None:
+        """Give the client library what it may have.
+
+        Raises:
+            OutsideFailure: the cluster is away, or does not take a record.
+        """
+        if self._producer is None:
+            return
+        while len(self._producer.client) < _IN_FLIGHT:
+            if self._next is None:
+                if not self._waiting:
+                    return
+                self._next = self._waiting.popleft()
+            try:
+                self._producer.send(self._next)
+            except OutsideFailure:
+                raise
+            except Exception:
+                self._next = None  # nobody could write this one
+                raise
+            self._next = None
+
+    def _delivered(self) -> bool:
+        """Whether there is nothing left to send."""
+        in_flight = 0 if self._producer is None else len(self._producer.client)
+        return not in_flight and self._next is None and not self._waiting
+
+
+def _producer(settings: Settings) -> EventProducer:
+    from streaming.kafka.producer import EventProducer
+
+    # What the library has taken keeps its place however long the cluster is away.
+    producer = EventProducer(settings, {"delivery.timeout.ms": 0})
+    producer.prepare()
+    return producer
+
+
+@contextmanager
+def _safely() -> Iterator[None]:
+    """What goes wrong in here is logged in place of being raised into the application."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - whatever it is
+        _log.exception("the monitor is not told of this consumer")
+
+
+class Reporter(Speaker):
+    """Tells of one consumer.
+
+    Args:
+        outbox: sends what is told.
+        about: the consumer's configuration.
+        where: the member id and the generation that its client is in now; called in callbacks only.
+        look: the same, or None while it is in no generation; called from another thread, so only clients that take
+            such calls have it.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        about: About,
+        where: Callable[[], tuple[str, int]],
+        look: Callable[[], tuple[str, int] | None] | None = None,
+    ) -> None:
+        super().__init__(Membership(about))
+        self._outbox = outbox
+        self._where = where
+        self._look = look
+        self._looked: tuple[str, int] | None = None
+
+    def subscribed(self, topics: Iterable[str]) -> None:
+        """It subscribes to these topics; to none where it names them by a pattern."""
+        with _safely():
+            self._outbox.put(self.membership.subscribed(topics, moment()))
+            self._outbox.add(self)
+
+    def assigned(self, partitions: Iterable[Any]) -> None:
+        """It was given partitions."""
+        with _safely():
+            self._outbox.put(self.membership.assigned(_places(partitions), *self._where(), moment()))
+
+    def revoked(self, partitions: Iterable[Any]) -> None:
+        """It has given partitions up."""
+        with _safely():
+            self._outbox.put(self.membership.revoked(_places(partitions), self._where()[1], moment()))
+
+    def lost(self, _: Iterable[Any]) -> None:
+        """Its partitions are lost."""
+        with _safely():
+            self._outbox.put(self.membership.lost(moment()))
+
+    def leaves(self) -> None:
+        """It is about to leave."""
+        with _safely():
+            self.membership.leaves()
+
+    def left(self, reason: str) -> None:
+        """It has left."""
+        with _safely():
+            self._outbox.put(self.membership.left(reason, moment()))
+
+    def look(self) -> None:
+        """Take note of a generation that changed nothing for the consumer."""
+        with _safely():
+            where = None if self._look is None else self._look()
+            # Seen for the first time, its callbacks may be still to come.
+            if where is not None and where == self._looked:
+                self._outbox.put(self.membership.seen(*where, moment()))
+            self._looked = where
+
+
+def reporter(
+    outbox: Outbox,
+    about: Callable[[], About | None],
+    where: Callable[[], tuple[str, int]],
+    look: Callable[[], tuple[str, int] | None] | None = None,
+) -> Reporter | None:
+    """The reporter of a consumer; None where it is in no group, or its configuration is not understood."""
+    with _safely():
+        if (known := about()) is not None:
+            return Reporter(outbox, known, where, look)
+    return None
+
+
+def _places(partitions: Iterable[Any]) -> list[Place]:
+    return [(one.topic, one.partition) for one in partitions]
+
+
+@contextmanager
+def leaving(reporter: Reporter | None, reason: str) -> Iterator[None]:
+    """Around what takes a consumer out of its group; None: nobody listens to it."""
+    if reporter is not None:
+        reporter.leaves()
+    try:
+        yield
+    finally:
+        if reporter is not None:
+            reporter.left(reason)
+
 
 _Consumer = TypeVar("_Consumer")
 #: Where the classes of each client are at home.

@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 
 from assignors import registry
 from assignors.errors import UnknownAssignor
-from streaming.protocols.classic.connect import EagerWorkers, Incremental
 from streaming.protocols.classic.machine import Classic
-from streaming.protocols.classic.rules import Cooperative, Eager, EagerV1
+from streaming.protocols.classic.rules import Cooperative, Eager, EagerV1, EagerWorkers, Incremental
 from streaming.protocols.consumer.machine import Consumer
 from streaming.protocols.machine import Machine
 from streaming.protocols.vocabulary import ImpossiblePair, Setup
-from streaming.protocols.zookeeper.machine import ZooKeeper
+from streaming.protocols.zookeeper import ZooKeeper
 
 
 class Family(NamedTuple):

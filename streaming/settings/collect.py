@@ -8,8 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from streaming.settings.checked import changed
-from streaming.settings.section import LONGEST_INTERVAL_MS, Section
+from streaming.settings.section import LONGEST_INTERVAL_MS, Section, changed
 
 
 class CollectSettings(Section):

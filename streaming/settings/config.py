@@ -14,10 +14,16 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from streaming.settings.checked import InvalidSettings, changed, names, validated
 from streaming.settings.collect import CollectSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.section import LONGEST_INTERVAL_MS, Section
+from streaming.settings.section import (
+    LONGEST_INTERVAL_MS,
+    InvalidSettings,
+    Section,
+    changed,
+    names,
+    validated,
+)
 from streaming.settings.topics import TopicSettings
 
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"

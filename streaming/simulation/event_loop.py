@@ -27,9 +27,15 @@ from streaming.protocols.vocabulary import (
     UndefinedTransition,
     dynamic_id,
 )
-from streaming.simulation.plan import PlannedEvent, initial_holdings, plan_events
 from streaming.simulation.results import Simulation, SimulationResult
-from streaming.simulation.scenario import InvalidScenario, Scenario, ScenarioEvent
+from streaming.simulation.scenario import (
+    InvalidScenario,
+    PlannedEvent,
+    Scenario,
+    ScenarioEvent,
+    initial_holdings,
+    plan_events,
+)
 
 _DAY_MS = 24 * 3600 * 1000
 

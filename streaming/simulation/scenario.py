@@ -1,13 +1,30 @@
-"""Scenario types, and the check that each event is possible for its member."""
+"""Scenarios: types, the check that each event is possible, and the machines' events that they turn into."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from msgspec import structs
 
 from assignors.errors import BadInput
 from assignors.model import Topic
+from streaming.protocols.vocabulary import (
+    Client,
+    CoordinatorFails,
+    Crash,
+    Freeze,
+    Held,
+    Leave,
+    MachineEvent,
+    MemberEvent,
+    Start,
+    Stop,
+    Subscribe,
+    Thaw,
+    TopicsChanged,
+)
 
 Kind = Literal["join", "bounce", "crash", "leave", "subscribe", "pause", "partitions", "coordinator_fails"]
 
@@ -136,3 +153,176 @@ def _check_member_event(event: ScenarioEvent, lives: dict[str, _ProcessState]) -
         life.back = event.at + event.down_ms
     elif kind in ("crash", "leave"):
         lives[name] = _ProcessState("crashed" if kind == "crash" else "left", event.at)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEvent:
+    """An event of the machines, and the event of the scenario behind it."""
+
+    event: MachineEvent
+    because: ScenarioEvent
+
+
+def plan_events(scenario: Scenario) -> list[PlannedEvent]:
+    """Every event from outside, in order of time; events of one instant keep the scenario's order.
+
+    The same thing that happens to several members at the same instant is one event.
+    """
+    drafts = list(_drafts(scenario))
+    drafts.sort(key=lambda planned: planned.event.at)  # stable
+    merged: list[PlannedEvent] = []
+    for planned in drafts:
+        if merged and (joint := _joint(merged[-1].event, planned.event)) is not None:
+            merged[-1] = PlannedEvent(joint, merged[-1].because)
+        else:
+            merged.append(planned)
+    return merged
+
+
+def initial_holdings(scenario: Scenario) -> list[Held]:
+    """Who is in the group from the start, and with what."""
+    every = tuple(scenario.topics)
+    return [
+        Held(
+            Client(
+                one.member,
+                every if one.topics is None else one.topics,
+                one.instance_id,
+                one.rack_id,
+                one.assignors,
+                one.group_protocol,
+            ),
+            {topic: list(partitions) for topic, partitions in one.owned.items()},
+        )
+        for one in scenario.members
+    ]
+
+
+def _drafts(scenario: Scenario) -> Iterator[PlannedEvent]:
+    draft = _Draft(scenario)
+    for happening in scenario.events:
+        yield from draft.returned(happening)
+        yield from _DRAFTS[happening.kind](draft, happening)
+    yield from draft.rest()
+
+
+class _Draft:
+    """Walks through a scenario: who is configured how, who has left, who is down and comes back when."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.topics: dict[str, Topic] = dict(scenario.topics)
+        self.clients = {held.client.name: held.client for held in initial_holdings(scenario)}
+        self.left: set[str] = set()
+        self.returns: dict[str, tuple[int, ScenarioEvent, type[Start | Thaw]]] = {}
+
+    def returned(self, happening: ScenarioEvent) -> Iterator[PlannedEvent]:
+        """The return of the member that something happens to, when it is due."""
+        name = happening.member
+        if name in self.returns and self.returns[name][0] <= happening.at:
+            yield self._back(name)
+
+    def rest(self) -> Iterator[PlannedEvent]:
+        """Everyone who is still down comes back."""
+        for name in list(self.returns):
+            yield self._back(name)
+
+    def _back(self, name: str) -> PlannedEvent:
+        at, because, kind = self.returns.pop(name)
+        event: MachineEvent = Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,))
+        return PlannedEvent(event, because)
+
+    def join(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+        self.left.discard(one.member)
+        self.clients[one.member] = _client(one, None, self.scenario)
+        yield PlannedEvent(Start(one.at, (self.clients[one.member],)), one)
+
+    def bounce(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+        self.clients[one.member] = _client(one, self.clients[one.member], self.scenario)
+        self.returns[one.member] = (one.at + one.down_ms, one, Start)
+        yield PlannedEvent(Stop(one.at, (one.member,)), one)
+
+    def pause(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+        self.returns[one.member] = (one.at + one.down_ms, one, Thaw)
+        yield PlannedEvent(Freeze(one.at, (one.member,)), one)
+
+    def crash(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+        down = self.returns.pop(one.member, None)
+        if down is None or down[2] is Thaw:
+            yield PlannedEvent(Crash(one.at, (one.member,)), one)
+
+    def leave(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+        self.left.add(one.member)
+        down = self.returns.pop(one.member, None)
+        if down is None:
+            yield PlannedEvent(Leave(one.at, (one.member,)), one)
+        elif down[2] is Thaw:
+            yield PlannedEvent(Crash(one.at, (one.member,)), one)  # a frozen process can't say that it leaves
+
+    def subscribe(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+        name = one.member
+        self.clients[name] = client = _client(one, self.clients[name], self.scenario)
+        if name in self.left:
+            # As a consumer that unsubscribed, which leaves the group, and subscribes again.
+            self.left.discard(name)
+            yield PlannedEvent(Start(one.at, (client,)), one)
+        elif name not in self.returns:
+            yield PlannedEvent(Subscribe(one.at, (name,), client.topics), one)
+        elif self.returns[name][2] is Thaw:
+            at = self.returns[name][0]  # a frozen process subscribes once it goes on
+            yield PlannedEvent(Subscribe(at, (name,), client.topics), one)
+
+    def partitions(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+        grown = {
+            topic: replace(self.topics[topic], partitions=count, racks=None)
+            for topic, count in one.partitions.items()
+        }
+        self.topics.update(grown)
+        yield PlannedEvent(TopicsChanged(one.at, grown), one)
+
+    def coordinator_fails(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+        yield PlannedEvent(CoordinatorFails(one.at), one)
+
+
+_DRAFTS: Mapping[Kind, Callable[[_Draft, ScenarioEvent], Iterator[PlannedEvent]]] = {
+    "join": _Draft.join,
+    "bounce": _Draft.bounce,
+    "crash": _Draft.crash,
+    "leave": _Draft.leave,
+    "subscribe": _Draft.subscribe,
+    "pause": _Draft.pause,
+    "partitions": _Draft.partitions,
+    "coordinator_fails": _Draft.coordinator_fails,
+}
+
+
+def _client(happening: ScenarioEvent, before: Client | None, scenario: Scenario) -> Client:
+    """The process as it is configured from this event on; a bounce keeps what it does not say anew."""
+    if happening.kind == "join" or before is None:
+        before = Client(happening.member, tuple(scenario.topics))
+    return replace(
+        before,
+        topics=before.topics if happening.topics is None else happening.topics,
+        instance_id=happening.instance_id or before.instance_id,
+        rack_id=happening.rack_id or before.rack_id,
+        assignors=happening.assignors or before.assignors,
+        group_protocol=happening.group_protocol or before.group_protocol,
+    )
+
+
+def _joint(first: MachineEvent, second: MachineEvent) -> MachineEvent | None:
+    """Both in one event, when they are the same thing at the same instant."""
+    if first.at != second.at or type(first) is not type(second):
+        return None
+    if isinstance(first, Start) and isinstance(second, Start):
+        names = {client.name for client in first.clients}
+        protocols = {client.group_protocol for client in (*first.clients, *second.clients)}
+        if len(protocols) == 1 and not names.intersection(client.name for client in second.clients):
+            return Start(first.at, first.clients + second.clients)
+    elif (
+        isinstance(first, MemberEvent)
+        and isinstance(second, MemberEvent)
+        and not isinstance(first, Subscribe)
+    ) and not set(first.names).intersection(second.names):
+        return structs.replace(first, names=first.names + second.names)
+    return None

@@ -13,17 +13,20 @@ from assignors.model import Share
 from assignors.shares import common, minus, only
 from streaming.protocols import vote
 from streaming.protocols.consumer.migration import downgrade, upgrade
-from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation, advance, first_round
 from streaming.protocols.consumer.step import (
     AWAY_EPOCH,
     HEARTBEAT,
     ConsumerMember,
     ConsumerStep,
+    CurrentAssignment,
     Expired,
     Goodbye,
     Heartbeat,
     HeartbeatAnswered,
     MetadataChanged,
+    Reconciliation,
+    advance,
+    first_round,
 )
 from streaming.protocols.group import LIVE, Stage
 from streaming.protocols.vocabulary import NOTHING, Ended, Handover, next_beat

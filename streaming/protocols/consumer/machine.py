@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from assignors.model import Share, Topic
 from assignors.shares import common
 from streaming.protocols.consumer import coordinator, migration
-from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
 from streaming.protocols.consumer.step import (
     ConsumerMember,
     ConsumerPhase,
     ConsumerState,
     ConsumerStep,
+    CurrentAssignment,
     Expired,
     Goodbye,
     Heartbeat,
     HeartbeatAnswered,
     MetadataChanged,
+    Reconciliation,
 )
 from streaming.protocols.group import Stage, Table, rows
 from streaming.protocols.machine import Machine

@@ -26,17 +26,18 @@ from streaming.protocols.classic.step import (
     JoinGroup,
     in_hash_table_order,
 )
-from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
 from streaming.protocols.consumer.step import (
     NEW_EPOCH,
     ConsumerMember,
     ConsumerState,
     ConsumerStep,
+    CurrentAssignment,
     Expired,
     Goodbye,
     Heartbeat,
     HeartbeatAnswered,
     MetadataChanged,
+    Reconciliation,
 )
 from streaming.protocols.group import LIVE, CoordinatedMember, Stage
 from streaming.protocols.vocabulary import (

@@ -16,9 +16,9 @@ from assignors.errors import BadInput, MonitorError
 from assignors.partitioner import partition_for_key
 from streaming.cli import assignment, checking
 from streaming.cli.assignment import GroupLine
+from streaming.cli.checking import place_replicas
 from streaming.cli.json_lines import answer_lines
 from streaming.cli.partitioning import partition_chooser, partition_lines
-from streaming.cli.placement import place_replicas
 from streaming.simulation import ready_scenarios
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario

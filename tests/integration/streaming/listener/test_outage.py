@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
-from streaming.listener.outbox import KEPT, Speaker, moment
+from streaming.listener.listener import KEPT, Speaker, moment
 from streaming.settings.config import load
 from streaming.wire.events import MemberJoined
 from tests.support.following import Following

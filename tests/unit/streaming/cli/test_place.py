@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.cli import placement as ask
+from streaming.cli import checking as ask
 
 Command = Callable[..., tuple[int, str, str]]
 CLUSTER = ("--brokers", "0,1,2,3", "--partitions", "5", "--replication-factor", "2")

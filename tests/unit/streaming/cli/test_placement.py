@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assignors.placement import Broker, InvalidPlacement
-from streaming.cli.placement import parse_brokers, place_replicas
+from streaming.cli.checking import parse_brokers, place_replicas
 
 
 def test_brokers() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from streaming.cli import render
 from streaming.cli.assignment import assignment_answer, comparison_answer
 from streaming.cli.checking import check_answer as check
-from streaming.cli.placement import place_replicas
+from streaming.cli.checking import place_replicas
 
 GROUP = {
     "assignor": "range",

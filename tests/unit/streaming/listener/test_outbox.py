@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from streaming.listener.listener import KEPT, Outbox, Speaker
 from streaming.listener.membership import About, Membership, Moment
-from streaming.listener.outbox import KEPT, Outbox, Speaker
 from streaming.settings.config import load
 from streaming.wire.events import Event, MemberHeartbeat
 

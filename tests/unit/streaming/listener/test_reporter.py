@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from streaming.listener.listener import Outbox, Reporter, leaving, reporter
 from streaming.listener.membership import About
-from streaming.listener.outbox import Outbox
-from streaming.listener.reporter import Reporter, leaving, reporter
 from streaming.settings.config import load
 
 

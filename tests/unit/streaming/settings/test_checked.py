@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.settings.checked import InvalidSettings, validated
 from streaming.settings.config import Settings
+from streaming.settings.section import InvalidSettings, validated
 
 
 def test_everything_that_is_wrong_is_named_at_once() -> None:

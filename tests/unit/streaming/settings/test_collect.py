@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.checked import InvalidSettings
 from streaming.settings.collect import CollectSettings
+from streaming.settings.section import InvalidSettings
 
 
 def test_groups_are_narrowed_by_the_same_rules() -> None:

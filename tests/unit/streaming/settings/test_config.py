@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.checked import InvalidSettings
 from streaming.settings.config import Settings, as_toml, load
+from streaming.settings.section import InvalidSettings
 from tests.support.pem import certificate
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.checked import InvalidSettings
 from streaming.settings.config import as_toml, load
 from streaming.settings.connection import KafkaSettings
+from streaming.settings.section import InvalidSettings
 
 SECURE = {
     "REBALANCE_MONITOR_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",

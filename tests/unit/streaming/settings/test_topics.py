@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.settings.checked import InvalidSettings
 from streaming.settings.config import load
+from streaming.settings.section import InvalidSettings
 
 
 def test_a_prefix_is_as_long_as_kafka_takes_names() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignors.model import Share
-from streaming.protocols.consumer.reconcile import CurrentAssignment as Current
-from streaming.protocols.consumer.reconcile import Reconciliation, advance, first_round
+from streaming.protocols.consumer.step import CurrentAssignment as Current
+from streaming.protocols.consumer.step import Reconciliation, advance, first_round
 
 S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reconciliation.UNRELEASED
 

@@ -6,8 +6,13 @@ import pytest
 
 from assignors.java import in_timeline_order
 from assignors.model import Share
-from streaming.protocols.consumer.reconcile import CurrentAssignment, Reconciliation
-from streaming.protocols.consumer.step import ConsumerMember, ConsumerState, ConsumerStep
+from streaming.protocols.consumer.step import (
+    ConsumerMember,
+    ConsumerState,
+    ConsumerStep,
+    CurrentAssignment,
+    Reconciliation,
+)
 from streaming.protocols.vocabulary import Client, Setup
 
 NAMES = ("d", "b", "a", "c")
