@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
 _POLL_SECONDS = 0.05
 _TICKS_MS = 3_600_000
+_DAY_MS = 86_400_000
+#: Every episode and incident has a key of its own, so compaction alone would keep all of them for ever.
+_COMPACT_DELETE = "compact,delete"
 #: What is compacted away is read no more at a start. Managed clusters take no shorter time.
 _SIGNS_SEGMENT_MS = 6 * 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
@@ -60,12 +63,14 @@ class MonitorTopic:
     @property
     def problem(self) -> str | None:
         """What is wrong with it and how it is put right; None when nothing is."""
-        if self.cleanup_policy in (None, self.wanted_cleanup_policy):
+        wanted = self.wanted_cleanup_policy
+        if self.cleanup_policy is None or set(self.cleanup_policy.split(",")) == set(wanted.split(",")):
             return None
+        value = f"[{wanted}]" if "," in wanted else wanted
         return (
-            f"topic {self.name}: cleanup.policy is {self.cleanup_policy}, {self.wanted_cleanup_policy} is needed; "
+            f"topic {self.name}: cleanup.policy is {self.cleanup_policy}, {wanted} is needed; "
             f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name} "
-            f"--add-config cleanup.policy={self.wanted_cleanup_policy}"
+            f"--add-config cleanup.policy={value}"
         )
 
 
@@ -76,8 +81,8 @@ def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
         MonitorTopic(settings.diffs, "one diff a rebalance round", "delete"),
         MonitorTopic(settings.assignments, "latest assignment of each group", "compact"),
         MonitorTopic(settings.dead_letters, "events that could not be used, with the reason", "delete"),
-        MonitorTopic(settings.episodes, "rounds that belong together, as episodes", "compact"),
-        MonitorTopic(settings.incidents, "what somebody should look at", "compact"),
+        MonitorTopic(settings.episodes, "rounds that belong together, as episodes", _COMPACT_DELETE),
+        MonitorTopic(settings.incidents, "what somebody should look at", _COMPACT_DELETE),
         MonitorTopic(settings.signs, "newest sign of life of each part", "compact"),
     ]
 
@@ -243,11 +248,14 @@ def _new(state: MonitorTopic, settings: TopicSettings) -> NewTopic:
                 "message.timestamp.type": "LogAppendTime",
             },
         )
+    config = {"cleanup.policy": state.wanted_cleanup_policy, "max.message.bytes": str(MAX_MESSAGE_BYTES)}
+    if state.wanted_cleanup_policy == _COMPACT_DELETE:
+        config["retention.ms"] = str(settings.episodes_keep_days * _DAY_MS)
     return NewTopic(
         state.name,
         num_partitions=settings.partitions,
         replication_factor=settings.replication_factor,
-        config={"cleanup.policy": state.wanted_cleanup_policy, "max.message.bytes": str(MAX_MESSAGE_BYTES)},
+        config=config,
     )
 
 

@@ -21,6 +21,8 @@ class TopicSettings(Section):
 
     prefix: str = Field(default="", max_length=_LONGEST_PREFIX)
     partitions: int = Field(default=4, ge=1, le=100_000)
+    #: How long episodes and incidents are kept in their topics after their last change (``retention.ms``).
+    episodes_keep_days: int = Field(default=90, ge=1, le=36_500)
     #: -1: the brokers' default.replication.factor.
     replication_factor: int = Field(default=-1, ge=-1, le=10_000)
 
@@ -58,12 +60,12 @@ class TopicSettings(Section):
 
     @property
     def episodes(self) -> str:
-        """Rounds that belong together, one key an episode, compacted."""
+        """Rounds that belong together, one key an episode, compacted and kept for a time."""
         return f"{self.prefix}rebalance.episodes"
 
     @property
     def incidents(self) -> str:
-        """What somebody should look at, one key an incident, compacted."""
+        """What somebody should look at, one key an incident, compacted and kept for a time."""
         return f"{self.prefix}rebalance.incidents"
 
     @property

@@ -80,7 +80,7 @@ def test_the_command(settings: Settings) -> None:
         "delete",
         "compact",
         "delete",
-        "compact",
-        "compact",
+        "compact,delete",
+        "compact,delete",
         "compact",
     ]

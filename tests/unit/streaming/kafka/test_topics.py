@@ -180,6 +180,22 @@ def test_ticks_are_made_once_and_kept_for_an_hour(kafka: MemoryKafka) -> None:
     )
 
 
+def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
+    topics = SETTINGS.topics
+    states = ensure_topics(SETTINGS, [topics.episodes, topics.incidents, topics.assignments])
+    kept = [kafka.topics[state.name].config for state in states]
+    assert [(one["cleanup.policy"], one.get("retention.ms")) for one in kept] == [
+        ("compact", None),
+        *[("compact,delete", str(90 * 86_400_000))] * 2,
+    ]
+    kafka.topics[topics.episodes].config["cleanup.policy"] = "delete,compact"
+    kafka.topics[topics.incidents].config["cleanup.policy"] = "compact"  # grows for ever
+    episodes, incidents = describe_topics(SETTINGS, [topics.episodes, topics.incidents])
+    assert episodes.problem is None
+    assert incidents.problem is not None
+    assert incidents.problem.endswith("--add-config cleanup.policy=[compact,delete]")
+
+
 def test_of_signs_the_newest_of_each_part_is_kept_by_the_brokers_clock(kafka: MemoryKafka) -> None:
     for _ in range(2):
         create_signs(SETTINGS)  # somebody else may make it at the same time
