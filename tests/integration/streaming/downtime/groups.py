@@ -31,7 +31,7 @@ RECORD_MS = 50
 COMMIT_MS = 500
 #: Nothing has changed for so long, ms: what was done is over, and what comes next is an episode of its own.
 QUIET_MS = 3000
-ACTS = ("join", "kill", "join", "leave", "restart")
+ACTS = ("join", "kill", "recreate", "join", "leave", "restart")
 _JAVA = "org.apache.kafka.clients.consumer."
 
 
@@ -291,6 +291,11 @@ def play(members: Members, rounds: int) -> Played:
                 members.kill("c")
             case "leave":
                 members.leave("c")
+            case "recreate":  # as a Deployment of Kubernetes with that strategy: nobody is there for a while
+                for name in ("a", "b"):
+                    members.leave(name)
+                for name in ("a", "b"):
+                    members.start(name)
             case _:
                 members.leave("b")
                 members.start("b")
