@@ -67,10 +67,10 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     if isinstance(note, QuietNote):
         return _quiet(state, note)
     if isinstance(note, WaitNote):
-        if state is None or not waiting.news(state, note):
+        if state is None or not waiting.is_change(state, note):
             return EpisodeStep(state)
         after = copied(state)
-        waiting.wait(after, note)
+        waiting.apply_note(after, note)
         return EpisodeStep(after)
     return EpisodeStep(*take(None if state is None else copied(state), note, quiet_ms))
 

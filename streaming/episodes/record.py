@@ -54,7 +54,7 @@ def record(
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.again.values())),
         downtime=downtime(state.outages),
-        waiting_for=waiting.told(state),
+        waiting_for=waiting.waits_of(state),
         sure=judged.sure,
         evidence=evidence,
         story="",

@@ -1,17 +1,17 @@
-"""What a group in the middle of a rebalance waits for, as a view of it shows, and how long its waits usually take.
+"""What a group in the middle of a rebalance waits for, by its views, and how long its waits usually take.
 
 ============  ==========================================================================================
-group         what is waited for
+group         waits for
 ============  ==========================================================================================
-epochs        (KIP-848, KIP-1071) the coordinator's target; members that have not given up what they are to;
-              members that have not taken what is free for them; members behind the epoch; members whose
-              part others still have
-cooperative   members that are to give something up, and to join again for the round that gives it out
-Connect       workers that are to give something up and to join again; its scheduled delay is told by the round
+epochs        (KIP-848, KIP-1071) the coordinator's target; members that have partitions to give up; members
+              that have not taken what is free for them; members behind the epoch; members whose partitions
+              others still have
+cooperative   members that give something up and join again for the round that gives it out
+Connect       workers that give something up and join again; the round has Connect's scheduled delay
 ============  ==========================================================================================
 
-Who can act stands before who can't. A view by polling has neither what is to be given up nor epochs, so it names
-only those that lack something.
+Members that can act come before members that can't. A view by polling has neither pending revocations nor epochs,
+so only members that lack something are named.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from streaming.episodes.state import EpisodeState
 from streaming.wire.episodes import Waiting
 from streaming.wire.events import MAX_INT32, GroupObserved, ObservedMember
 
-#: Members that are named one by one; that there are others is said in one more entry.
+#: Members that are named one by one; one more entry stands for all others.
 MOST_WAITS: Final = 16
-#: Rebalances of a group whose waits are remembered.
+#: The group's last waits that are kept.
 MOST_TOOK: Final = 32
-#: Waits that say how long a group usually waits.
+#: The fewest waits that show how long a group usually waits.
 FEWEST_TOOK: Final = 10
 
-#: Under these a member gives everything up before it joins, so no round follows from another.
+#: Under these a member gives everything up before it joins, so no round needs a second one.
 _EAGER: Final = frozenset({"range", "roundrobin", "sticky", "default"})
-#: States in which a group with epochs has arrived.
+#: States of a group with epochs that waits for nothing.
 _ARRIVED: Final = frozenset({None, "Stable", "Empty", "Dead"})
-#: Others in which nothing of its epoch is decided.
+#: States in which the target of the epoch is still to come.
 _UNDECIDED: Final = {
     "Assigning": "the coordinator has not decided who is to own what",
     "NotReady": "topics that the application reads are missing",
 }
-#: The epoch of a static member that left for a while.
+#: Epoch of a static member that has left and may come back.
 _AWAY: Final = -2
 
 GIVE_UP: Final = "to give up {what}"
@@ -62,7 +62,7 @@ MORE: Final = "other members are waited for as well"
 
 
 def awaited(note_id: str, data: GroupObserved) -> WaitNote:
-    """The note of a view of a group: what it shows to be waited for, which may be nothing."""
+    """Return the note of a view: what the group waits for, which may be nothing."""
     waits = _of_epoch(data) if data.counts_epochs else _of_generation(data)
     found = list(islice(waits, MOST_WAITS + 1))
     if len(found) > MOST_WAITS:
@@ -76,13 +76,13 @@ def awaited(note_id: str, data: GroupObserved) -> WaitNote:
     return WaitNote(note_id, data.timestamp, tuple(found), names)
 
 
-def news(state: EpisodeState | None, note: WaitNote) -> bool:
-    """Whether a view changes what the open episode waits for. Of a group that is at rest it says nothing new."""
+def is_change(state: EpisodeState | None, note: WaitNote) -> bool:
+    """True if a view changes what the open episode waits for."""
     return state is not None and state.open and _since(state, note) != state.awaited
 
 
-def wait(state: EpisodeState, note: WaitNote) -> None:
-    """The episode goes on with what a view shows. ``state`` is changed."""
+def apply_note(state: EpisodeState, note: WaitNote) -> None:
+    """Continue the episode with what a view shows; changes ``state``."""
     state.awaited = _since(state, note)
     state.called = {one: identity(named) for one, named in note.names.items()}
     state.stuck = False
@@ -92,7 +92,7 @@ def wait(state: EpisodeState, note: WaitNote) -> None:
 
 
 def _since(state: EpisodeState, note: WaitNote) -> tuple[Waiting, ...]:
-    """What a view shows to be waited for, each since it was seen the first time."""
+    """Return what a view shows to be waited for, each with the time at which it was first seen."""
     if not note.waits:
         return ()
     known = {(one.member_id, one.reason): one.since for one in state.awaited}
@@ -102,9 +102,9 @@ def _since(state: EpisodeState, note: WaitNote) -> tuple[Waiting, ...]:
 
 
 def measure(state: EpisodeState, timestamp: int) -> None:
-    """Take note of when the group began to wait, and of how long it took once it does not any more.
+    """Record when the group began to wait, and how long it waited once it does not any more.
 
-    Connect's scheduled delay is as long as it is set to be, so a wait that has it says nothing of others.
+    A wait with Connect's scheduled delay is not recorded: the delay is configured.
     """
     if state.waiting or state.awaited:
         if any(one.until is not None for one in state.waiting):
@@ -118,10 +118,10 @@ def measure(state: EpisodeState, timestamp: int) -> None:
     state.began = 0
 
 
-def told(state: EpisodeState) -> list[Waiting]:
-    """All that an episode waits for, and how long that usually takes its group.
+def waits_of(state: EpisodeState) -> list[Waiting]:
+    """Return everything that an episode waits for, with the usual time of its group's waits.
 
-    Of the partitions without an owner those are left out that somebody is to give up or to take.
+    Partitions without an owner that some member is to give up or to take are not listed twice.
     """
     if not state.waiting and not state.awaited:
         return []
@@ -143,7 +143,7 @@ def usual_ms(waits_ms: Sequence[int]) -> int:
 
 
 def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
-    """Of a group with epochs."""
+    """Return the waits of a group with epochs."""
     if data.state in _ARRIVED:
         return
     for member in data.members:
@@ -156,7 +156,7 @@ def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
 
 
 def _lacking(data: GroupObserved) -> Iterator[Waiting]:
-    """Members that do not have what they are to own, or have not reached the epoch."""
+    """Return the waits for members without their whole target, or behind the epoch."""
     lacking = [(one, minus(one.target or {}, one.assigned)) for one in data.members]
     kept: dict[str, set[int]] = {}
     if any(lack for _, lack in lacking):
@@ -178,14 +178,14 @@ def _lacking(data: GroupObserved) -> Iterator[Waiting]:
 
 
 def _behind(member: ObservedMember, data: GroupObserved) -> bool:
-    """Whether a member has not reached the group's epoch, which polling does not tell."""
+    """True if a member has not reached the group's epoch; polling does not show that."""
     if data.behind is not UNSET:
         return member.member_id in (data.behind or ())
     return not data.polled and (member.member_epoch or 0) < (data.group_epoch or 0)
 
 
 def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
-    """Of a classic group: all have joined a generation that is there, so the round after it is waited for."""
+    """Return the waits of a classic group: all have joined its generation, so it waits for the next round."""
     if data.protocol in _EAGER:
         return
     tasks = data.holds_tasks

@@ -85,7 +85,9 @@ class Alarms:
         """Take the word that the group is quiet; ``episode``: as that has left it."""
         known, at = self._tracked.incidents or _NONE, event.data.timestamp
         found = list(
-            detection.at_rest(_at_rest(event.data.group_id, state), waiting.told(episode), self._limits.skew)
+            detection.at_rest(
+                _at_rest(event.data.group_id, state), waiting.waits_of(episode), self._limits.skew
+            )
         )
         over = {*detection.OF_REST, *detection.OF_EPISODE} - {one.kind for one in found}
         after = lifecycle.gone(known, sorted(over), at)

@@ -93,7 +93,7 @@ class Roster:
         ):
             return None
         owned = held(member.owned for member in state.members)
-        if violations.found(state, owned):
+        if violations.violations_of(state, owned):
             return None
         entries = [Entry.of(seen, known) for seen, known in zip(view.members, state.members, strict=True)]
         subscriptions = Counter(tuple(known.topics) for known in state.members)

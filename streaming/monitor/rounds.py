@@ -148,7 +148,7 @@ def changes(
         members,
         free,
         moved,
-        violations.found(state, owned_by_topic),
+        violations.violations_of(state, owned_by_topic),
         last_owners,
         revoked,
     )

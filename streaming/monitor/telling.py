@@ -93,8 +93,8 @@ def tell(
     for event, found, beside, stepwise in happened:
         for note in found:
             if isinstance(note, WaitNote):
-                if state is not None and waiting.news(state, note):
-                    waiting.wait(state, note)
+                if state is not None and waiting.is_change(state, note):
+                    waiting.apply_note(state, note)
                     last, noted, brief = event, True, stepwise
                 continue
             state, closed = take(state, note, quiet_ms)

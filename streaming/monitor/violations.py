@@ -1,7 +1,7 @@
-"""What a round's result breaks, as lines for people: the rule of :mod:`assignors.invariants` that always holds.
+"""Violations of the rules that every assignment keeps (:func:`assignors.invariants.sound`), as lines for people.
 
-Balance and stickiness are an assignor's promises and not looked at here: a group that moves between two rounds, or
-that a client of its own kind leads, breaks them rightly.
+Balance and stickiness are promises of an assignor and not checked here: a group between two rounds, or led by a
+client with rules of its own, may break them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from assignors.model import Member, Topic
 from streaming.monitor.state import GroupState, MemberState, ownership
 
 
-def found(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:
-    """Partitions with two owners, owned without a subscription, or beyond the partition count.
+def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:
+    """Return partitions with two owners, owned without a subscription, or beyond the partition count.
 
-    Members of a share group may own the same partitions. Tasks of Connect and of streams groups are not subscribed
-    to and have no count: all that can be wrong with them is two owners.
+    Members of a share group may own the same partitions. Tasks of Connect and of streams groups have neither
+    subscriptions nor counts: only a second owner is a violation.
 
     Args:
         state: a group after a round.
@@ -35,7 +35,7 @@ def found(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> lis
                 topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
     members = [Member(member.member_id, tuple(_topics(member))) for member in state.members]
     owned = ownership(state.members)
-    # Whoever looks at one member at a time sees no second owner.
+    # One member at a time can have no second owner.
     each = [members] if state.kind != "share" else [[member] for member in members]
     groups = [
         invariants.group(
@@ -56,18 +56,18 @@ def _once(owned: Mapping[str, Sequence[int]]) -> bool:
 
 
 def _count(state: GroupState, topic: str) -> int:
-    """Partitions of a topic as announced, 0 when it was not or has no metadata."""
+    """Return a topic's published partition count; 0 if there is none."""
     known = state.topics.get(topic)
     return known.partitions if known is not None else 0
 
 
 def _topics(member: MemberState) -> list[str]:
-    """A collector that could not decode a subscription gives none: nothing to hold against the member."""
+    """Return the member's subscription; what it owns if the collector could not decode one."""
     return member.topics or list(member.owned)
 
 
 def _sound(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
-    """Whether nothing can be wrong, at a fraction of the cost: every round is looked at."""
+    """True if there is no violation, by a quick check; every round is checked."""
     alone = state.kind != "share"
     for topic, partitions in owned.items():
         twice = alone and len(set(partitions)) != len(partitions)

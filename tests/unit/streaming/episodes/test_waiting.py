@@ -205,7 +205,7 @@ def test_what_it_usually_takes_is_of_the_groups_own_waits_across_episodes() -> N
 
 def test_few_waits_say_nothing_of_what_is_usual() -> None:
     state = EpisodeState(1, awaited=(Waiting(since=1, reason="r", member_id="m"),), took=(5,) * 9)
-    assert waiting.told(state)[0].usual_ms is None
+    assert waiting.waits_of(state)[0].usual_ms is None
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1, 1), (9, 9), (10, 9), (11, 10), (20, 18), (32, 29)])
@@ -235,7 +235,7 @@ def test_connects_delay_says_nothing_of_how_long_waits_take() -> None:
     delayed = EpisodeState(
         1, waiting=(Waiting(since=1, reason="", partitions={"t": [0]}, until=9),), took=(5,)
     )
-    assert waiting.told(delayed)[0].usual_ms is None
+    assert waiting.waits_of(delayed)[0].usual_ms is None
 
 
 def test_a_group_that_is_gone_waits_for_nobody() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from assignors.shares import held
 from streaming.monitor.state import GroupState, MemberState, TopicState
-from streaming.monitor.violations import found
+from streaming.monitor.violations import violations_of
 
 
 def state(*members: MemberState, **counts: int) -> GroupState:
@@ -35,4 +35,4 @@ def state(*members: MemberState, **counts: int) -> GroupState:
     ],
 )
 def test_each_line_names_who_and_what(group: GroupState, lines: list[str]) -> None:
-    assert found(group, held(member.owned for member in group.members)) == lines
+    assert violations_of(group, held(member.owned for member in group.members)) == lines
