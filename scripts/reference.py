@@ -1,11 +1,13 @@
-"""Writes docs/reference/commands.md and docs/reference/records.md from the code, or checks them with ``--check``.
+"""Writes pages of docs/reference (:func:`main`) from the code, or checks them with ``--check``.
 
-``python scripts/reference.py`` after a change of an option or a record; a test runs ``--check``.
+``python scripts/reference.py`` after a change of an option, a record or a broker's message; a test runs
+``--check``.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,8 @@ import msgspec
 from typer.testing import CliRunner
 
 from streaming.cli.main import COMMANDS, build
+from streaming.collect.broker_log.messages import MESSAGES
+from streaming.collect.broker_log.rebalance_reasons import REASONS
 from streaming.freshness.sign import SIGN_TYPE, Sign
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident
@@ -84,9 +88,62 @@ def records() -> str:
     return "\n".join(lines)
 
 
+_BROKER_LOG = """\
+Why a group rebalanced stands in its coordinator's log alone. `collect --coordinator-log FILE`, once for each
+broker, reads it, from Kafka 2.0 to 4.3, and [adds the reasons](../explanation/reasons.md) to what it publishes.
+
+**Layouts.** Whatever stands around a message is left out: log4j patterns (`[%d] %p %m (%c)%n`, Strimzi's `(%c)
+[%t]`, line numbers, logger first), JSON (log4j2's JsonTemplateLayout and JsonLayout, logstash, GELF, docker's
+json-file, Kubernetes CRI, one in the other), logfmt, CSV, colours, and prefixes of `docker compose logs`,
+`kubectl logs --timestamps`, `stern` and journald. In a layout that shows neither a logger nor a thread that is
+known, brackets behind a message are taken for the layout's.
+
+**Times.** ISO 8601 with or without a fraction and a zone, log4j's `DATE` and basic formats, seconds and
+milliseconds since the epoch. Without a zone a timestamp is in the log's own time: the line `Assignment
+received` and the record of its generation, which are written together, show the difference. Without a fraction
+bounds are a second wide.
+
+**Nothing understood?** `collect` logs one warning that shows such a line; `doctor --coordinator-log FILE` says
+the same at once. The metrics are `rebalance_monitor_collect_log_lines_total`, `…_log_lines_understood_total`
+and `…_log_lines_undated_total`.
+
+**Not read.** Messages that name no group (`Static member … with unknown member id rejoins` of 2.3 and 2.4,
+`Group leader … failed to join`), ids of more than 500 characters, lines of more than 128 KiB, levels below
+INFO. A leave in 2.0 and 2.1 has no line of its own; 2.0 gives no reason for a rebalance. Kafka Raft and
+ZooKeeper brokers log the same.
+"""
+
+
+def _wording(template: str) -> str:
+    """A template as people read it: fields in angle brackets, what is optional in square ones."""
+    text = re.sub(r"<([^>]*)>", "⟦\\1⟧", template.replace("^", ""))
+    text = re.sub(r"\{(\w+)\}", "<\\1>", text).replace("⟦", "[").replace("⟧", "]")
+    return "`" + text.replace("|", "\\|").replace("`", "'") + "`"
+
+
+def _releases(since: str, until: str) -> str:
+    return since if since == until else f"{since}–{until}"
+
+
+def broker_log() -> str:
+    """The messages of group coordinators by release."""
+    lines = ["# Messages of group coordinators\n", NOTE, _BROKER_LOG]
+    lines += ["## Messages\n", "| releases | message | class | read as |", "|---|---|---|---|"]
+    lines += [
+        f"| {_releases(one.since, one.until)} | {_wording(one.template)} | {one.source} | {one.kind} |"
+        for one in MESSAGES
+    ]
+    lines += ["", "## Reasons in `Preparing to rebalance … (reason: …)`\n"]
+    lines += ["| releases | reason | read as |", "|---|---|---|"]
+    lines += [
+        f"| {_releases(since, until)} | {_wording(text)} | {kind} |" for kind, since, until, text in REASONS
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Write, or with ``--check`` exit 1 and name the page that is not current."""
-    pages = {"commands.md": commands(), "records.md": records()}
+    pages = {"commands.md": commands(), "records.md": records(), "broker-log.md": broker_log()}
     stale = []
     for name, text in pages.items():
         path = ROOT / "docs" / "reference" / name

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from assignors.errors import MonitorError
 from streaming.checks.kernel import decider
+from streaming.collect.broker_log.log import BrokerLog
+from streaming.collect.broker_log.tail import LogTail, LogUnreadable
 from streaming.kafka import access
 from streaming.kafka.access import written
 from streaming.kafka.clients import check_reachable
@@ -29,8 +31,10 @@ class Finding:
     text: str
 
 
-def examine(settings: Settings, checkpoint: Path | None) -> Iterator[Finding]:
-    """Every check, those that others depend on first."""
+def examine(
+    settings: Settings, checkpoint: Path | None, coordinator_logs: Iterable[Path] = ()
+) -> Iterator[Finding]:
+    """Yield every check, those that others depend on first; ``coordinator_logs`` besides those in the settings."""
     yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
     yield from _tried("spark", lambda: [f"PySpark {installed_pyspark()}"])
     yield from _tried("jars", lambda: [f"{len(kafka_connector())} jars of Spark's connector"])
@@ -45,6 +49,8 @@ def examine(settings: Settings, checkpoint: Path | None) -> Iterator[Finding]:
         yield from _topics(settings)
     if checkpoint is not None:
         yield _checkpoint(checkpoint)
+    for path in (*settings.collect.coordinator_logs, *coordinator_logs):
+        yield _coordinator_log(path)
 
 
 def _tried(check: str, work: Callable[[], list[str]]) -> Iterator[Finding]:
@@ -86,6 +92,26 @@ def _topics(settings: Settings) -> Iterator[Finding]:
         )
     elif all(state.problem is None for state in states):
         yield Finding("topics", True, f"{len(states)} topics with the right cleanup policies")
+
+
+def _coordinator_log(path: Path) -> Finding:
+    """Return whether the messages in a broker's log are understood, by its last 64 MiB."""
+    if not path.exists():
+        return Finding("log", False, f"{path}: no such file; name the file that the broker writes")
+    try:
+        tail = LogTail(path)
+        log = BrokerLog(within_line=tail.within_line)
+        for chunk in tail.chunks():
+            log.read(chunk)
+        log.finish()
+        tail.close()
+    except LogUnreadable as error:
+        return Finding("log", False, str(error))
+    counts = log.counts
+    problem = counts.problem(is_whole=True)
+    undated = f", {counts.undated} without a timestamp that can be read" if counts.undated else ""
+    understood = f"{counts.understood} of {counts.read} lines understood{undated}"
+    return Finding("log", problem is None, f"{path}: {problem or understood}")
 
 
 def _checkpoint(folder: Path) -> Finding:

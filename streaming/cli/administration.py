@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, command, connected, offline
+from streaming.cli.options import AsJson, CoordinatorLogs, command, connected, offline
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -145,9 +145,10 @@ def doctor(
     checkpoint: Annotated[
         Path | None, typer.Option("--checkpoint", metavar="DIR", help="Look at this checkpoint, too.")
     ] = None,
+    coordinator_log: CoordinatorLogs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check Java, jars, broker, permissions, topics and checkpoint; exit 3 when something is missing."""
+    """Check Java, jars, broker, permissions, topics, checkpoint and logs; exit 3 when something is missing."""
     from streaming.checks.doctor import examine
     from streaming.cli.output import json_lines
     from streaming.process.plain import say
@@ -155,7 +156,7 @@ def doctor(
     marks = {True: "ok", False: "!!", None: "--"}
     write = json_lines()
     healthy = True
-    for finding in examine(settings, checkpoint):
+    for finding in examine(settings, checkpoint, coordinator_log or ()):
         healthy = healthy and finding.ok is True
         if as_json:
             write(finding)

@@ -7,7 +7,7 @@ Read from the sources of each release. The classes:
 - ``GroupMetadataManager.java`` (org.apache.kafka.coordinator.group): all groups from 4.0 on; from 3.6 to 3.9 where
   KIP-848 was enabled.
 
-docs/reference/broker-log.md is this table for people; a test compares the two. Messages that name no group are left
+docs/reference/broker-log.md is this table for people (scripts/reference.py writes it). Messages that name no group are left
 out: nothing can be told of them. The order counts: where two wordings fit a text, the first is it.
 """
 
@@ -43,6 +43,7 @@ class Message(NamedTuple):
 NEWEST: Final = "4.3"
 _GC, _GM, _GMM = "GroupCoordinator.scala", "GroupMetadata.scala", "GroupMetadataManager.scala"
 _JAVA = "GroupMetadataManager.java"
+_BOTH = f"{_GC}, {_JAVA}"
 #: ``MemberMetadata.toString`` (MemberMetadata.scala); 2.x has a comma before the closing parenthesis.
 _METADATA = (
     "MemberMetadata(memberId={member}, groupInstanceId={instance}, clientId={client}, clientHost={host}, "
@@ -59,14 +60,14 @@ MESSAGES: Final = (
     Message(Kind.STABILIZED, "2.8", "3.9", _GC, "Stabilized group {group} generation {number} {partition} with {count} members"),
     Message(Kind.STABILIZED, "3.6", NEWEST, _JAVA, "Stabilized group {group} generation {number} with {count} members."),
     Message(Kind.ASSIGNMENT_RECEIVED, "2.0", "2.8", _GC, "Assignment received from leader for group {group} for generation {number}<. The group has {count} members, {count} of which are static.>"),
-    Message(Kind.ASSIGNMENT_RECEIVED, "3.0", NEWEST, _JAVA, "Assignment received from leader {member} for group {group} for generation {number}<. The group has {count} members, {count} of which are static.>"),
+    Message(Kind.ASSIGNMENT_RECEIVED, "3.0", NEWEST, _BOTH, "Assignment received from leader {member} for group {group} for generation {number}<. The group has {count} members, {count} of which are static.>"),
     Message(Kind.GROUP_EMPTY, "2.0", "3.9", _GC, "Group {group} with generation {number} is now empty {partition}"),
     Message(Kind.GROUP_EMPTY, "3.6", NEWEST, _JAVA, "Group {group} with generation {number} is now empty."),
     Message(Kind.GROUP_DEAD, "2.0", "3.9", _GMM, "Group {group} transitioned to Dead in generation {number}"),
-    Message(Kind.GROUP_DEAD, "2.3", NEWEST, _JAVA, "Group {group} is dead, skipping rebalance stage."),
-    Message(Kind.REBALANCE_STALLED, "2.3", NEWEST, _JAVA, "Group {group} could not complete rebalance because no members rejoined."),
+    Message(Kind.GROUP_DEAD, "2.3", NEWEST, _BOTH, "Group {group} is dead, skipping rebalance stage."),
+    Message(Kind.REBALANCE_STALLED, "2.3", NEWEST, _BOTH, "Group {group} could not complete rebalance because no members rejoined."),
     Message(Kind.GROUP_LOADED, "2.0", "3.9", _GC, "Loading group metadata for {group} with generation {number}"),
-    Message(Kind.MEMBER_LOADED, "2.4", "3.9", _GM, f"Loaded member {_METADATA} in group {{group}} with generation {{number}}."),
+    Message(Kind.MEMBER_LOADED, "2.8", "3.9", _GM, f"Loaded member {_METADATA} in group {{group}} with generation {{number}}."),
     Message(Kind.GROUP_LOADED, "3.6", "3.6", _JAVA, "Loaded generic group {group} with {count} members.", "classic"),
     Message(Kind.GROUP_LOADED, "3.7", NEWEST, _JAVA, "Loaded classic group {group} with {count} members.", "classic"),
     Message(Kind.GROUP_LOADED, "3.6", NEWEST, _JAVA, "Loaded consumer group {group} with {count} members.", "consumer"),
@@ -81,21 +82,21 @@ MESSAGES: Final = (
     Message(Kind.MEMBER_LEFT, "3.0", "3.1", _GC, f"Member {_METADATA} has left group {{group}} through ^explicit `LeaveGroup` request", late=True),
     Message(Kind.MEMBER_LEFT, "3.2", "3.9", _GC, f"Member {_METADATA} has left group {{group}} through ^explicit `LeaveGroup`; client reason: {{client_reason}}", late=True),
     Message(Kind.MEMBER_LEFT, "3.7", NEWEST, _JAVA, "[Group {group}] Member {member} has left group through ^explicit `LeaveGroup` request; client reason: {client_reason}"),
-    Message(Kind.MEMBER_FENCED, "2.0", NEWEST, _JAVA, "Member {member} in group {group} ^has failed, removing it from the group."),
+    Message(Kind.MEMBER_FENCED, "2.0", NEWEST, _BOTH, "Member {member} in group {group} ^has failed, removing it from the group."),
     Message(Kind.MEMBER_FENCED, "2.7", "2.7", _GC, "Group {group} remove dynamic members who haven't joined: {set}"),
-    Message(Kind.MEMBER_FENCED, "2.8", NEWEST, _JAVA, "Group {group} removed dynamic members who haven't joined: {set}"),
+    Message(Kind.MEMBER_FENCED, "2.8", NEWEST, _BOTH, "Group {group} removed dynamic members who haven't joined: {set}"),
     Message(Kind.MEMBER_JOINING, "2.5", "3.9", _GC, "Dynamic Member with unknown member id joins group {group} in {state} state. Created a new member id {member} for this member and add to the group."),
     Message(Kind.MEMBER_JOINING, "2.5", "2.8", _GC, "Static Member with unknown member id joins group {group} in {state} state. Created a new member id {member} for this member and add to the group."),
-    Message(Kind.MEMBER_JOINING, "3.0", NEWEST, _JAVA, "Static member with groupInstanceId={instance} and unknown member id joins group {group} in {state} state. Created a new member id {member} for this member and add<ed> to the group."),
-    Message(Kind.MEMBER_JOINING, "3.0", NEWEST, _JAVA, "Dynamic member with unknown member id joins group {group} in {state} state. Created a new member id {member} and request<ing> the member to rejoin with this id."),
+    Message(Kind.MEMBER_JOINING, "3.0", NEWEST, _BOTH, "Static member with groupInstanceId={instance} and unknown member id joins group {group} in {state} state. Created a new member id {member} for this member and add<ed> to the group."),
+    Message(Kind.MEMBER_JOINING, "3.0", NEWEST, _BOTH, "Dynamic member with unknown member id joins group {group} in {state} state. Created a new member id {member} and request<ing> the member to rejoin with this id."),
     Message(Kind.MEMBER_JOINING, "3.6", NEWEST, _JAVA, "Dynamic member with unknown member id joins group {group} in state {state}. Created a new member id {member} and added the member to the group."),
     Message(Kind.MEMBER_JOINING, "4.0", NEWEST, _JAVA, "Pending dynamic member with id {member} joins group {group} in {state} state. Adding to the group now."),
     Message(Kind.STATIC_REPLACED, "2.5", "2.8", _GC, "Static member {instance} of group {group} with unknown member id rejoins, assigning new member id {member}, while old member id {other} will be removed."),
-    Message(Kind.STATIC_REPLACED, "3.0", NEWEST, _JAVA, "Static member with groupInstanceId={instance} and unknown member id joins group {group} in {state} state. Replacing previously mapped member {other} with this groupInstanceId."),
+    Message(Kind.STATIC_REPLACED, "3.0", NEWEST, _BOTH, "Static member with groupInstanceId={instance} and unknown member id joins group {group} in {state} state. Replacing previously mapped member {other} with this groupInstanceId."),
     Message(Kind.PENDING_GONE, "2.2", "2.8", _GC, "Pending member {member} is leaving group {group}."),
     Message(Kind.PENDING_GONE, "3.0", "3.9", _GC, "Pending member with memberId={member} has left group {group} through explicit `LeaveGroup` request"),
     Message(Kind.PENDING_GONE, "3.7", NEWEST, _JAVA, "[Group {group}] Pending member {member} has left group through explicit `LeaveGroup` request; client reason: {client_reason}"),
-    Message(Kind.PENDING_GONE, "2.2", NEWEST, _JAVA, "Pending member {member} in group {group} has been removed after session timeout expiration."),
+    Message(Kind.PENDING_GONE, "2.2", NEWEST, _BOTH, "Pending member {member} in group {group} has been removed after session timeout expiration."),
     # Members of groups with epochs, and migrations.
     Message(Kind.EPOCH_BUMPED, "3.6", NEWEST, _JAVA, "[GroupId {group}] Bumped group epoch to {number}{any}"),
     Message(Kind.EPOCH_BUMPED, "4.1", NEWEST, _JAVA, "[GroupId {group}][MemberId {member}] Bumped streams group epoch to {number}{any}", "streams"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from streaming.kafka.java import NoJava
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from tests.support.memory_kafka import MemoryKafka
+from tests.support.offsets_topic import GOLDEN
 
 
 def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -101,3 +103,35 @@ def test_a_right_that_a_part_goes_on_without_is_told_too(monkeypatch: pytest.Mon
     kafka.deny("rebalance.signs", "READ")
     (found,) = doctor._permissions(load())
     assert (found.ok, "may not read topic rebalance.signs, which serve needs" in found.text) == (False, True)
+
+
+GOLDEN_LOG = GOLDEN / "coordinator-4.3.1.log"
+
+
+def test_a_broker_s_log_that_is_understood() -> None:
+    assert doctor._coordinator_log(GOLDEN_LOG) == Finding(
+        "log", True, f"{GOLDEN_LOG}: 72 of 73 lines understood"
+    )
+
+
+def test_messages_without_readable_timestamps_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text("10:00 INFO [GroupCoordinator 1]: Stabilized group g generation 1 (__consumer_offsets-7)")
+    found = doctor._coordinator_log(path)
+    assert found.ok is False
+    assert "none of 1 messages has a timestamp that can be read" in found.text
+
+
+def test_a_log_that_is_not_understood_says_what_is(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("GET / 200\n")
+    found = doctor._coordinator_log(path)
+    assert found.ok is False
+    assert "none of 1 lines is a group coordinator's message" in found.text
+    assert "such as: GET / 200" in found.text
+
+
+def test_what_is_no_log_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert "not a regular file" in doctor._coordinator_log(tmp_path / "fifo").text
+    assert "no such file" in doctor._coordinator_log(tmp_path / "gone").text

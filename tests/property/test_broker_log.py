@@ -1,0 +1,57 @@
+"""Whatever clients call themselves and give as their reason is read back from every message, in any layout."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.collect.broker_log.layouts import read_line
+from streaming.collect.broker_log.log import BrokerLog
+from tests.support.broker_logs import LAYOUTS, Layout
+from tests.support.broker_messages import JAVA, JAVA_LOGGER, cases
+
+#: What is not in any name: line ends, escapes, and what ends a member id.
+LETTERS = st.characters(exclude_categories=("C", "Zl", "Zp"), exclude_characters='\x1b"\\')
+NAMES = st.text(LETTERS, min_size=1, max_size=60).map(str.strip).filter(bool)
+#: Brokers log these words for a client that gives no reason.
+REASONS = NAMES.filter(lambda reason: reason != "not provided")
+MEMBERS = st.builds("{}-{}".format, NAMES, st.uuids())
+#: Of a layout that shows neither logger nor thread nobody can say where a message ends.
+LAYOUT = st.sampled_from([layout for layout in LAYOUTS if layout.name != "nothing behind"])
+
+
+@given(group=NAMES, member=MEMBERS, layout=LAYOUT, data=st.data())
+def test_names_are_read_back(group: str, member: str, layout: Layout, data: st.DataObject) -> None:
+    case = data.draw(st.sampled_from(cases(group, member)))
+    found = read_line(layout.render(case.message, case.logger))
+    assert found is not None
+    assert found.event is not None
+    event = found.event
+    assert (event.kind, event.group_id, event.member_ids) == (case.kind, group, case.members)
+    assert (event.reason, event.client_reason) == (case.reason, case.client_reason)
+    assert event.moment is not None
+    assert event.moment.ms == layout.ms
+
+
+@given(member=MEMBERS, reason=REASONS, layout=LAYOUT)
+def test_reasons_are_read_back(member: str, reason: str, layout: Layout) -> None:
+    left = "has left group through explicit `LeaveGroup` request"
+    message = f"[Group g] Member {member} {left}; client reason: {reason}"
+    prepared = (
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader "
+        f"{member} re-joining group during Stable; client reason: {reason})."
+    )
+    for text in (message, prepared):
+        found = read_line(layout.render(f"{JAVA}{text}", JAVA_LOGGER))
+        assert found is not None
+        assert found.event is not None
+        assert (found.event.member_ids, found.event.client_reason) == ((member,), reason)
+
+
+@given(chunks=st.lists(st.binary(max_size=200) | st.just(b"[GroupId g] Member \nGroup "), max_size=10))
+def test_no_bytes_are_too_strange(chunks: list[bytes]) -> None:
+    log = BrokerLog()
+    for chunk in chunks:
+        log.read(chunk)
+    log.finish()
+    assert log.counts.understood <= log.counts.read
