@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import yaml
@@ -19,12 +18,6 @@ MAX_DEPTH = 20
 _MAX_DIGITS = 40
 #: YAML 1.1's tags of what is plain; a date is text here.
 _PLAIN = ("null", "bool", "int", "float")
-
-
-class DuplicateKeyMapping(dict[Any, Any]):
-    """A mapping that holds a key twice; ``key`` is which."""
-
-    key: Any = None
 
 
 def parse_document(text: str) -> Any:
@@ -49,24 +42,13 @@ def parse_document(text: str) -> Any:
     return _yaml(text)
 
 
-def refuse_duplicates(value: Mapping[Any, Any], where: str) -> None:
-    """A mapping says each thing once.
-
-    Raises:
-        InvalidScenario: it does not.
-    """
-    if isinstance(value, DuplicateKeyMapping):
-        raise InvalidScenario(f"{where}: {value.key}: stands there twice")
-
-
 def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
+    mapping: dict[Any, Any] = {}
     for key, value in pairs:
-        if key in found and not isinstance(found, DuplicateKeyMapping):
-            found = DuplicateKeyMapping(found)
-            found.key = key
-        found[key] = value
-    return found
+        if key in mapping:
+            raise InvalidScenario(f"scenario: {key}: stands there twice in one mapping")
+        mapping[key] = value
+    return mapping
 
 
 def _no_number(text: str) -> NoReturn:

@@ -12,7 +12,7 @@ from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
-from streaming.simulation.document import parse_document, refuse_duplicates
+from streaming.simulation.document import parse_document
 from streaming.simulation.scenario import (
     InitialMember,
     InvalidScenario,
@@ -105,7 +105,6 @@ def _members(value: Any, topics: Mapping[str, Topic]) -> tuple[InitialMember, ..
         return ()
     if not isinstance(value, dict):
         raise InvalidScenario("scenario: members: a mapping of names to what each owns is needed")
-    refuse_duplicates(value, "scenario: members")
     owners: dict[tuple[str, int], str] = {}
     found = []
     for name, told in value.items():
@@ -136,7 +135,6 @@ def _owned(value: Any, where: str, topics: Mapping[str, Topic]) -> dict[str, lis
         return {}
     if not isinstance(value, dict):
         raise InvalidScenario(f"{where}: a mapping of topics to partitions is needed, not {_name(value)}")
-    refuse_duplicates(value, where)
     found = {}
     for topic in _names(list(value), where, topics):
         partitions = value[topic]
@@ -157,7 +155,6 @@ def _is_name(value: Any) -> bool:
 def _topics(value: Any) -> dict[str, Topic]:
     if not isinstance(value, dict) or not value:
         raise InvalidScenario("scenario: topics: a mapping of names to partition counts is needed")
-    refuse_duplicates(value, "scenario: topics")
     topics = {}
     for name, told in value.items():
         where = f"scenario: topics.{name}"
@@ -210,7 +207,6 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
     where = f"event {number}"
     if not isinstance(value, dict):
         raise InvalidScenario(f"{where}: a mapping such as {{at: 0, join: c1}} is needed, not {_name(value)}")
-    refuse_duplicates(value, where)
     kind = _kind(value, where)
     told = value[kind]
     where = f"{where} ({kind}{f' {told}' if isinstance(told, str) else ''})"
@@ -252,7 +248,6 @@ def _kind(value: Mapping[Any, Any], where: str) -> Kind:
 def _counts(value: Any, topics: Mapping[str, Topic], where: str) -> dict[str, int]:
     if not isinstance(value, dict) or not value:
         raise InvalidScenario(f"{where}: partitions: a mapping of topics to their new counts is needed")
-    refuse_duplicates(value, f"{where}: partitions")
     for name in value:
         if name not in topics:
             raise InvalidScenario(
@@ -318,7 +313,6 @@ _READERS: dict[str, Callable[[Any, str, Mapping[str, Topic]], Any]] = {
 
 
 def _known(value: Mapping[Any, Any], known: tuple[str, ...], where: str) -> None:
-    refuse_duplicates(value, where)
     for key in value:
         if key not in known:
             raise InvalidScenario(

@@ -49,10 +49,7 @@ _OWNED = -1
 
 
 class UnavailableTime:
-    """Time without an owner: from the loss of one (or the first subscription) until the next consumes.
-
-    On the hot path of large groups: lists by partition number, one step for each partition that changes hands.
-    """
+    """Time without a consumer: from the loss of one (or the first subscription) until the next consumes."""
 
     def __init__(self, *, stretches: bool) -> None:
         #: ``{topic: partition count}``; for those that were ever subscribed to, ms without an owner by partition.
@@ -102,16 +99,14 @@ class UnavailableTime:
     def _gained(self, topic: str, partitions: Sequence[int], at: int) -> None:
         if topic not in self._since:  # given without being asked for, as ``sticky`` may
             self.want((topic,), at)
-        since, total, longest = self._since[topic], self.total[topic], self.longest
+        since, total = self._since[topic], self.total[topic]
         for partition in partitions:
             begun = since[partition]
             if begun != _OWNED:
                 since[partition] = _OWNED
                 gap = at - begun
                 total[partition] += gap
-                if gap > longest:  # noqa: PLR1730 - a call of max() here is a tenth of a large group's forecast
-                    longest = gap
-        self.longest = longest
+                self.longest = max(self.longest, gap)
 
     def _end(self, topic: str, partitions: Iterable[int], at: int) -> None:
         if self.stretches is None:
@@ -250,9 +245,8 @@ def simulation_document(simulation: Simulation) -> dict[str, Any]:
     """One protocol's part of the answer; times in ms since the scenario's start."""
     result = simulation.result
     number = "groupEpoch" if simulation.protocol == "consumer" else "generation"
-    unchanged: dict[int, dict[str, Any]] = {}
     return {
-        "rounds": [_round_document(record, number, unchanged) for record in result.rounds],
+        "rounds": [_round_document(record, number) for record in result.rounds],
         "requests": dict(sorted(result.requests.items())),
         "rebalances": result.rebalances,
         "moved": result.moved,
@@ -264,36 +258,22 @@ def simulation_document(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def _round_document(
-    record: SimulatedRound, number: str, unchanged: dict[int, dict[str, Any]]
-) -> dict[str, Any]:
+def _round_document(record: SimulatedRound, number: str) -> dict[str, Any]:
     return {
         "at": record.at,
         number: record.number,
         "round": record.round,
         "cause": {"kind": record.reason.kind, "memberIds": list(record.reason.members)},
-        "members": {
-            name: _member_document(owned, change, unchanged) for name, owned, change in record.members()
-        },
+        "members": {name: _member_document(owned, change) for name, owned, change in record.members()},
     }
 
 
-def _member_document(
-    owned: Share, change: ShareDiff | None, unchanged: dict[int, dict[str, Any]]
-) -> dict[str, Any]:
-    """One member in one round: kept = owned − revoked, after = kept + assigned.
-
-    Most shares stay as they are through most rounds: one value serves them all, by identity (the result keeps the
-    shares alive).
-    """
-    if change is not None:
-        lists = as_lists(owned)
-        return {"owned": lists, "revoked": change.revoked, "assigned": change.assigned, "kept": change.kept}
-    known = unchanged.get(id(owned))
-    if known is None:
-        lists = as_lists(owned)
-        known = unchanged[id(owned)] = {"owned": lists, "revoked": {}, "assigned": {}, "kept": lists}
-    return known
+def _member_document(owned: Share, change: ShareDiff | None) -> dict[str, Any]:
+    """One member in one round: kept = owned − revoked, after = kept + assigned."""
+    lists = as_lists(owned)
+    if change is None:
+        return {"owned": lists, "revoked": {}, "assigned": {}, "kept": lists}
+    return {"owned": lists, "revoked": change.revoked, "assigned": change.assigned, "kept": change.kept}
 
 
 class SimulationSummary(NamedTuple):

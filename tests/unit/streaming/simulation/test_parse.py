@@ -53,10 +53,10 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
         (f"{JOIN}, {{at: 5, partitions: {{u: 3}}}}", "event 2 (partitions): partitions: 'u' is no topic"),
         (f"{JOIN}, {{at: 5, partitions: 3}}", "event 2 (partitions): partitions: a mapping"),
         ("7", "event 1: a mapping such as"),
-        ("{at: 0, join: c1, at: 5}", "event 1: at: stands there twice"),
+        ("{at: 0, join: c1, at: 5}", "scenario: at: stands there twice"),
         (
             f"{JOIN}, {{at: 5, partitions: {{t: 5, t: 6}}}}",
-            "event 2 (partitions): partitions: t: stands there twice",
+            "scenario: t: stands there twice",
         ),
         (
             "{at: 0, join: c1, assignors: [rnage]}",
@@ -79,7 +79,7 @@ def test_a_bad_event(events: str, message: str) -> None:
         ("", "scenario: a mapping with topics and events is needed, not nothing"),
         ("[1]", "scenario: a mapping"),
         ("{topics: {t: 1}", "scenario: neither YAML nor JSON"),
-        ("{topics: {t: 1, t: 2}, events: []}", "scenario: topics: t: stands there twice"),
+        ("{topics: {t: 1, t: 2}, events: []}", "scenario: t: stands there twice"),
         ('{"topics": {"t": 1}, "topics": {"t": 2}, "events": []}', "scenario: topics: stands there twice"),
         ("{topics: {t: 1}, ? [a] : b}", "scenario: line 1: a key is not plain text"),
         ("!!python/object:os.system {}", "tags are not read; leave it out"),
