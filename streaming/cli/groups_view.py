@@ -13,7 +13,7 @@ from streaming.cli.render import clock, share_text, short_member
 from streaming.episodes.wording import lasting
 from streaming.process.terminal import SafeText, console
 from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Incident
+from streaming.wire.episodes import Bounds, Downtime, Episode, EpisodeMembers, Incident
 from streaming.wire.events import Evidence
 from streaming.wire.names import called, who, worded
 
@@ -54,7 +54,7 @@ def group_table(found: Iterable[GroupOverview]) -> Table:
 
 
 def _still(downtime: Downtime | None) -> str:
-    """``0.3 s to 1.2 s``: how long partitions stood still, all together."""
+    """``0.3 s to 1.2 s``: the downtime of all partitions together."""
     if downtime is None:
         return ""
     if downtime.upper_ms is None:
@@ -217,13 +217,19 @@ def _rounds(episode: Episode) -> str:
 
 
 def _downtime(downtime: Downtime) -> str:
-    """How long partitions stood still in all, and who says so."""
-    of = _count(downtime.partitions, "partition")
-    if downtime.upper_ms is None:
-        said = f"at least {downtime.lower_ms} ms in all of {of}, {downtime.unbounded} of them without upper bound"
-    else:
-        said = f"{downtime.lower_ms} to {downtime.upper_ms} ms in all of {of}"
+    """The longest stop, and all together, with the sources of the bounds."""
+    of = f"{_count(downtime.partitions, 'partition')}, {_range(downtime.stops, 'stops')}"
+    said = f"longest {_range(downtime.longest_ms, 'ms')}; in all {_range(downtime.total_ms, 'ms')} ({of})"
+    if downtime.unbounded:
+        said += f", {downtime.unbounded} without upper bound"
     return f"{said}; by {', '.join(downtime.evidence)}" if downtime.evidence else said
+
+
+def _range(bounds: Bounds, unit: str) -> str:
+    least, most = bounds
+    if most is None:
+        return f"at least {least} {unit}"
+    return f"{least} {unit}" if least == most else f"{least} to {most} {unit}"
 
 
 def _kind(episode: Episode) -> str:

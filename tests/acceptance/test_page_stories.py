@@ -248,7 +248,12 @@ def test_members_stand_with_their_names_places_and_what_they_own(shown: Shown) -
 STOOD_STILL = Downtime(
     lower_ms=900,
     upper_ms=4000,
-    worst=PartitionDowntime(topic="t", partition=1, lower_ms=400, upper_ms=1900),
+    longest_ms=(300, 1200),
+    total_ms=(900, 4000),
+    stops=(6, 7),
+    worst=PartitionDowntime(
+        topic="t", partition=1, lower_ms=400, upper_ms=1900, longest_ms=(300, 1200), stops=(2, 2)
+    ),
     evidence=["group-records"],
     partitions=5,
     bounded_ms=4000,
@@ -263,13 +268,15 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
     shown.put(msgspec.structs.replace(newest, updated_at=now, rounds=[], downtime=STOOD_STILL))
     page = shown.open("/groups/shop")
     band = page.locator(".band").first
-    expect(band.locator(".still")).to_have_text("down 400 ms – 1.9 s")
-    longest = "the longest: t 1, between 400 ms and 1.9 s"
-    said = f"Downtime: between 900 ms and 4.0 s in all, over 5 partitions; {longest}"
+    expect(band.locator(".still")).to_have_text("down 300 ms – 1.2 s")
+    said = (
+        "Downtime: the longest stop between 300 ms and 1.2 s; between 900 ms and 4.0 s in all, over 5 partitions "
+        "and 6 to 7 stops; most of t 1: between 400 ms and 1.9 s in 2 stops"
+    )
     expect(band.locator(".details")).to_contain_text(said)
     today = page.locator(".facts .tile").last
     expect(today).to_have_text("Stood still today900 ms – 4.0 s")
-    unbounded = msgspec.structs.replace(STOOD_STILL, upper_ms=None, unbounded=1)
+    unbounded = msgspec.structs.replace(STOOD_STILL, upper_ms=None, total_ms=(900, None), unbounded=1)
     shown.put(msgspec.structs.replace(newest, updated_at=now + 1, rounds=[], downtime=unbounded))
     expect(today).to_have_text("Stood still today≥ 900 ms")
     expect(band.locator(".details")).to_contain_text("nothing bounds 1 of them from above")

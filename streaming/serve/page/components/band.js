@@ -17,9 +17,14 @@ function people(ids, owners, verb) {
   return h("p", { class: "note" }, chips, ids.length > NAMED ? h("span", { class: "muted" }, ` and ${number(ids.length - NAMED)} more`) : null, ` ${verb}`);
 }
 
-function stoodStill({ lowerMs, upperMs, worst, partitions, unbounded, evidence }) {
-  const said = [`${bounds(lowerMs, upperMs)} in all, over ${counting(partitions, "partition")}`];
-  if (worst) said.push(`the longest: ${worst.topic} ${worst.partition}, ${bounds(worst.lowerMs, worst.upperMs)}`);
+function times([least, most]) {
+  if (most === null) return `at least ${counting(least, "stop")}`;
+  return least === most ? counting(most, "stop") : `${number(least)} to ${counting(most, "stop")}`;
+}
+
+function downtimeNote({ longestMs, totalMs, stops, worst, partitions, unbounded, evidence }) {
+  const said = [`the longest stop ${bounds(...longestMs)}`, `${bounds(...totalMs)} in all, over ${counting(partitions, "partition")} and ${times(stops)}`];
+  if (worst) said.push(`most of ${worst.topic} ${worst.partition}: ${bounds(worst.lowerMs, worst.upperMs)} in ${times(worst.stops)}`);
   if (unbounded) said.push(`nothing bounds ${number(unbounded)} of them from above`);
   return h("p", { class: "note" }, h("b", {}, "Downtime: "), said.join("; "), evidence.length ? h("span", { class: "muted" }, ` (${evidence.join(", ")})`) : null);
 }
@@ -28,7 +33,7 @@ function details(episode, owners) {
   const { members, downtime, evidence, sure } = episode;
   const lines = WHO.filter(([key]) => members[key].length).map(([key, verb]) => people(members[key], owners, verb));
   if (members.replaced.length) lines.push(people(members.replaced.map(({ joined }) => joined), owners, "departed and came back"));
-  if (downtime?.partitions) lines.push(stoodStill(downtime));
+  if (downtime?.partitions) lines.push(downtimeNote(downtime));
   const reasons = new Map();
   for (const { source, reason } of evidence) {
     const text = `${visible(owners.words(reason))} (${source})`;
@@ -69,8 +74,8 @@ export class Band {
       setAttribute(this.story, "title", episode.story);
       setText(this.count, counting(episode.roundCount, "round"));
       const { downtime } = episode;
-      setText(this.still, downtime?.worst ? `down ${bounds(downtime.worst.lowerMs, downtime.worst.upperMs, { short: true })}` : "");
-      setAttribute(this.still, "title", downtime?.worst ? "How long the partition that stood still the longest did, as bounds" : null);
+      setText(this.still, downtime?.worst ? `down ${bounds(...downtime.longestMs, { short: true })}` : "");
+      setAttribute(this.still, "title", downtime?.worst ? "The longest time that a partition had no consumer, as bounds" : null);
       this.told = false;
     }
     setAttribute(this.button, "aria-expanded", String(!folded));

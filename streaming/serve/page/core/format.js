@@ -21,7 +21,7 @@ export function duration(ms) {
   return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
 }
 
-// How long something stood still, as bounds; `upper` null: nothing bounds it.
+// Bounds of a time; `upper` null: unknown.
 export function bounds(lower, upper, { short = false } = {}) {
   if (upper === null) return lower ? `${short ? "≥ " : "at least "}${duration(lower)}` : "not known";
   const [least, most] = [duration(lower), duration(upper)];

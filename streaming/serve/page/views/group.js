@@ -132,7 +132,7 @@ class GroupView {
     await this.present();
   }
 
-  // Who is in it now, where each runs, and how long partitions stood still today. One question at a time: of a group of
+  // Who is in it now, where each runs, and how long partitions had no consumer today. One question at a time: of a group of
   // thousands the answer takes seconds.
   async present() {
     this.again = this.asking;
@@ -308,7 +308,7 @@ class GroupView {
     setText(element.firstElementChild, newest ? "Stood still today" : "Without owner");
     if (newest) setText(value, today?.partitions ? bounds(today.lowerMs, today.upperMs, { short: true }) : "–");
     else setText(value, group.unavailableMs ? duration(group.unavailableMs) : "–");
-    const longest = today?.worst ? `; the longest: ${today.worst.topic} ${today.worst.partition}, ${bounds(today.worst.lowerMs, today.worst.upperMs)}` : "";
+    const longest = today?.worst ? `; the longest stop ${bounds(...today.longestMs)}` : "";
     setAttribute(element, "title", newest ? `All partitions together, in episodes with a round since midnight (UTC), as bounds${longest}` : "Time without an owner between rounds, summed over partitions");
   }
 

@@ -72,15 +72,30 @@ def test_members_of_every_sort_and_how_many_are_not_named(capsys: pytest.Capture
 
 
 def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    known = Downtime(lower_ms=5, upper_ms=90, partitions=2, evidence=["listener", "offset-commits"])
-    episode = structs.replace(told(checkout())[0].episode, downtime=known)
-    assert (
-        lines(episode, capsys)[-1]
-        == "downtime  5 to 90 ms in all of 2 partitions; by listener, offset-commits"
+    known = Downtime(
+        lower_ms=5,
+        upper_ms=90,
+        longest_ms=(3, 40),
+        total_ms=(5, 90),
+        stops=(2, 3),
+        partitions=2,
+        evidence=["listener", "offset-commits"],
     )
-    open_end = Downtime(lower_ms=5, upper_ms=None, partitions=3, unbounded=1)
+    episode = structs.replace(told(checkout())[0].episode, downtime=known)
+    assert lines(episode, capsys)[-1] == (
+        "downtime  longest 3 to 40 ms; in all 5 to 90 ms (2 partitions, 2 to 3 stops); by listener, offset-commits"
+    )
+    open_end = Downtime(
+        lower_ms=5,
+        upper_ms=None,
+        longest_ms=(4, None),
+        total_ms=(5, None),
+        stops=(3, 3),
+        partitions=3,
+        unbounded=1,
+    )
     assert lines(structs.replace(episode, downtime=open_end), capsys)[-1] == (
-        "downtime  at least 5 ms in all of 3 partitions, 1 of them without upper bound"
+        "downtime  longest at least 4 ms; in all at least 5 ms (3 partitions, 3 stops), 1 without upper bound"
     )
 
 
