@@ -103,7 +103,7 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
 
     Members are named as people know them; the member id of one with another name stands in its line.
     """
-    names = called(diff.members)
+    names = called(diff.named)
     yield _round_headline(diff, names)
     reasons = (f"{worded(e.reason, names)} ({e.source})" for e in diff.cause.evidence)
     for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):

@@ -11,7 +11,7 @@ from typing import Self
 
 from msgspec import Struct, field, structs
 
-from streaming.wire.diffs import Cause
+from streaming.wire.diffs import Cause, MemberNames
 from streaming.wire.events import (
     MAX_INT32,
     Evidence,
@@ -151,6 +151,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         assigning: the last view was of an epoch whose target was not computed yet.
         view: what the next change of the group follows from; None: changes are not told.
         said: how far its diffs have told of it; None: the next one names everybody.
+        departed: names of the members that departed last: later causes may refer to them.
 
     What follows ``hints`` is written only where it says something: a group of consumers takes no bytes for it.
     """
@@ -176,6 +177,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     assigning: bool = False
     view: LastView | None = None
     said: Said | None = None
+    departed: dict[str, MemberNames] = field(default_factory=dict)
 
     @property
     def holds_tasks(self) -> bool:
@@ -225,29 +227,20 @@ def _called(member: MemberState, seen: MemberState) -> MemberState:
     )
 
 
-#: How many fields the state of every group has, of every one but those that polling follows, of all but those whose
-#: members report themselves, of all but those that wait for a target, of all but those whose changes are told, and
-#: of all but those whose diffs leave members out.
+#: Fields that the checkpoint has of every group; later ones follow as far as one differs from its default.
 _COMMON = GroupState.__struct_fields__.index("kind")
-_SEEN = GroupState.__struct_fields__.index("counted")
-_COUNTED = GroupState.__struct_fields__.index("reports")
-_REPORTED = GroupState.__struct_fields__.index("assigning")
-_ASSIGNING = GroupState.__struct_fields__.index("view")
-_FOLLOWED = GroupState.__struct_fields__.index("said")
+_DEFAULTS = structs.astuple(GroupState())
 
 
-def written(state: GroupState | None) -> GroupState | tuple[object, ...] | None:
-    """What stands in the checkpoint for a state; a tuple is written as the struct of as many fields would be."""
-    if state is None or state.said is not None:
-        return state
-    if state.view is not None:
-        return structs.astuple(state)[:_FOLLOWED]
-    if state.assigning:
-        return structs.astuple(state)[:_ASSIGNING]
-    if state.reports is not None:
-        return structs.astuple(state)[:_REPORTED]
-    seen = _COMMON if state.kind == "consumer" else _SEEN
-    return structs.astuple(state)[: _COUNTED if state.counted else seen]
+def written(state: GroupState | None) -> tuple[object, ...] | None:
+    """Return what the checkpoint has of a state: its fields, without the last ones that have their defaults."""
+    if state is None:
+        return None
+    fields = structs.astuple(state)
+    size = len(fields)
+    while size > _COMMON and fields[size - 1] == _DEFAULTS[size - 1]:
+        size -= 1
+    return fields[:size]
 
 
 def following(generation: int) -> int:

@@ -247,7 +247,7 @@ class Archive:
                     told = b'{"seq":%d,"summary":%b,"changes":%b}'
                     found.take(seq, told % (seq, summary, zlib.decompress(changes)))
             ends = [whole(connection, seq) for seq in dict.fromkeys((found.first, found.last)) if seq]
-        names = [called(diff.members) for diff in reversed(ends)]
+        names = [called(diff.named) for diff in reversed(ends)]
         return OwnersOverTime(
             base=encode(rounds.before(ends[-1].members) if ends else []),
             names=encode({member_id: name for some in names for member_id, name in some.items()}),
@@ -265,8 +265,8 @@ class Archive:
             if row is None:
                 return None
             body = zlib.decompress(row[1])
-            named = _diffs.decode(body).members
-            known = called(whole(connection, seq).members)
+            named = _diffs.decode(body).named
+            known = called(whole(connection, seq).named)
             names = encode({one: name for one, name in known.items() if one in named})
             return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], names, body)
 

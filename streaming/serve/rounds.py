@@ -172,10 +172,9 @@ def _names(diff: Diff) -> dict[str, str]:
     """What people call those whom a line about the round may have to name."""
     return {
         member_id: name
-        for member_id, name in called(diff.members).items()
+        for member_id, name in called(diff.named).items()
         if member_id in diff.cause.member_ids
-        or diff.members[member_id].assigned
-        or diff.members[member_id].revoked
+        or ((member := diff.members.get(member_id)) is not None and (member.assigned or member.revoked))
     }
 
 

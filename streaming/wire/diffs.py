@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from msgspec import UNSET, UnsetType, field
@@ -29,17 +29,27 @@ def told_once(unassigned: Holding) -> Holding:
     return unassigned if size(unassigned) > FEW else {}
 
 
+class MemberNames(Wire, frozen=True):
+    """What a member is called beside its id; null where that is not known."""
+
+    client_id: str | None = None
+    client_host: str | None = None
+    group_instance_id: str | None = None
+
+
 class Cause(Wire, frozen=True):
     """Why a round happened: ``kind`` is the type of the event behind it, ``memberIds`` who caused it.
 
     ``omitted``, in diffs that leave members out: it is the cause of the diff before, which names so many. They and
-    the evidence are left out.
+    the evidence are left out. ``names``: those of members that departed before this round; left out where there
+    are none.
     """
 
     kind: str
     member_ids: list[str] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     omitted: Count | UnsetType = UNSET
+    names: dict[str, MemberNames] | UnsetType = UNSET
 
     @property
     def is_told_once(self) -> bool:
@@ -118,6 +128,11 @@ class Diff(Wire, frozen=True):
     still_unassigned: Count | UnsetType = UNSET
 
     @property
+    def named(self) -> Mapping[str, MemberDiff | MemberNames]:
+        """The names of all members of the diff, and of others that its cause refers to."""
+        return self.members if self.cause.names is UNSET else {**self.cause.names, **self.members}
+
+    @property
     def unowned(self) -> int:
         """How many partitions nobody has after the round."""
         return size(self.unassigned) + (0 if self.still_unassigned is UNSET else self.still_unassigned)
@@ -130,14 +145,6 @@ class Diff(Wire, frozen=True):
         for member_id, member in self.members.items():
             yield from ((member_id, held) for held in (member.assigned, member.kept) if held)
         yield "unassigned", self.unassigned
-
-
-class MemberNames(Wire, frozen=True):
-    """What a member is called beside its id; null where that is not known."""
-
-    client_id: str | None = None
-    client_host: str | None = None
-    group_instance_id: str | None = None
 
 
 class LatestAssignment(Wire, frozen=True):

@@ -6,10 +6,14 @@ from contextlib import AbstractContextManager, nullcontext
 from unittest.mock import patch
 
 import pytest
+from msgspec import UNSET
 
+from streaming.cli.render import diff_lines
 from streaming.monitor import asking
 from streaming.monitor.rendering import Output
 from streaming.wire.diffs import MemberNames
+from streaming.wire.events import Event, Evidence, GroupObserved, ObservedMember
+from streaming.wire.names import called
 from tests.support.histories import Log, assignments, diffs, play
 
 A = {"client_id": "orders", "client_host": "/10.0.0.1"}
@@ -139,3 +143,42 @@ def test_members_that_report_themselves_have_the_names_that_they_said() -> None:
     back = [log.join("a-2", **joining, **B, group_instance_id="i"), log.acknowledge("a-2", **settled)]
     _, outputs = play(back, state)
     assert (told(outputs), latest(outputs)) == ([], [{"a-2": MemberNames(**B, group_instance_id="i")}])
+
+
+def test_a_cause_names_a_member_that_its_own_diff_does_not_have() -> None:
+    log = Log()
+
+    def step(epoch: int, *shares: tuple[str, list[int]], evidence: tuple[Evidence, ...] = ()) -> Event:
+        members = [
+            ObservedMember(
+                one, ["t"], {"t": share}, client_id=f"pay-{one[0]}", client_host="/h", member_epoch=epoch
+            )
+            for one, share in shares
+        ]
+        return log.event(
+            GroupObserved, members=members, group_epoch=epoch, group_protocol="consumer", evidence=[*evidence]
+        )
+
+    left = Evidence(
+        source="coordinator-log",
+        reason="kLyAF left the consumer group",
+        member_ids=["kLyAF"],
+        kind="member.left",
+    )
+    events = [
+        log.topics(t=4),
+        step(2, ("kLyAF", [0, 1]), ("b", [2, 3])),
+        step(3, ("b", [2, 3]), evidence=(left,)),
+        step(3, ("b", [0, 1, 2, 3]), evidence=(left,)),
+        step(4, ("b", [0, 1]), ("c", [2, 3]), evidence=(left,)),
+    ]
+    outputs = play(events)[1]
+    _, gone, follows, later = diffs(outputs)
+    assert gone.cause.names is UNSET
+    assert gone.members["kLyAF"].client_id == "pay-k"
+    for diff in (follows, later):
+        assert diff.cause.names == {"kLyAF": MemberNames(client_id="pay-k", client_host="/h")}
+        assert called(diff.named)["kLyAF"] == "pay-k"
+    text = "\n".join(str(line) for line in diff_lines(follows))
+    assert "kLyAF" not in text
+    assert "pay-k" in text
