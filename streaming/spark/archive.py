@@ -1,4 +1,4 @@
-"""What the executors of a cluster need to run the job's Python code, as one file that Spark hands to them.
+"""An archive with the Python code that the executors of a cluster need, which Spark hands to them.
 
 The file goes to ``spark.archives``: each executor unpacks it in its working directory and imports from there. It
 holds this package, everything that a worker imports beyond PySpark, and the native module where it is installed. As
@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import cache_from_source, find_spec
+from importlib.util import find_spec
 from pathlib import Path
 
 from assignors.errors import BadInput, OutsideFailure
@@ -40,21 +40,16 @@ class NoArchive(BadInput):
     """There is no archive at that place, or it can't be used."""
 
 
-class ArchiveName(BadInput):
-    """Spark unpacks a file by the end of its name."""
-
-
 def python() -> str:
-    """The interpreter that executors have to have to run the archive's code, by its name on their PATH."""
+    """Return the name of the Python interpreter that executors must have on their PATH."""
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def check(file: Path) -> None:
-    """Look at an archive before it goes to executors, who would say of a wrong one only what they can't import.
+    """Check an archive before it goes to executors, which would only report what they can't import.
 
     Raises:
-        NoArchive: it is not there, or is none.
-        ArchiveName: it does not end in ``.tar.gz``.
+        NoArchive: it is not there, is none, or does not end in ``.tar.gz``.
     """
     _check_name("--archive", file)
     if strange := _NOT_IN_LISTS & set(str(file.absolute())):
@@ -75,16 +70,16 @@ def check(file: Path) -> None:
 
 def _check_name(option: str, file: Path) -> None:
     if not file.name.endswith(".tar.gz"):
-        raise ArchiveName(
+        raise NoArchive(
             f"{option} {file}: the name has to end in .tar.gz, by which Spark knows how to unpack it"
         )
 
 
 def write(file: Path) -> int:
-    """Write the archive, whole or not at all; how many files are in it.
+    """Write the archive, whole or not at all, and return how many files it has.
 
     Raises:
-        ArchiveName: it does not end in ``.tar.gz``.
+        NoArchive: its name does not end in ``.tar.gz``.
         ArchiveNotWritten: it can't be written there.
     """
     _check_name("--output", file)
@@ -105,30 +100,17 @@ def write(file: Path) -> int:
 
 
 def _contents() -> Iterator[tuple[str, Path]]:
-    """Each file's name in the archive, and where it is."""
-    for folder, name in _sources():
-        path = folder / name
-        yield str(name), path
-        # Where its time survives the unpacking, no executor has to compile it again.
-        compiled = Path(cache_from_source(str(path)))
-        if path.suffix == ".py" and compiled.is_file():
-            yield str(compiled.relative_to(folder)), compiled
-
-
-def _sources() -> Iterator[tuple[Path, Path]]:
-    """Each file that a worker may need: the folder that it is imported from, and its place below that."""
+    """Yield each file's name in the archive, and where it is."""
     for package in _OURS:
         spec = find_spec(package)
         for place in spec.submodule_search_locations or () if spec else ():
-            folder = Path(place).parent
             for path in Path(place).rglob("*.py"):
-                yield folder, path.relative_to(folder)
+                yield str(path.relative_to(Path(place).parent)), path
     for name in _OTHERS:
         try:
             known = distribution(name)
         except PackageNotFoundError:
             continue
         for file in known.files or ():
-            if file.suffix in _LEFT_OUT_SUFFIXES or {"..", *_LEFT_OUT_FOLDERS} & set(file.parts):
-                continue
-            yield Path(str(known.locate_file(""))), Path(file)
+            if file.suffix not in _LEFT_OUT_SUFFIXES and not {"..", *_LEFT_OUT_FOLDERS} & set(file.parts):
+                yield str(file), Path(str(known.locate_file(file)))

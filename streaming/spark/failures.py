@@ -133,19 +133,29 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
     """
     text = str(error)
     if _TWO_JOBS.search(text):
-        return CheckpointInUse(in_use(checkpoint))
+        # A folder is locked: nobody else can have written it.
+        mixed = damaged(checkpoint, "its offsets and commits are not of the same batches")
+        return CheckpointInUse(in_use(checkpoint)) if "://" in checkpoint else mixed
     below = re.escape(location) + _FILE
     # A wrong checksum names its file behind others.
     found = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
-    file = found[0] if found is not None else checkpoint
+    file = None if found is None else found[0]
+    refusal = _refusal(text, checkpoint, location, file)
+    if refusal is not None:
+        return refusal
+    if _STATE.search(text) or (file is not None and _DAMAGED.search(text)):
+        what = "a file of its state" if _STATE.search(text) else file
+        return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
+    return None
+
+
+def _refusal(text: str, checkpoint: str, location: str, file: str | None) -> CheckpointUnusable | None:
+    """Return what the operating system refused; ``file``: the checkpoint's that the text names."""
     if (full := _FULL.search(text)) is not None and not full[1].startswith(location):
         return refused(checkpoint, full[1], errno.ENOSPC)
     for number in _REFUSALS:
-        if os.strerror(number) in text and (found is not None or number == errno.ENOSPC):
-            return refused(checkpoint, file, number)
-    if found is not None and any(sign in text for sign in _DENIED):
+        if os.strerror(number) in text and (file is not None or number == errno.ENOSPC):
+            return refused(checkpoint, file or checkpoint, number)
+    if file is not None and any(sign in text for sign in _DENIED):
         return refused(checkpoint, file, errno.EACCES)
-    if _STATE.search(text) or (found is not None and _DAMAGED.search(text)):
-        what = file if found is not None and not _STATE.search(text) else "a file of its state"
-        return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
     return None

@@ -26,7 +26,7 @@ from streaming.process.private import open_private
 from streaming.spark import archive, classes, daemon, state_store
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from streaming.spark.state_store import StateStore
@@ -227,7 +227,6 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
     """
     installed_pyspark()
     java()
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     jars = kafka_connector() if options.connector else []
@@ -240,8 +239,8 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         _set_environment(options)
         log4j = _log4j(Path(home), "info" if options.verbose else "warn")
         properties = configuration(options, jars, log4j)
-        with starting(log_file), _console(log_file), our_interrupt():
-            context = SparkContext(conf=_conf(properties))
+        with starting(log_file), our_interrupt():
+            context = _context(properties, log_file, Path(home))
         with open_until_gone(context, log_file):
             yield SparkSession.builder.getOrCreate()
 
@@ -308,33 +307,26 @@ def our_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-def _conf(properties: Mapping[str, str]) -> SparkConf:
-    """Return the configuration; what spark-submit was given wins over ``properties``."""
+def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> SparkContext:
+    """Return a Spark context, by spark-submit in the JVM that is there, else in a new one."""
     from pyspark import SparkConf, SparkContext
 
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return SparkConf(loadDefaults=False).setAll(list(properties.items()))
-    # Connects to spark-submit's JVM: a SparkConf then has what spark-submit was given.
-    SparkContext.getSystemProperty("spark.master")
-    conf = SparkConf()
-    for name, value in properties.items():
-        conf.setIfMissing(name, value)
-    return conf
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Connects to spark-submit's JVM: a SparkConf then has what spark-submit was given, which wins over ours.
+        SparkContext.getSystemProperty("spark.master")
+        given = SparkConf()
+        for name, value in properties.items():
+            given.setIfMissing(name, value)
+        return SparkContext(conf=given)
+    # launch_gateway: `popen_kwargs` is PySpark's documented way to choose the JVM's output. In a session of its own
+    # the JVM outlives a SIGTERM or SIGHUP for the whole process group, and the query can be stopped in order.
+    from pyspark.java_gateway import launch_gateway
 
-
-@contextmanager
-def _console(log_file: Path) -> Iterator[None]:
-    """Point standard output and error at the log meanwhile: PySpark's JVM inherits them."""
-    kept = [os.dup(number) for number in (1, 2)]
-    try:
-        with open_private(log_file, "a") as out:
-            for number in (1, 2):
-                os.dup2(out.fileno(), number)
-        yield
-    finally:
-        for number, copy in zip((1, 2), kept, strict=True):
-            os.dup2(copy, number)
-            os.close(copy)
+    conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
+    with open_private(log_file, "a") as out:
+        popen = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
+        gateway = launch_gateway(conf, popen)
+    return SparkContext(conf=conf, gateway=gateway)
 
 
 def _log4j(folder: Path, level: str) -> Path:

@@ -129,15 +129,17 @@ def listen_for_others(settings: Settings, location: str) -> None:
     Raises:
         CheckpointInUse: another stream is alive.
     """
+    if identify(settings.kafka, [settings.topics.signs]).get(settings.topics.signs) is None:
+        return  # nobody has written one yet
     seconds = min(30.0, 2.5 * settings.signs.every_ms / 1000)
     try:
-        reader = TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False, wait=True)
+        reader = TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False)
     except MonitorError as error:
         log.warning("--checkpoint %s: can't tell whether another stream uses it: %s", location, error)
         return
     by = time.monotonic() + seconds
     with reader:
-        while not reader.missing and time.monotonic() < by:
+        while time.monotonic() < by:
             for message in reader.poll(_LOOK_SECONDS, 100):
                 if _is_running_stream(message.key(), message.value()):
                     raise failures.CheckpointInUse(failures.in_use(location))

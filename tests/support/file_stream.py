@@ -55,12 +55,12 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
     return found
 
 
-def run(log: Topic, folder: Path) -> tuple[Written, int]:
+def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
     """What the query writes of a log, by topic and key, and how many diffs its buckets told of."""
     source = folder / "source"
     for name in ("source", "ticks"):
         (folder / name).mkdir(parents=True)
-    for number, table in enumerate(batches(log, 40)):
+    for number, table in enumerate(batches(log, records)):
         file = source / f"{number:04}.parquet"
         parquet.write_table(table, file)
         os.utime(file, (number, number))  # Spark reads files in the order of their times, in ms
@@ -95,9 +95,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--records", type=int, default=40, help="of each partition in a batch")
     arguments = parser.parse_args()
     log: Any = pickle.loads(arguments.log.read_bytes())  # noqa: S301 - the test's own
-    found = run(log, arguments.folder)
+    found = run(log, arguments.folder, arguments.records)
     (arguments.folder / "written.pickle").write_bytes(pickle.dumps(found))
 
 

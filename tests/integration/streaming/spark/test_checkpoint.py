@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from tests.support.command import run
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, compacted, expected, problems
+from tests.support.stream_job import Job, compacted, expected, once, problems
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -91,6 +93,27 @@ def test_it_is_shown_as_the_latest_assignments_say(done: Job) -> None:
     assert all(one["bytes"] > 0 for one in found.values())
 
 
+def test_the_documented_example_reads_the_state(done: Job, tmp_path: Path) -> None:
+    page = Path(__file__).parents[4] / "docs/how-to/read-the-state.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    checkpoint = done.folder / "checkpoint"
+    read = subprocess.run(
+        [sys.executable, "-c", example.replace('"./state"', f'"{checkpoint}"')],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(page.parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert read.returncode == 0, read.stderr
+    found = {
+        (group["bucket"], group["groupId"])
+        for group in map(json.loads, shown(checkpoint, "--json").stdout.splitlines())
+    }
+    assert {(int(line.split()[0]), line.split()[1]) for line in read.stdout.splitlines()} == found != set()
+
+
 #: Makes every Python process of a command another release, whose blobs have another version.
 OTHER = "import streaming.monitor.blob\nstreaming.monitor.blob.VERSION = 999\n"
 
@@ -121,6 +144,36 @@ def test_a_damaged_delta_of_the_state_is_one_line(
     told(ended.returncode, ended.stderr, checkpoint)
     offline = shown(checkpoint)
     told(offline.returncode, offline.stderr, checkpoint)
+
+
+#: Files that Spark makes again when they are lost: it goes on, and the same diffs come out.
+MADE_AGAIN = {
+    "commits",
+    "sources/0/0",
+    "metadata",
+    "state/0/0/_metadata/schema",
+    "state/0/_metadata/metadata",
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("harm", [Path.unlink, garble])
+@pytest.mark.parametrize("file", ["offsets", "state/0/0/*.delta", *sorted(MADE_AGAIN)])
+def test_a_file_that_is_lost_or_garbled_ends_in_one_line_or_is_made_again(
+    done: Job, tmp_path: Path, file: str, harm: Callable[[Path], object]
+) -> None:
+    checkpoint = of(done, tmp_path)
+    found = sorted(checkpoint.glob(f"{file}/[0-9]*" if file in ("offsets", "commits") else file))
+    harm(found[-1])
+    ended = done.start("--available-now", "--buckets", "4")
+    wanted = expected(done, LOG)[done.settings.topics.diffs]
+    if ended.returncode == 0 and (harm is Path.unlink or file not in ("offsets", "state/0/0/*.delta")):
+        assert once(done.rows(done.settings.topics.diffs)) == wanted
+        return
+    (line,) = problems(ended.stderr)
+    assert ended.returncode == 3
+    assert line.startswith(f"error: --checkpoint {checkpoint}: "), line
+    assert "Restore the folder from a copy; or move it away" in line, line
 
 
 def test_it_gets_other_numbers_and_goes_on_as_if_it_had_them_always(done: Job, tmp_path: Path) -> None:

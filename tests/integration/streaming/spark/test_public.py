@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from streaming.spark import state_store
 from tests.support.command import command
 from tests.support.file_stream import Written
 from tests.support.histories import Topic, as_topic
@@ -31,9 +32,17 @@ def log_with_poison() -> Topic:
     return log
 
 
-def played(folder: Path, log: Path) -> tuple[Written, int]:
+def played(folder: Path, log: Path, records: int) -> tuple[Written, int]:
     done = subprocess.run(
-        command("--log", str(log), "--folder", str(folder), module="tests.support.file_stream"),
+        command(
+            "--log",
+            str(log),
+            "--folder",
+            str(folder),
+            "--records",
+            str(records),
+            module="tests.support.file_stream",
+        ),
         capture_output=True,
         text=True,
         timeout=570,
@@ -47,11 +56,11 @@ def played(folder: Path, log: Path) -> tuple[Written, int]:
 def test_a_log_gives_the_bytes_of_the_pure_functions(tmp_path: Path) -> None:
     log = tmp_path / "log.pickle"
     log.write_bytes(pickle.dumps(log_with_poison()))
-    writes = pure(log_with_poison(), batch=40, buckets=4, sinks=SINKS)
+    writes = pure(log_with_poison(), batch=8, buckets=4, sinks=SINKS)
     wanted = {
         place: [(value, list(headers)) for value, headers in rows] for place, rows in by_key(writes).items()
     }
-    written, diffs = played(tmp_path / "played", log)
+    written, diffs = played(tmp_path / "played", log, 8)
     for (topic, key), rows in written.items():
         if topic in (SINKS.assignments, SINKS.episodes, SINKS.incidents):  # compacted
             del rows[:-1]
@@ -60,3 +69,10 @@ def test_a_log_gives_the_bytes_of_the_pure_functions(tmp_path: Path) -> None:
             wanted[topic, key].sort(key=repr)
     assert written == wanted
     assert diffs == sum(len(rows) for (topic, _), rows in wanted.items() if topic == SINKS.diffs)
+    assert checkpoint_bytes(tmp_path / "played/checkpoint") <= 20 * state_store.size(
+        tmp_path / "played/checkpoint"
+    )
+
+
+def checkpoint_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streaming.spark import archive
-from streaming.spark.archive import ArchiveName, ArchiveNotWritten, NoArchive
+from streaming.spark.archive import ArchiveNotWritten, NoArchive
 from streaming.spark.options import StreamOptions
 from streaming.spark.session import SessionOptions
 
@@ -66,7 +66,7 @@ def test_a_bare_python_with_spark_s_own_folder_runs_the_operator_from_it(
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveName, match=r"--output .*monitor.zip: the name has to end in .tar.gz"):
+    with pytest.raises(NoArchive, match=r"--output .*monitor.zip: the name has to end in .tar.gz"):
         archive.write(tmp_path / "monitor.zip")
     with pytest.raises(ArchiveNotWritten, match=r"--output .*No such file or directory"):
         archive.write(tmp_path / "nowhere" / "monitor.tar.gz")
@@ -96,7 +96,7 @@ def test_one_that_is_not_there_or_has_no_use_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_archive_is_refused_before_executors_see_it(tmp_path: Path) -> None:
     def refusal(name: str) -> str:
-        with pytest.raises((NoArchive, ArchiveName)) as refused:
+        with pytest.raises(NoArchive) as refused:
             StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=tmp_path / name))
         return str(refused.value).removeprefix(f"--archive {tmp_path}/")
 

@@ -97,6 +97,10 @@ def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
         "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
     )
     assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), CheckpointInUse)
+    in_a_folder = of_checkpoint(RuntimeError(text), "c", "/c")  # which is locked
+    assert str(in_a_folder).startswith(
+        "--checkpoint c: its offsets and commits are not of the same batches. Restore"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import stat
-import subprocess
 import threading
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -105,46 +103,30 @@ def test_ctrl_c_stays_ours() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_what_is_started_meanwhile_writes_to_a_log_of_this_user_alone(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    log = tmp_path / "spark.log"
-    log.write_text("before\n")
-    log.chmod(0o600)
-    with pytest.raises(KeyError), session._console(log):
-        subprocess.run(["sh", "-c", "echo out; echo err >&2"], check=True)
-        raise KeyError
-    os.write(1, b"ours\n")
-    os.write(2, b"ours too\n")
-    assert log.read_text() == "before\nout\nerr\n"
-    assert capfd.readouterr() == ("ours\n", "ours too\n")
-    assert stat.S_IMODE(log.stat().st_mode) == 0o600
-
-
-def test_what_spark_submit_was_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_spark_submit_was_given_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Conf:
         """In the place of a SparkConf, which needs a JVM: what spark-submit was given."""
 
-        def __init__(self, loadDefaults: bool = True) -> None:  # noqa: N803 - Spark's name
-            self.given = {"spark.master": "yarn"} if loadDefaults else {}
+        def __init__(self) -> None:
+            self.given = {"spark.master": "yarn"}
 
-        def setAll(self, pairs: list[tuple[str, str]]) -> Conf:  # noqa: N802 - same
-            self.given |= dict(pairs)
-            return self
-
-        def setIfMissing(self, name: str, value: str) -> None:  # noqa: N802 - same
+        def setIfMissing(self, name: str, value: str) -> None:  # noqa: N802 - Spark's name
             self.given.setdefault(name, value)
 
-    asked: list[str] = []
+    class Context:
+        """In the place of a SparkContext."""
+
+        getSystemProperty = staticmethod(str)  # noqa: N815 - Spark's name
+
+        def __init__(self, conf: Conf) -> None:
+            self.given = conf.given
+
     monkeypatch.setattr(pyspark, "SparkConf", Conf)
-    monkeypatch.setattr(pyspark.SparkContext, "getSystemProperty", asked.append)
-    ours = {"spark.master": "local[2]", "spark.app.name": "monitor"}
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    assert session._conf(ours).given == ours  # type: ignore[attr-defined] # of the class above
-    assert asked == []
+    monkeypatch.setattr(pyspark, "SparkContext", Context)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert session._conf(ours).given == ours | {"spark.master": "yarn"}  # type: ignore[attr-defined] # same
-    assert asked == ["spark.master"]
+    ours = {"spark.master": "local[2]", "spark.app.name": "monitor"}
+    context: Any = session._context(ours, tmp_path / "log", tmp_path)
+    assert context.given == ours | {"spark.master": "yarn"}
 
 
 def told(options: SessionOptions) -> dict[str, str]:

@@ -1,0 +1,98 @@
+"""What a running stream refuses or reports: a second stream, another job's checkpoint, an open transaction."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from streaming.kafka.topic_reader import TopicReader
+from tests.support.histories import as_topic
+from tests.support.kafka import Kafka, eventually
+from tests.support.recorded import membership_log
+from tests.support.stream_job import Job, expected, once, problems
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+LOG = as_topic(membership_log(200, 11, seed=3), 4)
+
+
+@pytest.fixture
+def job(broker: Kafka, tmp_path: Path) -> Job:
+    job = Job(broker, tmp_path)
+    job.feed([rows[:10] for rows in LOG])
+    return job
+
+
+def up_to(job: Job) -> Iterator[int]:
+    """Until when the stream reports that all is applied, ms, by its heartbeats."""
+    with TopicReader(job.settings.kafka, [job.settings.topics.signs], from_beginning=False) as reader:
+        while True:
+            for message in reader.poll(1.0):
+                yield json.loads(message.value() or b"")["upTo"]
+
+
+@pytest.mark.timeout(600)
+def test_an_open_transaction_is_named_and_counts_as_behind(job: Job, tmp_path: Path) -> None:
+    topics = job.settings.topics
+    producer = Producer(
+        {
+            "bootstrap.servers": job.settings.kafka.bootstrap_servers,
+            "transactional.id": job.settings.topics.prefix,
+        }
+    )
+    producer.init_transactions()
+    log = tmp_path / "stderr"
+    with log.open("w") as errors, job.running(log=errors):
+        eventually(lambda: job.count(topics.diffs) > 0, timeout=180)
+        producer.begin_transaction()
+        headers = [("ce_source", b"somebody"), ("ce_type", b"member.left"), ("ce_id", b"1")]
+        producer.produce(topics.membership, key=b"g-1", value=b"{}", headers=headers, partition=2)
+        producer.flush()
+        job.feed([rows[10:] for rows in LOG])
+        wanted = expected(job, [rows if number != 2 else rows[:10] for number, rows in enumerate(LOG)])
+        eventually(lambda: once(job.rows(topics.diffs)) == wanted[topics.diffs], timeout=120)
+        offset = len(LOG[2][:10])
+        said = (
+            f"topic {topics.membership}: a transaction is open since offset {offset} of partition 2 (written "
+        )
+        eventually(lambda: said in log.read_text(), timeout=60)
+        assert "for group 'g-1' by source somebody)" in log.read_text()
+        times = up_to(job)
+        first = next(times)
+        assert first < time.time() * 1000 - 9_000
+        assert next(times) == first  # until the transaction ends, nothing more is applied
+        producer.abort_transaction()
+        eventually(lambda: "the open transaction has ended" in log.read_text(), timeout=60)
+        eventually(lambda: next(times) > first, timeout=60)
+    assert once(job.rows(topics.diffs)) == expected(job, LOG)[topics.diffs]
+
+
+@pytest.mark.timeout(600)
+def test_a_checkpoint_behind_a_url_is_guarded_too(job: Job, broker: Kafka, tmp_path: Path) -> None:
+    url = (tmp_path / "remote").as_uri()
+    job.options = ("--checkpoint", url, "--buckets", "4")
+    with job.running() as child:
+        eventually(lambda: job.count(job.settings.topics.diffs) > 0, timeout=180)
+        second = job.start("--available-now")
+        (line,) = problems(second.stderr)
+        assert (second.returncode, line) == (
+            3,
+            f"error: --checkpoint {url}: another process works with it; stop that one first",
+        )
+        child.terminate()
+        assert child.wait(60) == 0
+    job.feed([rows[10:] for rows in LOG])
+    job.options = ("--checkpoint", url)  # with the buckets that it has
+    job.drain()
+    assert once(job.rows(job.settings.topics.diffs)) == expected(job, LOG)[job.settings.topics.diffs]
+    other = Job(broker, tmp_path / "other")
+    other.options = job.options
+    refused = other.start("--available-now")
+    (line,) = problems(refused.stderr)
+    start = f"error: --checkpoint {url}: belongs to topic {job.settings.topics.membership}, not "
+    assert (refused.returncode, line[: len(start)]) == (2, start)
