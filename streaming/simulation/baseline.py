@@ -25,11 +25,11 @@ _REFUSED: Final = {
 
 
 class NoForecast(BadInput):
-    """What is asked can't be forecast for this group; the message says why."""
+    """The group can't be forecast; the message says why."""
 
 
 class Baseline(NamedTuple):
-    """Where a change begins.
+    """A live group as the start of a scenario.
 
     Attributes:
         document: a scenario as its file could hold it, without events.
@@ -52,7 +52,7 @@ class Baseline(NamedTuple):
 
 
 def baseline_of(group: LiveGroup) -> Baseline:
-    """Where a change of this group begins.
+    """Return the scenario that a change of this group starts from.
 
     Raises:
         NoForecast: it has no members, or it is of a kind that can't be played.
@@ -101,7 +101,7 @@ _STATIC: Final = (
 
 
 def _topics(group: LiveGroup) -> tuple[dict[str, Any], list[str]]:
-    """Topics as a scenario has them; those that nobody told of have the partitions that members own."""
+    """Return topics as scenario entries. A topic of unknown size has the partitions that members own."""
     topics: dict[str, Any] = {
         name: {"partitions": one.partitions, "racks": one.racks and [list(racks) for racks in one.racks]}
         | ({"topic_id": one.topic_id} if one.topic_id else {})
@@ -149,7 +149,7 @@ def _members(group: LiveGroup, topics: dict[str, Any]) -> tuple[dict[str, Any], 
 def scenario_names(
     names: Mapping[str, str], members: Iterable[str], *, taken: Iterable[str] = ()
 ) -> dict[str, str]:
-    """What each member is called in a scenario, where ``~`` has a meaning and names are printable.
+    """Return each member's name in a scenario: printable, without ``~``, unique.
 
     ``names``: what people call them, by member id. ``taken``: names that others have.
     """
@@ -167,7 +167,7 @@ def scenario_names(
 
 
 def _protocol(group: LiveGroup) -> tuple[str, list[str]]:
-    """How the group rebalances, and what a forecast for it can't know."""
+    """Return how the group rebalances, and what a forecast can't know about it."""
     if group.protocol == "consumer":
         classic = sum(one.classic for one in group.members)
         lines = [
@@ -198,7 +198,7 @@ def _custom(group: LiveGroup, protocol: str) -> list[str]:
 
 
 def _times(group: LiveGroup) -> tuple[dict[str, int], list[str]]:
-    """The group's own settings, and what is taken where its records do not say."""
+    """Return the group's timeouts, and a line for each that its records lack."""
     sessions = {one.session_timeout_ms for one in group.members} - {None}
     rebalances = {one.rebalance_timeout_ms for one in group.members} - {None}
     unsure = []
@@ -225,5 +225,5 @@ def _unlike(which: str, found: Iterable[int | None]) -> str:
 
 
 def _longest(found: Iterable[int | None], usual: int) -> int:
-    """Kafka too waits for the longest rebalance timeout of all members."""
+    """Return the longest timeout, as Kafka waits for it, or the default."""
     return max((one for one in found if one), default=usual)

@@ -22,7 +22,7 @@ _STRIDE = 5
 
 
 class NoChange(BadInput):
-    """Not one change is asked for, or several."""
+    """No change was requested, or more than one."""
 
 
 class RollingRestart(NamedTuple):
@@ -36,7 +36,7 @@ class RollingRestart(NamedTuple):
     between_ms: int = 30_000
 
     def events(self, names: Sequence[str], size: int) -> list[Entry]:
-        """The restart of these members of a group of ``size``."""
+        """Return the restart of these members of a group of ``size``."""
         return rolling_restart(
             sorted(names),
             parallel=self.parallel or usual_parallel(size),
@@ -46,19 +46,19 @@ class RollingRestart(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The group gets so many members."""
+    """Change the group to so many members."""
 
     to: int
 
 
 class Deploy(NamedTuple):
-    """What a scenario's file says."""
+    """The document of a scenario file."""
 
     told: Any
 
 
 class PastEpisode(NamedTuple):
-    """What a past episode was: its number, or ``last``."""
+    """A past episode by its number, or ``last``."""
 
     episode: str
 
@@ -78,7 +78,7 @@ class MeasuredDowntime(NamedTuple):
 
 
 class RequestedChange(NamedTuple):
-    """A change of a group, to be played.
+    """A change of a group, ready to be simulated.
 
     Attributes:
         start: where the group stands.
@@ -94,7 +94,7 @@ class RequestedChange(NamedTuple):
 
 
 def single_change(*asked: Change | PastEpisode | None) -> Change | PastEpisode:
-    """The one change that is asked for.
+    """Return the one change that was requested.
 
     Raises:
         NoChange: none is, or more than one.
@@ -106,7 +106,7 @@ def single_change(*asked: Change | PastEpisode | None) -> Change | PastEpisode:
 
 
 def request_change(start: Baseline, times: Mapping[str, int], change: Change) -> RequestedChange:
-    """A change from where a group stands; ``times`` stand in place of what a scenario takes.
+    """Return a change of a group; ``times`` replace scenario times.
 
     Raises:
         InvalidScenario: it can't happen to this group.
@@ -125,12 +125,12 @@ def request_change(start: Baseline, times: Mapping[str, int], change: Change) ->
 
 
 def usual_parallel(size: int) -> int:
-    """How many members of a group of this size restart at once: a twentieth; hundreds in turn take hours."""
+    """Return how many members of a group of this size restart at once: a twentieth."""
     return max(size // 20, 1)
 
 
 def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[Entry]:
-    """Every member stops and comes back after ``down_ms``; ``parallel`` of them at once.
+    """Return events of a rolling restart, ``parallel`` members at once, each down for ``down_ms``.
 
     ``between_ms``: from the return of some to the stop of the next. No two turns come at the same moment of a
     heartbeat interval, as in no deploy they do: each is late by another eighth of it.
@@ -147,7 +147,7 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
 
 
 def scale_events(names: Sequence[str], to: int) -> list[Entry]:
-    """New members come, all at once; or the last of these leave, all at once.
+    """Return events that add members, or remove the last ones, all at once.
 
     Raises:
         InvalidScenario: that is no change.
@@ -163,7 +163,7 @@ def scale_events(names: Sequence[str], to: int) -> list[Entry]:
 
 
 def deploy_document(group: Mapping[str, Any], told: Any) -> dict[str, Any]:
-    """A scenario's file played from where a group stands, both as documents.
+    """Return a scenario file's document with the group as its start.
 
     The file's events happen; its times stand in place of the group's; topics that the group lacks are added.
 

@@ -21,7 +21,7 @@ _PLAIN = ("null", "bool", "int", "float")
 
 
 def parse_document(text: str) -> Any:
-    """What a YAML or JSON text says.
+    """Parse a YAML or JSON text into plain values.
 
     Raises:
         InvalidScenario: it is neither, or past a bound.
@@ -66,7 +66,7 @@ def _too_deep() -> InvalidScenario:
 
 
 def _check(value: Any) -> None:
-    """What only JSON lets through: depth, and halves of surrogate pairs, which no other text can carry."""
+    """Refuse what only JSON lets through: depth, and halves of surrogate pairs."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         texts = [text for one in level for text in (one if isinstance(one, dict) else [one])]

@@ -45,7 +45,7 @@ class NeverSettles(BadInput):
 
 
 def timing_of(scenario: Scenario) -> Timing:
-    """The timing model with the scenario's timeouts; a timeout lasts at least three heartbeats."""
+    """Return the timing model with the scenario's timeouts; a timeout lasts at least three heartbeats."""
     longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
     usual = Timing()
     return Timing(
@@ -60,7 +60,7 @@ def timing_of(scenario: Scenario) -> Timing:
 
 
 def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
-    """A process's member id: the one that it has at the start, where it is said; else its name."""
+    """Return the function that gives a process its member id: the one in the scenario, or its name."""
     known = {one.member: one.member_id for one in scenario.members if one.member_id is not None}
     if not known:
         return dynamic_id
@@ -93,7 +93,7 @@ def run_scenario(
     seed: int = 0,
     each: Callable[[int], None] = lambda _: None,
 ) -> Simulation:
-    """What the protocol makes of the scenario, played until the group is at rest.
+    """Run a scenario under a protocol until the group is at rest.
 
     Args:
         scenario: what happens.
@@ -135,7 +135,7 @@ def _patience_ms(timing: Timing) -> int:
 def _applied(
     model: Machine[Any, Any], state: Any, event: MachineEvent, because: ScenarioEvent | None, *, outside: bool
 ) -> tuple[Any, tuple[MachineOutput, ...]]:
-    """One step; what can't happen is blamed on the event of the scenario that led to it."""
+    """Apply one event; blame what can't happen on the scenario's event that led to it."""
     try:
         return model.apply(state, event)
     except InconsistentGroupProtocol as error:
@@ -147,7 +147,7 @@ def _applied(
 
 
 def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
-    """An event from outside without the processes that have ended by themselves; None when none is left."""
+    """Return the event without processes that have ended by themselves; None when none is left."""
     if isinstance(event, Start):
         ended.difference_update(client.name for client in event.clients)
         return event
@@ -158,7 +158,7 @@ def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
 
 
 def _begun(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult) -> Any:
-    """The group before the first event: empty, or as its members stand."""
+    """Return the group before the first event: empty, or with its members."""
     held = initial_holdings(scenario)
     if not held:
         return model.initial(scenario.topics)
@@ -220,7 +220,7 @@ def _play(
 
 
 def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) -> list[tuple[str, str]]:
-    """``(protocol, assignor)`` for each protocol that was asked for (all when none was).
+    """Return ``(protocol, assignor)`` for each requested protocol, or for all.
 
     An assignor is ``NAME``, for every protocol, or ``PROTOCOL=NAME``. With ``all``, a protocol that can't carry
     ``NAME`` takes its default; a protocol that was named refuses it.

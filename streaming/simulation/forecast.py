@@ -37,7 +37,7 @@ class Way(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a change costs under one protocol; times in ms, ``total_ms`` that of all partitions together."""
+    """Cost of a change under one way, ms; ``total_ms`` is that of all partitions together."""
 
     way: Way
     simulation: Simulation
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 
 def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
-    """Eager, cooperative, static and KIP-848; ``own`` and ``assignor`` are the group's: it keeps what it can."""
+    """Return eager, cooperative, static and KIP-848, with the group's own assignor where it fits."""
     eager = (
         assignor if own == "eager" and assignor in FAMILIES["eager"].carries else FAMILIES["eager"].default
     )
@@ -69,7 +69,7 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
 def simulate_cost(
     scenario: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Cost:
-    """The scenario played one way.
+    """Simulate the scenario under one way.
 
     ``rounds``: keep every round; without them large groups take little memory. ``each``: told of every event.
     """
@@ -79,7 +79,7 @@ def simulate_cost(
 def simulate_as_configured(
     played: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Cost:
-    """The same with every member as the scenario has it, not as the way would."""
+    """Simulate the scenario under one way, with members configured as the scenario has them."""
     if way.protocol == "consumer":
         played = with_broker_session_timeout(played)
     setup = Setup(timing_of(played), way.assignor, _member_ids(played, way))
@@ -94,12 +94,12 @@ def simulate_as_configured(
 
 
 def with_broker_session_timeout(scenario: Scenario) -> Scenario:
-    """The scenario as KIP-848 has it: the session is the brokers' default, whatever members say of theirs."""
+    """Return the scenario with the brokers' session timeout, which KIP-848 uses."""
     return replace(scenario, session_timeout_ms=_BROKERS_SESSION_MS)
 
 
 def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
-    """The scenario with every member as this way has it."""
+    """Return the scenario with every member configured for this way."""
     return replace(
         scenario,
         members=tuple(_member_of_way(one, way) for one in scenario.members),
@@ -119,7 +119,7 @@ def _event_of_way(one: ScenarioEvent, way: Way) -> ScenarioEvent:
 
 
 def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
-    """Member ids as Kafka makes them: those that members have, and for those to come new ones, always the same.
+    """Return the function that gives member ids as Kafka makes them; new ones are deterministic.
 
     Where client ids tell members apart, they are in the order that Kafka's will be in, whatever the UUIDs.
     """
@@ -139,7 +139,7 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
 
 
 def costs_document(costs: Sequence[Cost]) -> dict[str, Any]:
-    """The answer for programs: as ``simulate --json``, and what each way's downtime adds up to."""
+    """Return the document of ``simulate --json``, with the downtime of each way."""
     return {
         "protocols": {
             one.way.name: {**results.simulation_document(one.simulation), **cost_figures(one)}
@@ -149,7 +149,7 @@ def costs_document(costs: Sequence[Cost]) -> dict[str, Any]:
 
 
 def cost_figures(one: Cost) -> dict[str, Any]:
-    """One way in figures; times in ms."""
+    """Return the figures of one way; times in ms."""
     worst = None
     if one.worst is not None:
         worst = {"topic": one.worst[0], "partition": one.worst[1], "ms": one.worst_ms}
@@ -164,7 +164,7 @@ def cost_figures(one: Cost) -> dict[str, Any]:
 
 
 def cost_sentence(costs: Sequence[Cost], own: str, what: str) -> str:
-    """What the change costs the group as it is, and with the way that costs least."""
+    """Return a sentence: the cost for the group as it is, and under the cheapest way."""
     mine = next(one for one in costs if one.way.name == own)
     best = min(costs, key=lambda one: one.total_ms)
     said = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"
@@ -194,7 +194,7 @@ _ROUNDS: Final = 10
 
 
 class Forecast(NamedTuple):
-    """A change under each way; ``own`` is the group's, by its name. ``unsure``: why it can't be exact."""
+    """A change under each way; ``own`` is the group's way. ``unsure``: why it can't be exact."""
 
     what: str
     own: str
@@ -250,7 +250,7 @@ _UNLISTED: Final = f"rounds are counted and not listed: there would be more than
 
 
 def _race_assumption(costs: Sequence[Cost]) -> tuple[str, ...]:
-    """Rounds that Kafka itself leaves to chance."""
+    """Return a line about rounds that Kafka leaves to chance."""
     for one in costs:
         result = one.simulation.result
         if one.way.protocol == "cooperative" and result.round_count > result.rebalances:
@@ -265,7 +265,7 @@ _RACED: Final = (
 
 
 def _timing_assumption(plan: Scenario) -> str:
-    """What no record tells, whatever the group."""
+    """Return a line about the timing that no record has."""
     model = timing_of(plan)
     consumer = timing_of(with_broker_session_timeout(plan))
     beats = f"{model.heartbeat_ms} ms; under KIP-848 {consumer.consumer_heartbeat_ms} ms"
@@ -276,7 +276,7 @@ def _timing_assumption(plan: Scenario) -> str:
 
 
 def forecast_document(group_id: str, answer: Forecast) -> dict[str, Any]:
-    """The answer for programs: ``protocols`` as ``simulate --json`` has them."""
+    """Return the document of ``forecast --json``."""
     return {
         "groupId": group_id,
         "change": answer.what,

@@ -35,7 +35,7 @@ EVENT_TYPES = (
 
 
 class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
-    """A member, with what it would bring to the next rebalance.
+    """A member, with what it brings to the next rebalance.
 
     Attributes:
         member_id: its id.
@@ -62,7 +62,7 @@ class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LiveGroup(NamedTuple):
-    """A group as it stands.
+    """The current state of a group.
 
     Attributes:
         group_id: the group.
@@ -88,13 +88,13 @@ class LiveGroup(NamedTuple):
 
     @property
     def names(self) -> dict[str, str]:
-        """What each member is called, by member id."""
+        """Return the display name of each member, by member id."""
         known = called({one.member_id: one.names for one in self.members})
         return {one.member_id: known.get(one.member_id, one.member_id) for one in self.members}
 
 
 class MembershipLog:
-    """What the membership log says of one group. Feed it the group's events in order.
+    """One group's state, built from its events in order.
 
     Args:
         group_id: the group.
@@ -111,7 +111,7 @@ class MembershipLog:
         self._empty = True
 
     def feed(self, event: Event) -> None:
-        """Take the next event."""
+        """Apply the next event."""
         self._empty = False
         data: EventData = event.data
         match data:
@@ -152,7 +152,7 @@ class MembershipLog:
             }
 
     def group(self, latest: LatestAssignment | None, also: Collection[str] = ()) -> LiveGroup:
-        """The group; ``latest``: who owns what now, by the topic of latest assignments.
+        """Return the group; ``latest`` is its record of the latest assignments.
 
         ``also``: topics to tell of, where they are known, beside those that members subscribe to.
 
@@ -235,7 +235,7 @@ def _joined_member(joined: MemberJoined, owned: Holding, generation: int) -> Liv
 
 
 def _view_after_changes(view: GroupObserved, changes: Sequence[GroupChanged]) -> GroupObserved:
-    """The view after changes that follow from it, one after the other."""
+    """Return the snapshot after the changes that follow from it."""
     if not changes:
         return view
     members = {one.member_id: one for one in view.members}

@@ -28,7 +28,7 @@ _WITHOUT_KIP_848: Final = re.compile(r"(kafka-python|aiokafka)-([0-9][0-9.]*)")
 
 
 class Obstacle(NamedTuple):
-    """What stands in the way at one member; ``step``: which takes it away, from 1; None: none does."""
+    """What blocks one member; ``step``: the number of the step that removes it, or None."""
 
     member_id: str
     name: str
@@ -37,14 +37,14 @@ class Obstacle(NamedTuple):
 
 
 class MigrationStep(NamedTuple):
-    """What is to be done; ``cost``: of the rolling restart that it is; None: it is none."""
+    """One step; ``cost``: of its rolling restart, None where there is none."""
 
     says: str
     cost: Cost | None = None
 
 
 class MigrationPath(NamedTuple):
-    """From where a group stands to one target. ``state``: ``done``, ``ready`` or ``blocked``."""
+    """The way to one target. ``state``: ``done``, ``ready`` or ``blocked``."""
 
     to: str
     state: str
@@ -54,14 +54,14 @@ class MigrationPath(NamedTuple):
 
 
 class MigrationPlan(NamedTuple):
-    """Where a group stands, and the way to each target."""
+    """The group's current way to rebalance, and the path to each target."""
 
     start: Baseline
     paths: Sequence[MigrationPath]
 
 
 class _StepSimulator:
-    """Plays steps one after the other, each from where the last one ended.
+    """Simulates steps one after the other, each from the end of the last.
 
     Args:
         group: the group.
@@ -94,11 +94,11 @@ class _StepSimulator:
         }
 
     def member(self, name: str) -> LiveMember:
-        """The member of this name."""
+        """Return the member of this name."""
         return self._by_name[name]
 
     def restarted(self, way: Way, names: Sequence[str], **config: Any) -> Cost:
-        """These members restart with another configuration; the next step begins where this one ends."""
+        """Restart these members with another configuration; the next step starts from the end."""
         new = {
             name: {key: value(name) if callable(value) else value for key, value in config.items()}
             for name in names
@@ -119,14 +119,14 @@ def _lists(share: Share) -> dict[str, list[int]]:
 
 
 def _playable_assignors(member: LiveMember, group: LiveGroup) -> tuple[str, ...]:
-    """What a member's JoinGroup lists, as far as it is known and can be played."""
+    """Return the assignors that a member's JoinGroup lists, as far as they can be simulated."""
     known = member.assignors or ((group.assignor,) if group.assignor else ())
     playable = tuple(one for one in known if one in FAMILIES["eager"].carries)
     return playable or (FAMILIES["eager"].default,)
 
 
 def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
-    """The targets that are asked for; all where none is.
+    """Return the requested targets, or all.
 
     Raises:
         NoForecast: there is none of this name.
@@ -145,7 +145,7 @@ def plan_migration(
     times: Mapping[str, int] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> MigrationPlan:
-    """The way from where a group stands to each of ``targets``.
+    """Return the path to each of ``targets``.
 
     Args:
         group: the group as it stands.
@@ -293,7 +293,7 @@ def _consumer(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
 
 
 def _consumer_obstacle(group: LiveGroup, name: str, one: LiveMember) -> Obstacle | None:
-    """What keeps a member from KIP-848."""
+    """Return what keeps a member from KIP-848, or None."""
     known = one.assignors
     if not known and group.assignor is not None and group.protocol == "classic":
         known = (group.assignor,)
@@ -317,20 +317,20 @@ _MAX_PAST_STEPS: Final = 5
 
 
 class PastStep(NamedTuple):
-    """An episode, and what it would have been forecast to cost; None where that can't be said."""
+    """A past episode, and its forecast cost; None where it can't be forecast."""
 
     episode: Episode
     cost: Cost | None = None
 
 
 def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
-    """The last episodes in which a step may have happened, the newest first."""
+    """Return the last episodes that may have been a migration step, the newest first."""
     found = [one for one in episodes if one.kind in _STEPS]
     return sorted(found, key=lambda one: (one.opened_at, one.episode), reverse=True)[:_MAX_PAST_STEPS]
 
 
 def migration_document(group_id: str, found: MigrationPlan, went: Sequence[PastStep]) -> dict[str, Any]:
-    """The answer for programs; ``went``: what has happened."""
+    """Return the document of ``migrate --json``; ``went`` are past steps."""
     return {
         "groupId": group_id,
         "now": found.start.way,

@@ -57,14 +57,14 @@ MAX_PARTITIONS = 200_000
 
 
 def topic_id(name: str) -> str:
-    """A Uuid for a topic that exists in a scenario only: a pure function of its name, as Kafka prints one."""
+    """Return a Uuid for a topic of a scenario: a pure function of its name, as Kafka prints one."""
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
 def load_scenario(text: str) -> Scenario:
-    """The scenario of a YAML or JSON text.
+    """Parse a scenario from YAML or JSON text.
 
     Raises:
         InvalidScenario: it is neither, or it can't be played; one line that names the event and the field.
@@ -73,7 +73,7 @@ def load_scenario(text: str) -> Scenario:
 
 
 def parse_scenario(value: Any) -> Scenario:
-    """The scenario of an already parsed document.
+    """Parse a scenario from a document.
 
     Raises:
         InvalidScenario: it can't be played.
@@ -100,7 +100,7 @@ def parse_scenario(value: Any) -> Scenario:
 
 
 def _members(value: Any, topics: Mapping[str, Topic]) -> tuple[InitialMember, ...]:
-    """Who is in the group from the start."""
+    """Parse the members that are in the group from the start."""
     if value is None:
         return ()
     if not isinstance(value, dict):
@@ -233,7 +233,7 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
 
 
 def _kind(value: Mapping[Any, Any], where: str) -> Kind:
-    """The one thing that the event is."""
+    """Return the kind of the event."""
     kinds = [kind for kind in _KINDS if kind in value]
     if len(kinds) == 1:
         return kinds[0]

@@ -24,7 +24,7 @@ LAST: Final = "last"
 
 
 def find_episode(group_id: str, told: Sequence[Episode], which: str) -> Episode:
-    """The episode of a group that is meant: a number, or ``last``.
+    """Return the episode of a group by its number, or the last one.
 
     Raises:
         NoForecast: there is none.
@@ -52,7 +52,7 @@ def _has_membership_change(episode: Episode) -> bool:
 def past_change(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
 ) -> RequestedChange:
-    """The episode as a change.
+    """Return the episode as a change.
 
     Args:
         episode: the record.
@@ -82,7 +82,7 @@ def past_change(
 def forecast_past_episode(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
 ) -> Cost | None:
-    """What the episode would have been forecast to cost, the way it went; None where that can't be said.
+    """Return the forecast cost of a past episode; None where it can't be forecast.
 
     Arguments are those of :func:`past`. Of a change of assignors nobody knows which list each member had when.
     """
@@ -109,7 +109,7 @@ def forecast_past_episode(
 
 
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
-    """Who was in the group as the episode began."""
+    """Return the members at the beginning of the episode."""
     replaced = {one.joined for one in episode.members.replaced if one.joined != one.left}
     joined = set(episode.members.joined)
     return {
@@ -120,7 +120,7 @@ def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
 
 
 def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> LiveGroup:
-    """The group as the episode began."""
+    """Return the group at the beginning of the episode."""
     first = diffs[0]
     before = _before(episode, first)
     known = {} if now is None else {one.member_id: one for one in now.members}
@@ -160,7 +160,7 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
 
 
 def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
-    """Partitions by topic, as far as the diffs show them."""
+    """Return partition counts by topic, as far as the diffs show them."""
     counts: dict[str, int] = {}
     for diff in diffs:
         held: list[Holding] = [held for _, held in diff.holdings()]
@@ -173,7 +173,7 @@ def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
 def _events(
     episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int
 ) -> list[dict[str, Any]]:
-    """Who came and went, each at the time of the round that shows it; one that came back is a restart.
+    """Return joins, leaves, crashes and restarts at the times of the rounds that show them.
 
     A member whose session expired crashed one session timeout earlier, also if a successor joined later.
     """
@@ -221,7 +221,7 @@ def _instance(told: MemberDiff) -> dict[str, str]:
 
 
 def _unsure(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> list[str]:
-    """Why the replay of an episode can't be exact."""
+    """Return why the replay of an episode can't be exact."""
     found = ["members came and went a little before the rounds that show it, whose times are taken"]
     if now is None:
         found.append("the group is gone: settings and topic ids of its members are not known")

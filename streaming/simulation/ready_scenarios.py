@@ -21,7 +21,7 @@ class UnknownScenario(BadInput):
 
 
 class ReadyScenario(NamedTuple):
-    """A scenario that comes with the program, for as many members and partitions as are wanted."""
+    """A built-in scenario for any number of members and partitions."""
 
     says: str
     members: int
@@ -132,7 +132,7 @@ READY_SCENARIOS: dict[str, ReadyScenario] = {
 
 
 def ready_document(name: str, members: int | None = None, partitions: int | None = None) -> dict[str, Any]:
-    """The document of a ready scenario, as a file could hold it.
+    """Return the document of a built-in scenario.
 
     Raises:
         UnknownScenario: there is none of this name; the message lists those there are.
@@ -155,7 +155,7 @@ def ready_document(name: str, members: int | None = None, partitions: int | None
 
 
 def list_ready_scenarios() -> list[dict[str, Any]]:
-    """Each ready scenario as a JSON object."""
+    """Return each built-in scenario as a JSON object."""
     return [
         {"name": name, "says": one.says, "members": one.members, "partitions": one.partitions}
         for name, one in READY_SCENARIOS.items()
@@ -163,5 +163,5 @@ def list_ready_scenarios() -> list[dict[str, Any]]:
 
 
 def load_ready_scenario(name: str, members: int | None = None, partitions: int | None = None) -> Scenario:
-    """A ready scenario, parsed."""
+    """Return a built-in scenario."""
     return parse_scenario(ready_document(name, members, partitions))

@@ -15,7 +15,7 @@ from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, R
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRound:
-    """One round: when its assignment was known, and who had what before and has now."""
+    """One round: when its assignment was known, and each member's share before and after."""
 
     at: int
     number: int
@@ -26,7 +26,7 @@ class SimulatedRound:
     changed: Mapping[str, ShareDiff]
 
     def members(self) -> Iterator[tuple[str, Share, ShareDiff | None]]:
-        """Everyone who was or is in the group: what it owned, and what changed; None when nothing did."""
+        """Yield each member's share before the round, and its change or None."""
         for name in self.after:
             yield name, self.before.get(name, NOTHING), self.changed.get(name)
         for name, owned in self.before.items():
@@ -35,7 +35,7 @@ class SimulatedRound:
 
 
 class OwnershipInterval(NamedTuple):
-    """One partition consumed by one member, from and until (ms)."""
+    """An interval (ms) in which one member consumed one partition."""
 
     topic: str
     partition: int
@@ -63,13 +63,13 @@ class UnavailableTime:
         self._begun: dict[tuple[str, int], tuple[str, int]] = {}
 
     def partitions(self, topics: Mapping[str, Topic], wanted: Iterable[str], at: int) -> None:
-        """Topics have these partitions now; new ones of topics subscribed to lack an owner from now on."""
+        """Set partition counts; new partitions of subscribed topics have no consumer from now on."""
         for name, topic in topics.items():
             self.topics[name] = max(self.topics.get(name, 0), topic.partitions)
         self.want(wanted, at)
 
     def want(self, wanted: Iterable[str], at: int) -> None:
-        """Live members subscribe to these topics."""
+        """Add topics that live members subscribe to."""
         for name in wanted:
             total = self.total.setdefault(name, [])
             more = self.topics.get(name, 0) - len(total)
@@ -77,7 +77,7 @@ class UnavailableTime:
             self._since.setdefault(name, []).extend([at] * more)
 
     def own(self, shares: Mapping[str, Share], at: int) -> None:
-        """These members consume exactly this from now on."""
+        """Set what these members consume from now on."""
         gained = []
         for name, share in shares.items():
             had = self._shares.get(name, NOTHING)
@@ -117,14 +117,14 @@ class UnavailableTime:
                 self.stretches.append(OwnershipInterval(topic, partition, name, begun, at))
 
     def end(self, at: int) -> None:
-        """The run is over."""
+        """End the simulation."""
         if self.stretches is not None:
             for (topic, partition), (name, begun) in self._begun.items():
                 self.stretches.append(OwnershipInterval(topic, partition, name, begun, at))
 
 
 class SimulationResult:
-    """Takes a machine's outputs and keeps what a forecast answers."""
+    """Collects a machine's outputs: rounds, requests, moves and unavailable time."""
 
     def __init__(self, topics: Mapping[str, Topic], *, stretches: bool, rounds: bool = True) -> None:
         #: Empty when rounds are only counted.
@@ -142,7 +142,7 @@ class SimulationResult:
         self.gaps.partitions(topics, (), 0)
 
     def standing(self, wanted: frozenset[str], held: Mapping[str, Share]) -> None:
-        """The group as it stands at the start: no round, and nothing moves."""
+        """Set the group at the start, without a round."""
         self.take(Wants(wanted), 0)
         self.gaps.own(held, 0)
         self._held = held
@@ -152,15 +152,15 @@ class SimulationResult:
 
     @property
     def held(self) -> Mapping[str, Share]:
-        """Who has what after the last round."""
+        """Return each member's share after the last round."""
         return self._held
 
     def topics(self, topics: Mapping[str, Topic], at: int) -> None:
-        """Topics have changed."""
+        """Set changed topics."""
         self.gaps.partitions(topics, self._wanted, at)
 
     def take(self, output: object, at: int) -> None:
-        """One output of the machine, at its time."""
+        """Record one output of the machine."""
         if isinstance(output, Sent):
             self.requests[output.kind] += output.times
         elif isinstance(output, Owns):
@@ -191,7 +191,7 @@ class SimulationResult:
             )
 
     def _move(self, name: str, gained: Share) -> None:
-        """What a member got, from others or from nobody."""
+        """Count the partitions that a member got from others."""
         for topic, partitions in gained.items():
             last = self._last.setdefault(topic, {})
             for partition in partitions:
@@ -200,7 +200,7 @@ class SimulationResult:
                 last[partition] = name
 
     def _hand_over(self, output: Handover) -> None:
-        """The same place in the group goes by another name: nothing moved."""
+        """Give a member's share to another name; nothing moves."""
         held = dict(self._held)
         share = held.pop(output.before, NOTHING)
         self._held = {**held, output.after: share}
@@ -209,7 +209,7 @@ class SimulationResult:
 
 
 def _changed(before: Mapping[str, Share], after: Mapping[str, Share]) -> dict[str, ShareDiff]:
-    """What changed for whom."""
+    """Return what changed for each member."""
     changed: dict[str, ShareDiff] = {}
     for name, share in after.items():
         owned = before.get(name, NOTHING)
@@ -232,17 +232,17 @@ class Simulation:
 
     @property
     def shown_until(self) -> int:
-        """A little after the end, so that a picture shows the outcome."""
+        """Return a time a little after the end, so that a timeline shows the outcome."""
         return self.end + max(self.end // 20, 1000)
 
 
 def simulations_document(simulations: Iterable[Simulation]) -> dict[str, Any]:
-    """The answer of ``simulate --json``."""
+    """Return the document of ``simulate --json``."""
     return {"protocols": {one.protocol: simulation_document(one) for one in simulations}}
 
 
 def simulation_document(simulation: Simulation) -> dict[str, Any]:
-    """One protocol's part of the answer; times in ms since the scenario's start."""
+    """Return one protocol's part of the document; times in ms since the scenario's start."""
     result = simulation.result
     number = "groupEpoch" if simulation.protocol == "consumer" else "generation"
     return {
@@ -291,7 +291,7 @@ class SimulationSummary(NamedTuple):
 
 
 def summarize(simulation: Simulation) -> SimulationSummary:
-    """One protocol in figures; ``unavailable_s`` counts partition-seconds without an owner."""
+    """Return one protocol's figures; ``unavailable_s`` counts partition-seconds without a consumer."""
     result = simulation.result
     return SimulationSummary(
         simulation.protocol,

@@ -90,7 +90,7 @@ class Scenario:
 
 @dataclass(slots=True)
 class _ProcessState:
-    """What a process does: ``up``, ``left``, ``crashed``; and until when it is down."""
+    """State of a process: ``up``, ``left`` or ``crashed``, and until when it is down."""
 
     state: str
     since: int
@@ -100,7 +100,7 @@ class _ProcessState:
 def check_events(
     events: Sequence[ScenarioEvent], topics: Mapping[str, Topic], there: Iterable[str] = ()
 ) -> None:
-    """Every event is possible where it stands; members of ``there`` are in the group from the start.
+    """Check that every event is possible; members of ``there`` are in the group from the start.
 
     Raises:
         InvalidScenario: time goes backwards, or a member can't do what it is told to.
@@ -164,7 +164,7 @@ class PlannedEvent:
 
 
 def plan_events(scenario: Scenario) -> list[PlannedEvent]:
-    """Every event from outside, in order of time; events of one instant keep the scenario's order.
+    """Return the machines' events in order of time; events of one instant keep their order.
 
     The same thing that happens to several members at the same instant is one event.
     """
@@ -180,7 +180,7 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
 
 
 def initial_holdings(scenario: Scenario) -> list[Held]:
-    """Who is in the group from the start, and with what."""
+    """Return the members at the start, and their partitions."""
     every = tuple(scenario.topics)
     return [
         Held(
@@ -207,7 +207,7 @@ def _drafts(scenario: Scenario) -> Iterator[PlannedEvent]:
 
 
 class _Draft:
-    """Walks through a scenario: who is configured how, who has left, who is down and comes back when."""
+    """Builds events while it tracks each process's configuration, and who is down until when."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -217,13 +217,13 @@ class _Draft:
         self.returns: dict[str, tuple[int, ScenarioEvent, type[Start | Thaw]]] = {}
 
     def returned(self, happening: ScenarioEvent) -> Iterator[PlannedEvent]:
-        """The return of the member that something happens to, when it is due."""
+        """Yield the return of the event's member, when it is due."""
         name = happening.member
         if name in self.returns and self.returns[name][0] <= happening.at:
             yield self._back(name)
 
     def rest(self) -> Iterator[PlannedEvent]:
-        """Everyone who is still down comes back."""
+        """Yield the return of everyone who is still down."""
         for name in list(self.returns):
             yield self._back(name)
 
@@ -297,7 +297,7 @@ _DRAFTS: Mapping[Kind, Callable[[_Draft, ScenarioEvent], Iterator[PlannedEvent]]
 
 
 def _client(happening: ScenarioEvent, before: Client | None, scenario: Scenario) -> Client:
-    """The process as it is configured from this event on; a bounce keeps what it does not say anew."""
+    """Return the process's configuration after this event; a bounce keeps what it does not set."""
     if happening.kind == "join" or before is None:
         before = Client(happening.member, tuple(scenario.topics))
     return replace(
@@ -311,7 +311,7 @@ def _client(happening: ScenarioEvent, before: Client | None, scenario: Scenario)
 
 
 def _joint(first: MachineEvent, second: MachineEvent) -> MachineEvent | None:
-    """Both in one event, when they are the same thing at the same instant."""
+    """Return both events as one if they are the same thing at the same instant, else None."""
     if first.at != second.at or type(first) is not type(second):
         return None
     if isinstance(first, Start) and isinstance(second, Start):

@@ -33,7 +33,7 @@ class ProtocolAssignor(NamedTuple):
 
     @property
     def registry(self) -> str:
-        """Whose assignors these are: the registry's name of the protocol."""
+        """Return the registry's name of the protocol."""
         return FAMILIES[self.protocol].assignors_of
 
 
@@ -52,7 +52,7 @@ _MOST_ROUNDS: Final = 8
 
 
 class GroupChange(Struct, frozen=True, kw_only=True):
-    """What is to be different.
+    """Changes to a group.
 
     Attributes:
         add: names of new members: client ids, in a group of static members instance ids.
@@ -68,7 +68,7 @@ class GroupChange(Struct, frozen=True, kw_only=True):
 
 
 class Outlook(NamedTuple):
-    """The group under one way.
+    """The group's assignment under one protocol and assignor.
 
     Attributes:
         way: the protocol and the assignor.
@@ -100,7 +100,7 @@ class Outlook(NamedTuple):
 
 
 class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
-    """A group before and after changes; ``new``: ids of the members that came.
+    """A group before and after changes; ``new``: ids of the new members.
 
     Attributes:
         before: the group as it stands.
@@ -116,17 +116,17 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def owned(self) -> dict[str, Share]:
-        """Who owns what now, by member id; of those that go, too."""
+        """Return each member's partitions before the change."""
         return {one.member_id: one.owned for one in self.before.members}
 
     @property
     def own(self) -> ProtocolAssignor | None:
-        """What the group runs now; None: its assignor is none of Kafka's, or not known."""
+        """Return the group's protocol and assignor, or None."""
         return current_pair(self.before)
 
 
 def current_pair(group: LiveGroup) -> ProtocolAssignor | None:
-    """What a group runs now; None: its assignor is none of Kafka's, or not known."""
+    """Return the group's protocol and assignor; None if it is not one of Kafka's assignors."""
     if group.protocol == "consumer":
         protocol = "consumer"
     else:
@@ -136,7 +136,7 @@ def current_pair(group: LiveGroup) -> ProtocolAssignor | None:
 
 
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
-    """The group with the changes, before anybody assigns.
+    """Return the group before and after the changes, not yet assigned.
 
     Raises:
         ImpossibleChange: the group is of another kind than consumers, or can't be changed like this.
@@ -160,7 +160,7 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
 
 
 def _find_member(group: LiveGroup, name: str) -> LiveMember:
-    """The member of this name: what it is called, or its member, instance or client id."""
+    """Return the member with this display name, member id, instance id or client id."""
     called = group.names
     found = [
         one
@@ -201,7 +201,7 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
 def _new_members(
     group: LiveGroup, like: Sequence[LiveMember], changes: GroupChange
 ) -> tuple[list[LiveMember], list[str]]:
-    """The members that come: as the first of the others, in the racks that have the fewest."""
+    """Return the new members, configured as the first member, in the racks with the fewest."""
     notes: list[str] = []
     if not changes.add:
         return [], notes
@@ -244,19 +244,19 @@ def _new_members(
 
 
 def _member_id(group: LiveGroup, name: str) -> str:
-    """An id as Kafka makes them of names, always the same of the same: a UUID is behind the name."""
+    """Return a deterministic member id in Kafka's form."""
     digest = blake2b(f"{group.group_id} {name}".encode(), digest_size=16).digest()
     return str(UUID(bytes=digest)) if group.protocol == "consumer" else f"{name}-{UUID(bytes=digest)}"
 
 
 def outlooks(change: ChangedGroup) -> Iterator[Outlook]:
-    """The group after the change under each way, in the order of :data:`WAYS`."""
+    """Yield the group's outlook under each of :data:`PAIRS`."""
     for way in PAIRS:
         yield outlook(change, way)
 
 
 def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
-    """The group after the change under one way."""
+    """Return the group after the change under one protocol and assignor."""
     own = change.own == way
     try:
         assignment, rounds, exact = _final_assignment(change, way)
@@ -285,7 +285,7 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
 
 
 def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assignment, int, bool]:
-    """Who gets what in the end, in how many rounds, and whether there can't be more."""
+    """Return the final assignment, the number of rounds, and whether that number is exact."""
     assign = registry.find(way.registry, way.assignor).assign
     topics, number = change.after.topics, change.after.number
     if way.protocol == "consumer":
@@ -311,7 +311,7 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
 
 
 def _with_id(topic: Topic) -> Topic:
-    """The topic with an id, made of its name where it is not known: the server's assignors ask for one."""
+    """Return the topic with an id, made of its name where it is unknown."""
     if topic.topic_id is not None:
         return topic
     made = blake2b(topic.name.encode(), digest_size=16).digest()
@@ -338,7 +338,7 @@ def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, i
 
 
 def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
-    """Why the group may come to something else."""
+    """Yield why the real assignment may differ."""
     before = change.before
     classic, was_classic = way.registry == "classic", before.protocol == "classic"
     if classic != was_classic:
@@ -357,7 +357,7 @@ def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
 
 
 def _is_order_random(change: ChangedGroup, one: LiveMember, way: ProtocolAssignor) -> bool:
-    """Whether chance decides where a new member stands among the others."""
+    """Return True if a new member's place among the others is random."""
     if one.member_id not in change.new:
         return False
     if way.assignor not in ("range", "roundrobin") or way.registry != "classic":

@@ -23,14 +23,14 @@ class InvalidChange(BadInput):
 
 
 class WhatIfQuery(NamedTuple):
-    """What is asked for: the changes, and under what; None: as the group runs now."""
+    """A what-if question: the changes, and the protocol and assignor to look at first."""
 
     changes: GroupChange
     protocol: str | None = None
     assignor: str | None = None
 
     def chosen(self, group: LiveGroup, answers: Sequence[Outlook]) -> Outlook | None:
-        """The answer under what is asked for; None: nothing is, and the group's own assignor is none of Kafka's.
+        """Return the outlook to show first; None if nothing is requested and the group's assignor is custom.
 
         Raises:
             InvalidChange: there is no such protocol, or it does not know the assignor.
@@ -68,7 +68,7 @@ def parse_query(
     protocol: str | None = None,
     assignor: str | None = None,
 ) -> WhatIfQuery:
-    """The options as changes.
+    """Parse options into a question.
 
     Args:
         group: what is changed.
@@ -135,7 +135,7 @@ def _number(text: str, most: int) -> int | None:
 def what_if_document(
     change: ChangedGroup, answers: Sequence[Outlook], chosen: Outlook | None
 ) -> dict[str, Any]:
-    """The answer for programs."""
+    """Return the document of ``what-if --json``."""
     before, after = change.before, change.after
     names = {**before.names, **{one: after.names[one] for one in change.new}}
     return {
