@@ -33,6 +33,8 @@ class MemoryKafka:
         self.requests: list[str] = []
         self.consumers: list[MemoryConsumer] = []
         self.away = False
+        #: When records are written whose time nobody gives.
+        self.clock_ms: Callable[[], int] = lambda: 0
         self.brokers: dict[int, dict[str, str]] = {1: {}}
         self.denied: dict[str, set[str]] = {}
         self.epochs: dict[str, int] = defaultdict(int)
@@ -75,8 +77,9 @@ class MemoryKafka:
         key: bytes | None = None,
         partition: int = 0,
         headers: Iterable[tuple[str, bytes | None]] = (),
-        timestamp: int = 0,
+        timestamp: int | None = None,
     ) -> int:
+        timestamp = self.clock_ms() if timestamp is None else timestamp
         log = self.topics[topic].logs[partition]
         log.entries.append(
             Message(

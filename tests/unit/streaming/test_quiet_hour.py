@@ -21,11 +21,12 @@ from anyio import CapacityLimiter
 
 from streaming.cli import stories
 from streaming.cli.stories import FreshnessWarnings
+from streaming.freshness.sign import STREAM_ID
 from streaming.kafka import hearing, signs
 from streaming.kafka.hearing import Hearing
 from streaming.kafka.identity import Identity
 from streaming.kafka.signs import SignWriter
-from streaming.serve import follower, page
+from streaming.serve import follower, metrics, page
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
@@ -75,7 +76,7 @@ class Stream:
         options = StreamOptions(checkpoint="c")
         self._supervisor = Supervisor(options, "m", {"m": Identity("id-m", 1)}, partitions=1)
         self._job = SimpleNamespace(
-            _signs=SignWriter(SETTINGS, "stream", "stream"),
+            _signs=SignWriter(SETTINGS, "stream", STREAM_ID),
             _supervisor=self._supervisor,
             _setup=SimpleNamespace(options=options),
         )
@@ -184,9 +185,10 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
         told.clear()
         return text
 
-    for module in (signs, hearing, follower):
+    for module in (signs, hearing, follower, metrics):
         monkeypatch.setattr(module, "time", clock)
     kafka = MemoryKafka(monkeypatch)
+    kafka.clock_ms = lambda: int(clock.time() * 1000)
     kafka.create(TOPIC)
     history = History(tmp_path / "h", cluster_id="c", diffs_topic="rebalance.diffs")
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
@@ -226,7 +228,7 @@ def test_of_a_part_that_is_gone_after_that_hour_everybody_tells_within_half_a_mi
         "groups": (False, silent),
         "page": (False, silent),
         "parts": ["silent" if name == part else "alive" for name in ("collector", "stream")],
-        "metrics": {f'cause="{silent}"', f'id="{"c" if part == "collector" else "stream"}",part="{part}"'},
+        "metrics": {f'cause="{silent}"', f'id="{"c" if part == "collector" else STREAM_ID}",part="{part}"'},
     }
 
 
