@@ -1,0 +1,108 @@
+"""Incidents of episodes: what is opened for storms that name somebody, nobody, or an instance id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from streaming.episodes.fold import QUIET_MS, advance
+from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.notes import BounceNote, RoundNote
+from streaming.episodes.reading import GroupReader
+from streaming.episodes.state import EpisodeState
+from streaming.incidents.detection import hear
+from streaming.incidents.record import record
+from streaming.incidents.state import DEFAULTS, IncidentState
+from streaming.wire.episodes import Incident
+from streaming.wire.events import Evidence
+from tests.support.told import Teller
+from tests.unit.streaming.episodes.test_kinds import THREE, rolling, started
+from tests.unit.streaming.episodes.test_storms import rejoin
+
+
+def incidents(teller: Teller, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
+    """The incidents of a group in the end, also those that are over."""
+    reader, state, found = GroupReader(), None, IncidentState()
+    notes: list[RoundNote | BounceNote] = [reader.read(*one) for one in teller.told]
+    for note in [*notes, *bounces]:
+        step = advance(state, note, QUIET_MS)
+        state = step.state
+        assert isinstance(state, EpisodeState)
+        found = hear(found, "g", note, state, DEFAULTS, storm_turns=3, anew=step.closed is not None)
+    return [record("g", kind, condition) for kind, condition in found.known.items()]
+
+
+def test_a_member_that_rejoins_again_and_again_is_an_incident_that_names_it() -> None:
+    (one,) = incidents(rejoin(started(), "a@h1#1", "not provided", 8))
+    assert (one.kind, one.status, one.member_ids) == ("storm", "open", ["a@h1#1"])
+    assert one.story.startswith(
+        "g rebalances again and again because of a: 8 times, about every 5.0 s (since "
+    )
+
+
+def test_rebalances_that_nobody_is_named_for_are_counted() -> None:
+    teller = started()
+    for _ in range(8):
+        teller.round("group.observed", after=5)
+    (one,) = incidents(teller)
+    assert (one.kind, one.status, one.member_ids) == ("storm", "open", [])
+    assert one.story.startswith(
+        "g rebalances again and again: 8 rebalances without a membership change (since "
+    )
+
+
+def test_an_application_that_asks_again_and_again_is_quoted() -> None:
+    (one,) = incidents(rejoin(started(), "a@h1#1", "app asked", 5))
+    assert "because of a: 5 times, about every 5.0 s, client reason: “app asked” (since " in one.story
+    assert one.evidence[0].reason.endswith("app asked")
+
+
+def test_members_that_crash_in_turn_are_all_named() -> None:
+    teller = started()
+    for life in range(1, 5):
+        for one in THREE[:2]:
+            teller.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
+            teller.join(one.replace("#1", f"#{life + 1}"))
+    (one,) = incidents(teller)
+    assert sorted(one.member_ids) == ["a@h1#5", "b@h2#5"]
+    assert "because of a and b" in one.story
+
+
+@pytest.mark.parametrize("hosts", [("h9", "h0") * 4, ("h0",) * 8])
+def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[str, ...]) -> None:
+    teller = Teller().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
+    teller.now += 3_600_000
+    old, notes = "x@h0#0=i0", []
+    for life, host in enumerate(hosts, 1):
+        new = f"x@{host}#{life}=i0"
+        before = MemberIdentity("x", f"/{old.partition('@')[2].partition('#')[0]}", "i0")
+        names = {old: before, new: MemberIdentity("x", f"/{host}", "i0")}
+        at = teller.now + 5_000 * life
+        notes.append(BounceNote(f"b{life}", at, {old: new}, names, 3, "classic", "range", "consumer"))
+        old = new
+    (one,) = incidents(teller, notes)
+    assert (one.kind, one.status, one.member_ids) == ("duplicate-instance-id", "open", [old])
+    assert one.sure is (len(set(hosts)) > 1)
+    assert one.story.startswith("i0 of g rejoined 8 times under new member ids: ")
+    assert ("probably" in one.story) is not one.sure
+
+
+def test_rolling_restarts_and_migrations_open_none() -> None:
+    teller = started()
+    for life in range(1, 4):
+        rolling(teller, *(one.replace("#1", f"#{life}") for one in THREE), seconds=2)
+    assert incidents(teller) == []
+    follows = Evidence(
+        source="coordinator-log",
+        reason="joins the consumer group using the classic protocol.",
+        member_ids=["c@h3#1"],
+        kind="member.joined",
+    )
+    teller = started()
+    teller.protocol = "consumer"
+    for one in THREE[:2]:
+        for kind, ids in (("left", (one,)), ("joined", (one.replace("#1", "#2"),))):
+            (teller.leave if kind == "left" else teller.join)(*ids)
+            teller.round("member.joined", who=("c@h3#1",), evidence=(follows,))
+    assert incidents(teller) == []
