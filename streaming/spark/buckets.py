@@ -34,7 +34,7 @@ def bucket_numbers(buckets: int) -> list[int]:
 def regrouped(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
     """The same groups in so many buckets: the blob of each number that has groups.
 
-    A group's place is decided by the CRC-32 of its key, as the query does (:func:`streaming.spark.plan.slim`).
+    A group's place is decided by the CRC-32 of its key, as the query does (:func:`streaming.spark.query.slim`).
     """
     numbers = bucket_numbers(buckets)
     found: defaultdict[int, Bucket] = defaultdict(Bucket)

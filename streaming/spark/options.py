@@ -35,7 +35,7 @@ class StreamOptions:
         checkpoint: folder or URL of Spark's checkpoint: offsets and state.
         available_now: process what is there, then stop.
         max_offsets_per_trigger: the most events in one batch; None for no bound.
-        batch_seconds: batches that take longer get fewer events (:mod:`streaming.spark.bound`).
+        batch_seconds: batches that take longer get fewer events (:class:`streaming.spark.pacing.BatchLimit`).
         trigger_interval: a Spark interval (``500ms``, ``2 seconds``); None to start the next batch at once.
         buckets: how many state blobs the groups share; None for the checkpoint's own number.
         state_store: where Spark keeps them; None for the checkpoint's own place.

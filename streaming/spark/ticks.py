@@ -1,7 +1,7 @@
 """The topic of ticks: a record in it has a batch look at the buckets' session timeouts.
 
 A tick decides nothing: the bucket does, by the time of its batch, and all it does is to write a fence to the
-membership log. When to tick: :mod:`streaming.spark.timers`.
+membership log. When to tick: :class:`streaming.spark.pacing.Timers`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 
 from streaming.kafka.clients import spark_options
 from streaming.monitor import asking
-from streaming.spark import plan
+from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Batches, Tally
 from tests.support.histories import as_topic
@@ -69,9 +69,9 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(
             }
             tally = Tally(spark)
             batches = Batches(tally)
-            rows = plan.writes(
-                plan.source(spark, spark_options(kafka) | options),
-                plan.source(spark, spark_options(kafka) | {"subscribe": ticks}),
+            rows = queries.writes(
+                queries.source(spark, spark_options(kafka) | options),
+                queries.source(spark, spark_options(kafka) | {"subscribe": ticks}),
                 buckets,
                 job.sinks._replace(membership=names.membership),
                 tally,

@@ -75,24 +75,23 @@ def test_an_open_transaction_is_named_and_counts_as_behind(job: Job, tmp_path: P
 @pytest.mark.timeout(600)
 def test_a_checkpoint_behind_a_url_is_guarded_too(job: Job, broker: Kafka, tmp_path: Path) -> None:
     url = (tmp_path / "remote").as_uri()
-    job.options = ("--checkpoint", url, "--buckets", "4")
-    with job.running() as child:
-        eventually(lambda: job.count(job.settings.topics.diffs) > 0, timeout=180)
-        second = job.start("--available-now")
-        (line,) = problems(second.stderr)
-        assert (second.returncode, line) == (
-            3,
-            f"error: --checkpoint {url}: another process works with it; stop that one first",
-        )
-        child.terminate()
-        assert child.wait(60) == 0
+    job.options = ("--checkpoint", url)
+    diffs = job.settings.topics.diffs
+    job.drain("--buckets", "4")
     job.feed([rows[10:] for rows in LOG])
-    job.options = ("--checkpoint", url)  # with the buckets that it has
-    job.drain()
-    assert once(job.rows(job.settings.topics.diffs)) == expected(job, LOG)[job.settings.topics.diffs]
+    job.drain()  # with the buckets that it has
+    assert once(job.rows(diffs)) == expected(job, LOG)[diffs]
     other = Job(broker, tmp_path / "other")
     other.options = job.options
     refused = other.start("--available-now")
     (line,) = problems(refused.stderr)
     start = f"error: --checkpoint {url}: belongs to topic {job.settings.topics.membership}, not "
     assert (refused.returncode, line[: len(start)]) == (2, start)
+    with job.running():
+        eventually(lambda: job.count(job.settings.topics.signs) > 0, timeout=180)
+        second = job.start("--available-now")
+        (line,) = problems(second.stderr)
+        assert (second.returncode, line) == (
+            3,
+            f"error: --checkpoint {url}: another process works with it; stop that one first",
+        )
