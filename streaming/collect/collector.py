@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from streaming.collect.asks import Asks
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
+from streaming.collect.coordinator.foreign import LayoutCheck
 from streaming.collect.counts import PartitionCounts
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome
 from streaming.collect.metrics import CollectMetrics
@@ -67,6 +68,7 @@ class Collector:
             ClusterUnavailable: no broker answers.
             NotAllowed: an ACL is missing, or was taken away.
             Superseded: another collector has taken over.
+            ForeignLayout: the offsets topic is not written by Apache Kafka.
             TopicMisconfigured, TopicsNotCreated, NotPublished, LogUnreadable: as named.
         """
         try:
@@ -96,6 +98,8 @@ class Collector:
             least = settings.collect.changes_from
             return Fold(source, partition, topics.name, wanted, alive_ms, changes_from=least)
 
+        self._proven = time.monotonic()
+        self._layout = LayoutCheck()
         self._asks = Asks(settings)
         self._signs = SignWriter(settings, "collector", self._group_id, by="offsets")
         self._source = OffsetsTopic(
@@ -149,6 +153,11 @@ class Collector:
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
         self._metrics.logged(self._reasons.listen())
+        for item in batch.outcomes:
+            if isinstance(item, Found):
+                self._layout.used()
+            else:
+                self._layout.refused(item.row.key, item.row.value, item.error)
         outcomes = [told for item in batch.outcomes for told in self._told(item)]
         outcomes += self._asked_for(batch)
         if self._source.large:
@@ -164,4 +173,20 @@ class Collector:
             for item, one in zip(items, outgoing, strict=True):
                 if one.dead and isinstance(item, Found):
                     self._source.lost(item.row.partition, item.event.data.group_id)
+            self._proven = time.monotonic()
+        else:
+            self._prove(batch)
         self._signs.tell(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
+
+    def _prove(self, batch: Batch) -> None:
+        """Keep the place again before a sign says that all is well: another collector may have taken over.
+
+        Raises:
+            Superseded: one has.
+        """
+        now = time.monotonic()
+        if now - self._proven < self._settings.signs.every_ms / 1000:
+            return
+        if batch.place.offsets and not self._source.away:
+            self._publisher.publish([], batch.place)
+            self._proven = now

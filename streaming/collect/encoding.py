@@ -29,6 +29,10 @@ class MalformedRecord(BadInput):
     """The bytes of a record do not follow Kafka's encoding."""
 
 
+class MalformedMember(MalformedRecord):
+    """What a client wrote into its group's record, for its own assignor, does not follow Kafka's encoding."""
+
+
 class Reader:
     """Reads one value after the other.
 

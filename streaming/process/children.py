@@ -6,13 +6,14 @@ to end when it is not: that works on every POSIX system and after any death of t
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +24,14 @@ from assignors.errors import OutsideFailure
 _PARENT = "REBALANCE_MONITOR_PARENT"
 #: Seconds a child has to drain after SIGTERM before it is killed.
 DRAIN_SECONDS = 20.0
+
+
+#: A child that has run for so many seconds is started again when something outside ends it.
+STEADY_SECONDS = 30.0
+#: Exit status of a failure outside (``assignors.errors.OutsideFailure``).
+_OUTSIDE = 3
+
+_log = logging.getLogger(__name__)
 
 
 class ChildDied(OutsideFailure):
@@ -66,17 +75,31 @@ class Child:
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
-        self._log = log
+        self._command = [sys.executable, "-m", *module_arguments]
+        self._log, self._output = log, output
+        self._variables = variables
+        self.start()
+
+    def start(self) -> None:
+        """Start the process, or another one in place of one that has ended."""
         with ExitStack() as stack:
-            errors = stack.enter_context(log.open("ab")) if log else None
+            errors = stack.enter_context(self._log.open("ab")) if self._log else None
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *module_arguments],
+                self._command,
                 stdin=subprocess.DEVNULL,
-                stdout=stack.enter_context(output.open("ab")) if output else errors,
+                stdout=stack.enter_context(self._output.open("ab")) if self._output else errors,
                 stderr=errors,
-                env={**variables, **os.environ, _PARENT: str(os.getpid())},
+                env={**self._variables, **os.environ, _PARENT: str(os.getpid())},
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order
             )
+        self._began = time.monotonic()
+
+    @property
+    def can_restart(self) -> bool:
+        """Whether it has ended by a failure outside, or a signal, after it had run for a while."""
+        status = self._process.poll()
+        by_others = status is not None and (status == _OUTSIDE or status < 0)
+        return by_others and time.monotonic() - self._began >= STEADY_SECONDS
 
     @property
     def running(self) -> bool:
@@ -130,10 +153,23 @@ class Children:
         for child in self._children:
             child.check()
 
-    def watch(self, stop: threading.Event) -> None:
-        """Wait until ``stop`` is set; raise ChildDied for the first that ends before."""
+    def watch(self, stop: threading.Event, before_restart: Callable[[str], None]) -> None:
+        """Wait until ``stop`` is set; start again what something outside has ended.
+
+        Args:
+            stop: set to end.
+            before_restart: called with the child's name; raises where another start would do no good.
+
+        Raises:
+            ChildDied: a child ended by itself, or soon after its start.
+        """
         while not stop.wait(0.5):
-            self.check()
+            for child in self._children:
+                if child.can_restart:
+                    before_restart(child.name)
+                    _log.warning("%s has ended by a failure outside: started again", child.name)
+                    child.start()
+                child.check()
 
     def __enter__(self) -> Self:
         return self
@@ -141,4 +177,5 @@ class Children:
     def __exit__(self, *_: object) -> None:
         for child in reversed(self._children):
             child.terminate()
+        for child in reversed(self._children):
             child.wait()

@@ -184,6 +184,19 @@ class Folder:
         self.lock()
 
 
+def require_unused(checkpoint: str) -> None:
+    """Return when no other process has a checkpoint; one behind a URL is not looked at.
+
+    Raises:
+        CheckpointInUse: another process has it.
+        CheckpointUnusable: it can't be written.
+    """
+    if "://" not in checkpoint and Path(checkpoint).is_dir():
+        folder = Folder(checkpoint)
+        folder.lock()
+        folder.unlock()
+
+
 class Remote:
     """A checkpoint behind a URL: Spark reads and writes the metadata, as it does the rest."""
 

@@ -14,7 +14,7 @@ from streaming.collect.coordinator.connect import CONNECT
 from streaming.collect.coordinator.embedded import CONSUMER
 from streaming.collect.coordinator.schema import Field, Value, structs
 from streaming.collect.coordinator.streams_data import STREAM
-from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.collect.encoding import MalformedMember, MalformedRecord, Reader
 from streaming.wire.events import GroupObserved, Kind, ObservedMember
 
 
@@ -136,7 +136,7 @@ def _of_member(what: str, member_id: str) -> Iterator[None]:
     try:
         yield
     except MalformedRecord as error:
-        raise MalformedRecord(f"{what} of member {member_id}: {error}") from error
+        raise MalformedMember(f"{what} of member {member_id}: {error}") from error
 
 
 def _bytes(reader: Reader, what: str) -> bytes:
@@ -169,4 +169,5 @@ GENERATION = Value(
     make=_generation,
     newest=4,
     flexible=4,
+    whole=True,
 )

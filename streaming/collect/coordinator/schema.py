@@ -43,6 +43,7 @@ class Value:
         newest: the newest known version.
         flexible: the first flexible version.
         tags: tag → field, of the tagged fields that are of use.
+        whole: whether ``fields`` are all there are, so that nothing may follow them (in a version without tags).
     """
 
     name: str
@@ -51,6 +52,7 @@ class Value:
     newest: int = 0
     flexible: int = 0
     tags: Mapping[int, Field] = field(default_factory=dict)
+    whole: bool = False
 
     def read(self, data: bytes) -> Any:
         """What ``make`` gives for these bytes.
@@ -64,6 +66,8 @@ class Value:
             raise MalformedRecord(f"{self.name}.version: {reader.version} is not known (0 to {self.newest})")
         reader.flexible = reader.version >= self.flexible
         found = read_fields(reader, self.name, self.fields)
+        if self.whole and not reader.flexible and reader.left:
+            raise MalformedRecord(f"{self.name}: {reader.left} bytes follow the last field")
         if self.tags:
             for tag, content in reader.tagged().items():
                 known = self.tags.get(tag)

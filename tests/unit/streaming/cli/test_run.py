@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from assignors.errors import OutsideFailure
+from streaming.freshness.sign import Sign, encoded
 from streaming.process import children
+from streaming.spark.checkpoint import Folder
+from tests.support.beside import beside
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
 
@@ -23,7 +29,9 @@ class Part:
 
     started: list[list[str]] = []  # noqa: RUF012 - emptied for each test
     ended: list[str] = []  # noqa: RUF012 - same
+    waited: list[str] = []  # noqa: RUF012 - same
     dies = ""
+    can_restart = False
 
     def __init__(self, name: str, words: Sequence[str]) -> None:
         self.name = name
@@ -37,13 +45,15 @@ class Part:
         self.ended.append(self.name)
 
     def wait(self) -> int:
+        assert len(self.ended) == len(self.started)
+        self.waited.append(self.name)
         return 0
 
 
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch, kafka: MemoryKafka) -> type[Part]:
     monkeypatch.setattr(children, "Child", Part)
-    for name, value in (("started", []), ("ended", []), ("dies", "")):
+    for name, value in (("started", []), ("ended", []), ("waited", []), ("dies", "")):
         monkeypatch.setattr(Part, name, value)
     return Part
 
@@ -70,10 +80,76 @@ def test_each_part_gets_the_options_and_all_end_the_last_first(
         ["serve", "streaming", "serve", *common, "--port", "1234"],
     ]
     assert parts.ended == ["serve", "stream", "collect"]
+    assert parts.waited == parts.ended, "all are asked to end before one is waited for"
     assert "p.rebalance.membership" in kafka.topics
+
+
+def test_a_port_in_use_keeps_every_part_from_starting(
+    command: Command, parts: type[Part], kafka: MemoryKafka
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, _, said = command("run", "--port", str(port))
+    assert (status, parts.started, kafka.topics) == (3, [], {})
+    assert f"--port {port}: Address already in use" in said
+
+
+def test_a_checkpoint_in_use_keeps_every_part_from_starting(
+    command: Command, parts: type[Part], tmp_path: Path
+) -> None:
+    folder = Folder(str(tmp_path))
+    folder.lock()
+    status, _, said = command("run", "--port", "0", "--checkpoint", str(tmp_path))
+    folder.unlock()
+    assert (status, parts.started) == (3, [])
+    assert str(tmp_path) in said
+
+
+def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "running") -> None:
+    now = time.time_ns() // 1_000_000
+    one = Sign(
+        part="collector",
+        id="rebalance-monitor-collector",
+        state=state,
+        timestamp=now,
+        up_to=now,
+        every_ms=100,
+    )
+    key, value, headers = encoded(one)
+    kafka.append("rebalance.signs", value, key=key, headers=headers, timestamp=now)
+
+
+def test_a_second_run_does_not_end_a_running_collector(
+    command: Command, parts: type[Part], kafka: MemoryKafka
+) -> None:
+    kafka.create("rebalance.signs", 1)
+    heartbeat(kafka)
+    with beside(lambda stop: [heartbeat(kafka) for _ in iter(lambda: stop.wait(0.05), True)]):
+        status, _, said = command("run", "--port", "0")
+        assert (status, parts.started) == (3, [])
+        assert "rebalance-monitor-collector is running" in said
+        assert "--take-over" in said
+        parts.dies = "collect"
+        assert command("run", "--port", "0", "--take-over")[0] == 3
+        assert len(parts.started) == 3
+
+
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_a_collector_that_crashed_or_stopped_is_no_obstacle(
+    command: Command, parts: type[Part], kafka: MemoryKafka, state: Literal["running", "stopped"]
+) -> None:
+    kafka.create("rebalance.signs", 1)
+    heartbeat(kafka, state)
+    parts.dies = "collect"
+    command("run", "--port", "0")
+    assert len(parts.started) == 3
 
 
 def test_a_part_that_ends_by_itself_ends_the_others(command: Command, parts: type[Part]) -> None:
     parts.dies = "stream"
-    assert command("run") == (3, "", "error: stream ended with status 3; its reason stands above\n")
+    assert command("run", "--port", "0") == (
+        3,
+        "",
+        "error: stream ended with status 3; its reason stands above\n",
+    )
     assert parts.ended == ["serve", "stream", "collect"]

@@ -11,10 +11,12 @@ import pytest
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
+from assignors.errors import MonitorError
 from streaming.collect import source
 from streaming.collect.collector import Collector
 from streaming.collect.fold import OFFSETS_TOPIC
 from streaming.collect.metrics import CollectMetrics
+from streaming.collect.publisher import Superseded
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.settings.collect import CollectSettings
@@ -313,3 +315,26 @@ def test_who_is_asked_to_stop_before_anything_was_read_stops(kafka: MemoryKafka)
     stop.set()
     Collector(settings(), stop).run()
     assert all(consumer.closed for consumer in kafka.consumers)
+
+
+def test_a_collector_that_was_taken_over_from_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> None:
+    made = settings()
+    made.signs.every_ms = 100
+    stop = threading.Event()
+    collector = Collector(made, stop, (), CollectMetrics(CollectorRegistry()))
+    ended: list[MonitorError] = []
+
+    def run() -> None:
+        try:
+            collector.run()
+        except MonitorError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    eventually(lambda: kafka.committed)
+    kafka.epochs["rebalance-monitor-collector"] += 1  # another one came, and maybe went; no group has changed
+    eventually(lambda: not thread.is_alive(), timeout=20)
+    stop.set()
+    thread.join()
+    assert [type(error) for error in ended] == [Superseded]

@@ -21,6 +21,10 @@ print("drained", flush=True)
 """
 
 
+def never(name: str) -> None:
+    raise AssertionError(f"{name} is not started again")
+
+
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "drains.py").write_text(CHILD)
@@ -69,10 +73,10 @@ def test_watch_ends_with_the_signal_and_raises_for_a_dead_child(module: str, tmp
     stop = threading.Event()
     stop.set()
     with Children() as children:
-        children.watch(stop)
+        children.watch(stop, never)
     with Children() as children, pytest.raises(ChildDied, match="no such luck"):
         children.add(Child("part", ["fails"], log=tmp_path / "log"))
-        children.watch(threading.Event())
+        children.watch(threading.Event(), never)
 
 
 def test_a_killed_child_is_gone_without_a_word(module: str, tmp_path: Path) -> None:
@@ -97,3 +101,38 @@ def test_a_child_that_does_not_drain_is_killed_with_all_that_it_started(
     eventually(lambda: "ready" in log.read_text())
     child.terminate()
     assert child.wait(0.2) == -signal.SIGKILL
+
+
+def test_what_something_outside_ends_is_started_again(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streaming.process.children.STEADY_SECONDS", 0.0)
+    log, stop, asked = tmp_path / "log", threading.Event(), []
+
+    def before_restart(name: str) -> None:
+        asked.append(name)
+        if len(asked) == 2:
+            raise ChildDied("another one is there")
+
+    with Children() as children:
+        child = children.add(Child("part", [module], log=log))
+
+        def kill_twice() -> None:
+            for starts in (1, 2):
+                eventually(lambda starts=starts: log.read_text().count("ready") == starts)
+                os.kill(child._process.pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_twice)
+        killer.start()
+        with pytest.raises(ChildDied, match="another one is there"):
+            children.watch(stop, before_restart)
+        killer.join()
+    assert asked == ["part", "part"]
+
+
+def test_bad_input_and_early_ends_are_not_tried_again(module: str, tmp_path: Path) -> None:
+    with Children() as children:
+        child = children.add(Child("part", [module], log=tmp_path / "log"))
+        child.kill()
+        with pytest.raises(ChildDied, match="part ended with status -9"):
+            children.watch(threading.Event(), never)

@@ -1,0 +1,89 @@
+"""Group records of systems that speak Kafka's protocol and keep groups in a layout of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assignors.errors import MonitorError, OutsideFailure
+from streaming.collect.coordinator.schema import Field, read_fields, structs
+from streaming.collect.encoding import MalformedMember, MalformedRecord, Reader
+
+#: So many first records that are of no use, and none that is: the layout counts as another system's.
+_MOST_UNUSABLE: Final = 20
+#: Key type of a classic group's generation.
+_GROUP: Final = b"\x00\x02"
+
+#: ``group_metadata_value`` and ``member_state`` of Redpanda (src/v/kafka/server/group_metadata.cc): as Kafka's
+#: version 3, with a version in front of each member.
+_REDPANDA_VERSION: Final = 3
+_REDPANDA: Final = (
+    Field("protocolType", Reader.string),
+    Field("generation", Reader.int32),
+    Field("protocol", Reader.nullable_string),
+    Field("leader", Reader.nullable_string),
+    Field("stateTimestamp", Reader.int64),
+    Field(
+        "members",
+        structs(
+            Field("version", Reader.int16, "version"),
+            Field("id", Reader.string),
+            Field("instanceId", Reader.nullable_string),
+            Field("clientId", Reader.string),
+            Field("clientHost", Reader.string),
+            Field("rebalanceTimeout", Reader.int32),
+            Field("sessionTimeout", Reader.int32),
+            Field("subscription", Reader.nullable_bytes),
+            Field("assignment", Reader.nullable_bytes),
+        ),
+        "members",
+    ),
+)
+
+
+class ForeignLayout(OutsideFailure):
+    """The offsets topic is not written by Apache Kafka's group coordinator."""
+
+
+def is_redpanda(value: bytes) -> bool:
+    """Whether these bytes are, to the last one, a generation with members as Redpanda writes it."""
+    reader = Reader(value)
+    try:
+        version = reader.int16("version")
+        if version != _REDPANDA_VERSION:
+            return False
+        members = read_fields(reader, "group_metadata_value", _REDPANDA)["members"]
+    except MalformedRecord:
+        return False
+    return not reader.left and any(member["version"] == _REDPANDA_VERSION for member in members)
+
+
+class LayoutCheck:
+    """Notices that the group records of a topic are another system's."""
+
+    def __init__(self) -> None:
+        self._unusable = 0
+        self._is_kafka = False
+
+    def used(self) -> None:
+        """Take note that a group record was of use."""
+        self._is_kafka = True
+
+    def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:
+        """Take note of a record that could not be used.
+
+        Raises:
+            ForeignLayout: it, or all so far, are another system's.
+        """
+        if key is not None and value is not None and key[:2] == _GROUP and is_redpanda(value):
+            raise ForeignLayout(_message("its groups are in Redpanda's layout"))
+        if self._is_kafka or isinstance(error, MalformedMember):
+            return
+        self._unusable += 1
+        if self._unusable >= _MOST_UNUSABLE:
+            raise ForeignLayout(
+                _message(f"none of its first {self._unusable} group records is in Kafka's layout")
+            )
+
+
+def _message(found: str) -> str:
+    return f"__consumer_offsets is not as Apache Kafka writes it ({found}): use --by polling"

@@ -1,0 +1,83 @@
+"""Group records of other systems are told from Kafka's."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from streaming.collect.coordinator.foreign import ForeignLayout, LayoutCheck, is_redpanda
+from streaming.collect.coordinator.records import decode
+from streaming.collect.encoding import MalformedMember, MalformedRecord
+from tests.support.offsets_topic import (
+    assignment,
+    captured,
+    group_key,
+    group_value,
+    sized,
+    string,
+    subscription,
+)
+
+KEY = group_key("g")
+
+
+def redpanda(*members: str, protocol: str | None = "range", flavour: int = 3) -> bytes:
+    """As ``group_metadata_value::encode`` and ``member_state::encode`` write it."""
+    value = pack(">h", flavour) + string("consumer") + pack(">i", 5) + string(protocol) + string("m")
+    value += pack(">qi", 1000, len(members))
+    for member in members:
+        value += pack(">h", flavour) + string(member) + string(None) + string("client") + string("127.0.0.1")
+        value += pack(">ii", 300_000, 10_000) + sized(subscription(["t"])) + sized(assignment({"t": [0]}))
+    return value
+
+
+@pytest.mark.parametrize(
+    "members", [["m-1"], ["m" * 60, "x" * 300], ["", "a"], [f"c-{n}" for n in range(50)]]
+)
+def test_a_generation_of_redpanda_is_recognised_and_not_misread(members: list[str]) -> None:
+    value = redpanda(*members)
+    assert is_redpanda(value)
+    with pytest.raises(MalformedRecord):
+        decode(KEY, value)
+    with pytest.raises(ForeignLayout, match=r"Redpanda's layout.*: use --by polling"):
+        LayoutCheck().refused(KEY, value, MalformedRecord("bad"))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_a_generation_of_kafka_is_no_other_system(version: int) -> None:
+    members = {f"m-{n}": (subscription(["t"]), assignment({"t": [n]})) for n in range(3)}
+    assert not is_redpanda(group_value(7, members, version=version))
+
+
+def test_no_captured_record_of_kafka_is_another_system() -> None:
+    rows = [row for rows in captured().values() for row in rows if row.value is not None]
+    assert rows
+    assert not any(is_redpanda(row.value) for row in rows if row.value is not None)
+
+
+def test_what_follows_the_last_field_is_malformed() -> None:
+    members = {"m": (subscription(["t"]), assignment({"t": [0]}))}
+    with pytest.raises(MalformedRecord, match="GroupMetadataValue: 1 bytes follow the last field"):
+        decode(KEY, group_value(7, members) + b"x")
+
+
+def test_twenty_unusable_records_and_no_other_are_another_system() -> None:
+    check = LayoutCheck()
+    for _ in range(19):
+        check.refused(KEY, b"?", MalformedRecord("bad"))
+    with pytest.raises(ForeignLayout, match="none of its first 20 group records"):
+        check.refused(KEY, b"?", MalformedRecord("bad"))
+
+
+def test_unusable_records_among_others_are_dead_letters() -> None:
+    check = LayoutCheck()
+    check.used()
+    for _ in range(100):
+        check.refused(KEY, b"?", MalformedRecord("bad"))
+
+
+def test_what_clients_wrote_badly_is_no_other_system() -> None:
+    check = LayoutCheck()
+    for _ in range(100):
+        check.refused(KEY, b"?", MalformedMember("subscription of member m: bad"))
