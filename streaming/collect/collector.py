@@ -153,11 +153,11 @@ class Collector:
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
         self._metrics.logged(self._reasons.listen())
-        for item in batch.outcomes:
-            if isinstance(item, Found):
+        for outcome in batch.outcomes:
+            if isinstance(outcome, Found):
                 self._layout.used()
             else:
-                self._layout.refused(item.row.key, item.row.value, item.error)
+                self._layout.refused(outcome.row.key, outcome.row.value, outcome.error)
         outcomes = [told for item in batch.outcomes for told in self._told(item)]
         outcomes += self._asked_for(batch)
         if self._source.large:
