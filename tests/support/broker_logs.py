@@ -73,6 +73,9 @@ _PATTERNS = (
     Layout("kafka", _kafka),
     Layout("strimzi", lambda m, c: f"{_NOW} INFO {m} ({c}) [data-plane-kafka-request-handler-3]"),
     Layout("strimzi 4", lambda m, c: f"{_NOW} INFO {m} ({c}) [group-coordinator-event-processor-0]"),
+    Layout(
+        "strimzi, short", lambda m, c: f"2024-05-01 10:00:00 INFO  [main] {_short(c)}:66 - {m}", AT_MS - 123
+    ),
     Layout("line numbers", lambda m, c: f"[{_NOW}] INFO {m} ({c}:66)"),
     Layout("file and line", lambda m, c: f"[{_NOW}] INFO {m} ({_short(c)}.java:7160)"),
     Layout("method", lambda m, c: f"[{_NOW}] INFO {m} ({c}.prepareRebalance:66)"),
