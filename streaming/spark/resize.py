@@ -182,7 +182,10 @@ def outgrown(folder: Path) -> str | None:
     By the sizes of its files (:func:`streaming.spark.state_store.size`).
     """
     card = cards.read(folder) if (folder / cards.NAME).exists() else None
-    total = state_store.size(folder)
+    try:
+        total = state_store.size(folder)
+    except OSError as error:
+        raise failures.unusable(str(folder), error) from error
     if card is None or total <= _MOST * card.buckets:
         return None
     wanted = 1 << (total // _AIM).bit_length()

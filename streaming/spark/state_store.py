@@ -49,7 +49,8 @@ def of(checkpoint: Path) -> StateStore:
 def tasks(checkpoint: Path) -> list[Path]:
     """Return the folder of each task's state."""
     folder = checkpoint / "state" / "0"
-    return [one for one in sorted(folder.iterdir()) if _NUMBER.fullmatch(one.name)] if folder.is_dir() else []
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [place for place in found if _NUMBER.fullmatch(place.name) and place.is_dir()]
 
 
 def numbers(folder: Path) -> list[int]:

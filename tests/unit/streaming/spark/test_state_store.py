@@ -49,3 +49,9 @@ def test_what_spark_is_told() -> None:
     assert state_store.properties("rocksdb") == {state_store.PROVIDER: name, **changelog}
     assert state_store.properties(None) == changelog
     assert json.dumps(state_store.properties("memory")).count("HDFSBackedStateStoreProvider") == 1
+
+
+def test_a_file_in_a_task_s_place_is_passed_over(tmp_path: Path) -> None:
+    task(tmp_path, 0)
+    (tmp_path / "state/0/13").touch()
+    assert state_store.size(tmp_path) == 0
