@@ -28,6 +28,9 @@ COOPERATIVE: Final = "cooperative-sticky"
 _SILENCE_MS: Final = 250
 #: The coordinator has handled all requests that waited for it so long after it is back, ms.
 _CATCH_UP_MS: Final = 2000
+#: The first progress on a partition is evidence so long after its first assignment, ms. Later it proves nothing
+#: new: a collector that starts again reads old assignments and sees the first progress of every group since.
+_NEW_MS: Final = 600_000
 #: Partitions without a holder whose commits are remembered.
 _MOST_FREE: Final = 1000
 
@@ -156,7 +159,10 @@ class Holdings:
         holder = held.member_id or (held.last_holder if held.is_new else "")
         if not holder or offset == held.base or not 0 <= timestamp <= MAX_TIMESTAMP:
             return False
+        is_late = held.is_new and timestamp - held.since > _NEW_MS
         held.stopped = held.is_new = False
+        if is_late:
+            return False
         resumed = (held.number, held.stopped_after, timestamp)
         self._resumed.setdefault(resumed, {}).setdefault(topic, []).append(partition)
         return True

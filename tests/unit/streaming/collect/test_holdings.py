@@ -137,6 +137,16 @@ def test_nobodys_commits_are_nobodys() -> None:
     assert committed(known, (0, 5000, 99)) == [False]
 
 
+def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
+    """A collector that starts again reads the compacted log: an old generation, and commits from then on."""
+    known = Holdings()
+    known.observe(view(1000, 1, {"a": [0], "b": [1]}))
+    assert committed(known, (0, 900_000, 10), (0, 905_000, 20), (0, 910_000, 30)) == [False, False, False]
+    known.observe(view(920_000, 2, {"a": [0], "b": [1]}))
+    assert committed(known, (0, 925_000, 40)) == [True]
+    assert known.resumed() == {2: [stop([0], 925_000, stopped_after=910_000)]}
+
+
 def test_a_delayed_commit_proves_what_was_before_it_was_sent() -> None:
     """A broker outage from 3.2 s to 33 s, and the commits that waited for its end."""
     known = holding()
